@@ -1,0 +1,60 @@
+# `make demo` and `make test` do everything on a fresh machine; the others are for developers.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: install demo test test-extras check wheel-check benchmarks clean
+
+$(VENV)/.made:
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+# Each stamp is older than pyproject.toml when what it stands for must be installed anew.
+$(VENV)/.installed: pyproject.toml $(VENV)/.made
+	$(PIP) install --editable .
+	touch $@
+
+$(VENV)/.test: $(VENV)/.installed
+	$(PIP) install --editable '.[test]'
+	touch $@
+
+$(VENV)/.extras: $(VENV)/.test
+	$(PIP) install --editable '.[test,bench]'
+	touch $@
+
+$(VENV)/.check: $(VENV)/.installed
+	$(PIP) install --editable '.[check]'
+	touch $@
+
+install: $(VENV)/.installed
+
+demo: install
+	$(BIN)/fedcell demo
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest -m 'not extras'
+
+test-extras: $(VENV)/.extras
+	$(BIN)/python -m pytest -m extras
+
+check: $(VENV)/.check
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+# The wheel, as a user gets it: built, installed where nothing else is, and tried.
+wheel-check: $(VENV)/.made
+	rm -rf build/wheel && mkdir -p build/wheel
+	$(PIP) wheel --no-deps --wheel-dir build/wheel .
+	$(PYTHON) -m venv build/wheel/venv
+	build/wheel/venv/bin/python -m pip --disable-pip-version-check --quiet install build/wheel/*.whl
+	cd build/wheel && venv/bin/fedcell scenario cnn > mine.toml && venv/bin/fedcell cost mine.toml --rounds 5
+	cd build/wheel && venv/bin/python -c 'import fedcell; print("wheel", fedcell.__version__, "works")'
+
+benchmarks: $(VENV)/.extras
+	$(BIN)/python benchmarks/scheduling.py
+
+clean:
+	rm -rf $(VENV) build dist

@@ -1,0 +1,100 @@
+"""Pictures of tidy rows. Nothing is simulated here."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .survey import Row
+
+# Colours of Okabe and Ito, told apart by most readers; each policy keeps its own everywhere.
+COLOURS = {
+    "even": "#E69F00",
+    "distributed": "#56B4E9",
+    "equal-finish": "#009E73",
+    "optimal-staged": "#CC79A7",
+    "optimal": "#000000",
+}
+# Lines that lie on each other are told apart by their markers: rings, crosses, small and large.
+MARKERS = {
+    "even": {"marker": "s", "markersize": 5},
+    "distributed": {"marker": "^", "markersize": 6},
+    "equal-finish": {"marker": "o", "markersize": 9, "markerfacecolor": "none"},
+    "optimal-staged": {"marker": "D", "markersize": 4},
+    "optimal": {"marker": "x", "markersize": 6},
+}
+SPARE = ["#D55E00", "#0072B2", "#F0E442", "#999999"]
+STYLES = ["-", "--", ":", "-."]
+TITLES = {"cohort": "clients per round, K", "local_steps": "local steps, $E_l$"}
+
+
+def cost_figure(rows: Sequence[Row], caption: str, path: Path) -> None:
+    """The cost of a round over K and over E_l, with confidence bands, as in Fig. 6."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot as plt
+
+    axes = list(dict.fromkeys(row["axis"] for row in rows))
+    several = len({row["policy"] for row in rows}) > 1
+    heights = [2, 1] if several else [1]
+    figure, panels = plt.subplots(
+        len(heights), len(axes), figsize=(10, 2.6 + 2.2 * sum(heights) / 2 * 1.2), squeeze=False,
+        sharex="col", gridspec_kw={"height_ratios": heights},
+    )  # fmt: skip
+    for column, axis in zip(panels.T, axes, strict=True):
+        for label, looks, line in _lines([row for row in rows if row["axis"] == axis]):
+            x = [row["value"] for row in line]
+            _band(column[0], x, [row["staged"] for row in line], label, looks)
+            if several:
+                _band(column[1], x, [_percent(row, rows) for row in line], label, looks)
+        column[0].set_ylim(bottom=0)
+        column[-1].set_xlabel(TITLES[axis])
+    panels[0, 0].set_ylabel("cost of a round,\n$C_u + C_n$ [s]")
+    if several:
+        panels[1, 0].set_ylabel(f"change against\n{rows[0]['against']} [%]")
+    for panel in panels.flat:
+        panel.grid(alpha=0.25)
+        panel.spines[["top", "right"]].set_visible(False)
+    handles, labels = panels[0, 0].get_legend_handles_labels()
+    figure.suptitle(caption, fontsize=10)
+    figure.tight_layout(rect=(0, 0.08, 1, 1))
+    figure.legend(handles, labels, loc="lower center", ncols=min(5, len(labels)), frameon=False)
+    figure.savefig(path, dpi=150)
+    plt.close(figure)
+
+
+def _band(panel: Any, x: list[int], values: Sequence[Row], label: str, looks: Row) -> None:
+    panel.plot(x, [value["mean"] for value in values], label=label, **looks)
+    low, high = [value["low"] for value in values], [value["high"] for value in values]
+    panel.fill_between(x, low, high, color=looks["color"], alpha=0.12, linewidth=0)
+
+
+def _percent(row: Row, rows: Sequence[Row]) -> Row:
+    """The paired difference of a row in percent of the mean that it is a difference to."""
+    here = ("axis", "value", "spread")
+    base = next(
+        other["staged"]["mean"]
+        for other in rows
+        if other["policy"] == row["against"] and all(other[key] == row[key] for key in here)
+    )
+    return {name: 100 * value / base for name, value in row["difference"]["staged"].items()}
+
+
+def _lines(rows: Sequence[Row]) -> list[tuple[str, dict[str, Any], list[Row]]]:
+    """The rows of each line of a panel, with its label and looks."""
+    spreads = list(dict.fromkeys(row["spread"] for row in rows))
+    policies = list(dict.fromkeys(row["policy"] for row in rows))
+    others = [policy for policy in policies if policy not in COLOURS]
+    colours = COLOURS | {policy: SPARE[i % len(SPARE)] for i, policy in enumerate(others)}
+    lines = []
+    for policy in policies:
+        for i, spread in enumerate(spreads):
+            label = policy if len(spreads) == 1 else f"{policy}, Var {spread:g}"
+            style = {
+                "color": colours[policy],
+                "linestyle": STYLES[i % len(STYLES)],
+                "linewidth": 1.5,
+            } | MARKERS.get(policy, {"marker": "v", "markersize": 5})
+            line = [row for row in rows if row["policy"] == policy and row["spread"] == spread]
+            lines.append((label, style, line))
+    return lines

@@ -1,0 +1,179 @@
+"""One round: the problem (22) it poses, its answer, and what the answer costs.
+
+Clients are on the last axis; anything may stand in front of it (rounds, seeds,
+settings), so one call prices one round or ten thousand.
+"""
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from .errors import BadInput
+from .scenario import Array, Scenario
+from .trace import Fleet, Trace
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Problem:
+    """All that a policy may know of the clients of a round."""
+
+    band_time: Array  # u_j = z_m / (B r_j^0), time to upload with the whole band [s]
+    upload_energy: Array  # z_m p_j^0 / r_j^0 [J]
+    samples: Array  # samples that a local step processes: D_j, or the batch (DECISIONS.md, 2)
+    kappa: Array  # kappa_j [J s^2]
+    freq_min: Array  # [cycle/s]
+    freq_max: Array  # [cycle/s]
+    work: float  # E_l alpha_0 [cycle/sample]
+    energy_weight: float  # l_0 [s/J]
+
+    def __post_init__(self) -> None:
+        vectors = [f.name for f in fields(self)][:6]
+        arrays = [np.asarray(getattr(self, name), float) for name in vectors]
+        faults = [
+            f"{name} has a client with {array[~(np.isfinite(array) & (array > 0))][0]}: "
+            "expected finite numbers above 0"
+            for name, array in zip(vectors, arrays, strict=True)
+            if not (np.isfinite(array) & (array > 0)).all()
+        ]
+        if not (np.isfinite(self.work) and self.work > 0):
+            faults.append(f"work = {self.work}: expected a finite number above 0")
+        if not (np.isfinite(self.energy_weight) and self.energy_weight >= 0):
+            faults.append(
+                f"energy_weight = {self.energy_weight}: expected a finite number, 0 or above"
+            )
+        try:
+            arrays = list(np.broadcast_arrays(*arrays))
+        except ValueError:
+            shapes = ", ".join(f"{n} {a.shape}" for n, a in zip(vectors, arrays, strict=True))
+            faults.append(f"the vectors have shapes that do not go together: {shapes}")
+        else:
+            if arrays[0].ndim == 0 or arrays[0].shape[-1] == 0:
+                faults.append("there are no clients: the last axis must hold at least one")
+            elif (arrays[4] > arrays[5]).any():
+                faults.append("freq_min is above freq_max for at least one client")
+        if faults:
+            raise BadInput(*faults)
+        for name, array in zip(vectors, arrays, strict=True):
+            object.__setattr__(self, name, array)
+
+    @property
+    def cycles(self) -> Array:
+        """c_j = E_l alpha_0 D_j, cycles of one round of local training."""
+        return self.work * self.samples
+
+    def __getitem__(self, rounds: object) -> "Problem":
+        """Some of the rounds: indexes the leading axes."""
+        vectors = {f.name: getattr(self, f.name)[rounds] for f in fields(self)[:6]}
+        return Problem(**vectors, work=self.work, energy_weight=self.energy_weight)
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How nearly a schedule solves (22): relative residuals, all 0 at the optimum."""
+
+    primal: Array  # by how much the constraints (22b), (22c) are broken
+    dual: Array  # by how much the optimality conditions (86)-(88) are missed
+    gap: Array  # between the objective and a lower bound on it, relative to the objective
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The answer: each client's share of the band and its processor frequency."""
+
+    share: Array  # a_j, above 0, sum at most 1
+    freq: Array  # f_j [cycle/s]
+    certificate: Certificate | None = None  # from policies that claim the optimum of (22)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """Time and energy of each client of a round, and the ways in which they add up.
+
+    Two objectives, never mixed: `objective` is (22), where each client uploads as soon as
+    it has trained; `upload` + `compute` is (20), where all wait for the slowest in between.
+    """
+
+    upload_time: Array  # t_u,j [s]
+    compute_time: Array  # t_n,j [s]
+    upload_energy: Array  # p_u,j [J]
+    compute_energy: Array  # p_n,j [J]
+    energy_weight: float  # l_0 [s/J]
+
+    @property
+    def duration(self) -> Array:
+        """H, the length of the round [s]: (22a) at the slowest client."""
+        return np.asarray((self.compute_time + self.upload_time).max(-1))
+
+    @property
+    def energy(self) -> Array:
+        """The energy really spent, by all clients of the round [J]."""
+        return np.asarray((self.compute_energy + self.upload_energy).sum(-1))
+
+    @property
+    def upload(self) -> Array:
+        """C_u,t (20a) [s]: its mean over rounds is (8)."""
+        return np.asarray(
+            self.upload_time.max(-1) + self.energy_weight * self.upload_energy.sum(-1)
+        )
+
+    @property
+    def compute(self) -> Array:
+        """C_n,t (20b) [s]: its mean over rounds is (11). It averages energy, (20a) sums it."""
+        return np.asarray(
+            self.compute_time.max(-1) + self.energy_weight * self.compute_energy.mean(-1)
+        )
+
+    @property
+    def objective(self) -> Array:
+        """What (22) minimises [s]."""
+        energy = self.upload_energy.sum(-1) + self.compute_energy.mean(-1)
+        return np.asarray(self.duration + self.energy_weight * energy)
+
+
+def pose(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
+    """The problems of the rounds of a trace; all their cohorts must have the same size."""
+    cell, task, who = scenario.cell, scenario.task, trace.cohort
+    if (who < 0).any():
+        raise BadInput("some rounds have fewer clients than others: pose them by trace.by_size()")
+    p = fleet.power[who]
+    r = np.log1p(p * trace.gain / cell.noise) / np.log(2)  # r_j^0 in (5), rate per unit of band
+    return Problem(
+        band_time=task.model_bits / (cell.bandwidth * r),  # (6) at a_j = 1
+        upload_energy=task.model_bits * p / r,  # (7): p_j = p_j^0 a_j B cancels a_j B of (6)
+        samples=task.step_samples(fleet.samples)[who],
+        kappa=fleet.kappa[who],
+        freq_min=fleet.freq_min[who],
+        freq_max=fleet.freq_max[who],
+        work=scenario.plan.local_steps * task.cycles_per_sample,
+        energy_weight=task.energy_weight,
+    )
+
+
+def price(problem: Problem, schedule: Schedule) -> Cost:
+    """The cost of following `schedule`."""
+    u, c, kappa = problem.band_time, problem.cycles, problem.kappa
+    a, f = schedule.share, schedule.freq
+    return Cost(
+        upload_time=u / a,  # (6)
+        compute_time=c / f,  # (9)
+        upload_energy=problem.upload_energy,  # (7), whatever the share
+        compute_energy=training_energy(c, f, kappa),
+        energy_weight=problem.energy_weight,
+    )
+
+
+def training_energy(cycles: Array, freq: Array, kappa: Array) -> Array:
+    """p_n,j (10) [J]."""
+    return np.asarray(kappa * freq**2 * cycles)
+
+
+def check_schedule(problem: Problem, schedule: Schedule) -> None:
+    """Refuses a schedule that breaks (22b) or (22c), as a policy from elsewhere may."""
+    a, f = np.asarray(schedule.share), np.asarray(schedule.freq)
+    shape, slack = problem.band_time.shape, 1 + 1e-9
+    if a.shape != shape or f.shape != shape:
+        raise BadInput(f"the policy answered with shapes {a.shape}, {f.shape}: expected {shape}")
+    if not ((a > 0).all() and (a.sum(-1) <= slack).all()):
+        raise BadInput("the policy breaks (22b): shares must be above 0 and sum to at most 1")
+    if not ((f * slack >= problem.freq_min) & (f <= problem.freq_max * slack)).all():
+        raise BadInput("the policy breaks (22c): frequencies must be within their bounds")

@@ -1,0 +1,241 @@
+"""The world as a user declares it: Sections II and V-A. SI units; nothing here is random."""
+
+from dataclasses import dataclass, fields
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from .errors import BadInput
+from .strict import Table, decode
+
+Array = NDArray[np.float64]
+
+Positive = Annotated[float, Meta(gt=0, description="a number above 0")]
+NotNegative = Annotated[float, Meta(ge=0, description="a number, 0 or above")]
+Fraction = Annotated[float, Meta(ge=0, lt=1, description="a number from 0 to below 1")]
+Count = Annotated[int, Meta(ge=1, le=10**9, description="a whole number from 1 to 1e9")]
+Distance = Annotated[  # its range stands in Cell.faults: msgspec 0.22 crashes on constraints here
+    float | tuple[float, float],
+    Meta(description="a number above 0, or two of them, [nearest, farthest]"),
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Arrays that stand in a scenario; equal when their values are."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and all(
+            np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True, eq=False)
+class Gains(Measured):
+    """Measured or ray-traced channel power gains, linear: (round, client)."""
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        values = np.asarray(self.values, float)
+        if values.ndim != 2 or values.size == 0:
+            raise BadInput(
+                f"cell.gains has shape {values.shape}: expected two axes, (round, client)"
+            )
+        if not (np.isfinite(values) & (values >= 0)).all():
+            where = np.argwhere(~(np.isfinite(values) & (values >= 0)))[0]
+            raise BadInput(
+                f"cell.gains[{where[0]}, {where[1]}] = {values[tuple(where)]}: "
+                "a channel gain is a finite number, 0 or above"
+            )
+        object.__setattr__(self, "values", values)
+
+
+@dataclass(frozen=True, eq=False)
+class ClientTable(Measured):
+    """Real clients, one entry each; a column left out takes the value of [clients] or [cell]."""
+
+    samples: Array | None = None  # D_j
+    kappa: Array | None = None  # kappa_j [J s^2]
+    power: Array | None = None  # p_j^0 [W/Hz]
+    distance: Array | None = None  # d_j [m]
+    gain: Array | None = None  # mean channel power gain, instead of a distance
+    freq_min: Array | None = None  # [cycle/s]
+    freq_max: Array | None = None  # [cycle/s]
+
+    def __post_init__(self) -> None:
+        faults, sizes = [], {}
+        for column in fields(self):
+            if (values := getattr(self, column.name)) is None:
+                continue
+            values = np.asarray(values, float)
+            object.__setattr__(self, column.name, values)
+            sizes[column.name] = values.size
+            wrong = ~(np.isfinite(values) & (values > 0))
+            if values.ndim != 1:
+                faults.append(f"clients.table.{column.name} has {values.ndim} axes: expected one")
+            elif wrong.any():
+                j = int(np.argmax(wrong))
+                faults.append(
+                    f"clients.table.{column.name}: client {j} has {values[j]}: "
+                    "expected a number above 0"
+                )
+        if not sizes or 0 in sizes.values():
+            faults.append("clients.table is empty: give at least one client")
+        elif len(set(sizes.values())) > 1:
+            faults.append(f"clients.table has columns of different lengths: {sizes}")
+        if self.distance is not None and self.gain is not None:
+            faults.append("clients.table has both distance and gain: give one of them")
+        if faults:
+            raise BadInput(*faults)
+
+    def columns(self) -> dict[str, Array]:
+        """The columns that are there, by name."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def count(self) -> int:
+        return next(iter(self.columns().values())).size
+
+
+class Cell(Table, frozen=True, kw_only=True):
+    """The radio cell (Sec. II-B-1, V-A)."""
+
+    table_name: ClassVar[str] = "cell"
+
+    bandwidth: Positive = 20e6  # B [Hz]
+    noise: Positive = 5e-20  # N_0 [W/Hz]
+    reference_gain: Positive = 1e-4  # g_0, mean channel power gain at reference_distance
+    reference_distance: Positive = 1.0  # d_0 [m]
+    path_loss_exponent: Positive = 4.0  # theta
+    distance: Distance = 200.0  # d [m]; two numbers: placed evenly over the ring between them
+    gain_threshold: NotNegative = 0.05  # of the mean gain at `distance` (the farther one)
+    loss_rate: Fraction = 0.0  # gamma, share of uploads that are lost
+    loss_kind: Literal["independent", "worst-case"] = "independent"
+    broadcast_time: NotNegative = 0.0  # T_d [s]
+    gains: Any = None  # Gains; in a file: the path of a .npy or .csv of (round, client)
+
+    def mean_gain(self, distance: Array | float) -> Array:
+        """g_0 (d_0 / d)^theta, the mean channel power gain at a distance [m] (Sec. V-A)."""
+        ratio = self.reference_distance / np.asarray(distance, float)
+        return np.asarray(self.reference_gain * ratio**self.path_loss_exponent)
+
+    @property
+    def ring(self) -> tuple[float, float]:
+        """The nearest and the farthest that a client may be [m]."""
+        return self.distance if isinstance(self.distance, tuple) else (self.distance, self.distance)
+
+    @property
+    def min_gain(self) -> float:
+        """The absolute channel gain below which a client sits the round out."""
+        return float(self.gain_threshold * self.mean_gain(self.ring[1]))
+
+    def faults(self) -> list[str]:
+        near, far = self.ring
+        if near <= 0:
+            return [f"distance = {near:g}: expected a number above 0"]
+        if near > far:
+            return [f"distance = [{near:g}, {far:g}]: the nearest comes first"]
+        return []
+
+
+class Clients(Table, frozen=True, kw_only=True):
+    """Who takes part: drawn evenly from mean * (1 -+ spread), or listed in a table."""
+
+    table_name: ClassVar[str] = "clients"
+
+    count: Count = 100  # N
+    samples: Positive = 500.0  # D, mean of D_j
+    kappa: Positive = 5e-27  # mean of kappa_j; a cycle at f costs kappa f^2 joules [J s^2]
+    power: Positive = 4e-7  # mean of p_j^0, transmit power per unit of band [W/Hz]
+    spread: Fraction = 0.1  # Var (Sec. V-C)
+    freq_min: Positive = 1e7  # [cycle/s]
+    freq_max: Positive = 2e9  # [cycle/s]
+    min_samples: NotNegative = 0.0  # clients with fewer sit all rounds out
+    table: Any = None  # ClientTable; in a file: the path of a .csv, or a list of tables
+
+    def faults(self) -> list[str]:
+        found = []
+        if self.freq_min > self.freq_max:
+            found.append(
+                f"freq_min = {self.freq_min:g} is above clients.freq_max = {self.freq_max:g}"
+            )
+        if self.table is not None:
+            low = self.freq_min if self.table.freq_min is None else self.table.freq_min
+            high = self.freq_max if self.table.freq_max is None else self.table.freq_max
+            if (wrong := np.atleast_1d(low > high)).any():
+                found.append(f"table: client {int(np.argmax(wrong))} has freq_min above freq_max")
+        return found
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.table is not None:
+            msgspec.structs.force_setattr(self, "count", self.table.count)
+
+
+class Task(Table, frozen=True, kw_only=True):
+    """What is learnt, as the network sees it (Sec. II-B-2)."""
+
+    table_name: ClassVar[str] = "task"
+
+    model_bits: Positive = 3e4  # z_m [bit]
+    cycles_per_sample: Positive = 5e5  # alpha_0 [cycle]
+    samples_per_step: Literal["dataset", "batch"] = "dataset"  # see DECISIONS.md, 2
+    batch_size: Count = 10  # samples of one local step, where samples_per_step is "batch"
+    energy_weight: NotNegative = 1.0  # l_0, what one joule is worth in seconds [s/J]
+
+    def step_samples(self, samples: Array) -> Array:
+        """Samples that one local step processes, for clients that hold `samples`."""
+        return (
+            samples if self.samples_per_step == "dataset" else np.minimum(samples, self.batch_size)
+        )
+
+
+class Plan(Table, frozen=True, kw_only=True):
+    """How the rounds are run; what the planner chooses."""
+
+    table_name: ClassVar[str] = "plan"
+
+    cohort: Count = 10  # K
+    local_steps: Count = 20  # E_l
+    rounds: Count = 50
+    selection: Literal["uniform", "weighted"] = "uniform"  # weighted: by q_j, with replacement
+    drawn: Literal["before", "after"] = "before"  # training; after: all N train, K upload
+
+
+class Scenario(Table, frozen=True, kw_only=True):
+    """A world: cell, clients, task and plan. The defaults are the paper's (Sec. V)."""
+
+    cell: Cell = Cell()
+    clients: Clients = Clients()
+    task: Task = Task()
+    plan: Plan = Plan()
+
+    def faults(self) -> list[str]:
+        found = []
+        cohort, count, gains = self.plan.cohort, self.clients.count, self.cell.gains
+        if cohort > count:
+            found.append(
+                f"plan.cohort = {cohort} is more than the {count} clients there are: "
+                f"choose 1 to {count}"
+            )
+        if gains is not None and gains.values.shape[1] != count:
+            found.append(
+                f"cell.gains has {gains.values.shape[1]} columns for {count} clients: "
+                "give one column per client"
+            )
+        return found
+
+    def using(self, **changes: dict[str, Any]) -> Self:
+        """This scenario with other values: `scenario.using(plan={"cohort": 20})`."""
+        tables = {
+            name: msgspec.structs.asdict(getattr(self, name)) for name in self.__struct_fields__
+        }
+        merged = {name: tables.get(name, {}) | values for name, values in changes.items()}
+        return decode(type(self), tables | merged)

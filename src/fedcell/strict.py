@@ -1,0 +1,120 @@
+"""Strict tables: every wrong key and value named at once, from a file or from Python.
+
+msgspec knows the types and ranges and converts one value at a time; this adds that
+all faults are gathered, that a misspelt key is met with a suggestion, and that no
+number is infinite or NaN.
+"""
+
+import math
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
+
+import msgspec
+
+from .errors import BadInput
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """A frozen table of settings that refuses what is out of range."""
+
+    table_name: ClassVar[str] = ""  # how messages call it
+
+    def faults(self) -> list[str]:
+        """What is wrong between fields that are each right; each names its own field first."""
+        return []
+
+    def __post_init__(self) -> None:
+        found: list[str] = []
+        for field in msgspec.structs.fields(type(self)):
+            _read(field.type, getattr(self, field.name), _join(self.table_name, field.name), found)
+        found = found or [_join(self.table_name, fault) for fault in self.faults()]
+        if found:
+            raise BadInput(*found)
+
+
+T = TypeVar("T", bound=Table)
+
+
+def decode(kind: type[T], given: Mapping[str, Any]) -> T:
+    """A table from plain dicts and lists, or BadInput with every fault found."""
+    found: list[str] = []
+    table: T = _read_table(kind, given, kind.table_name, found)
+    if found:
+        raise BadInput(*found)
+    return table
+
+
+def _read(kind: Any, value: Any, path: str, found: list[str]) -> Any:
+    """`value` as a `kind`; what is wrong with it is appended to `found`."""
+    if isinstance(kind, type) and issubclass(kind, Table):
+        return value if isinstance(value, kind) else _read_table(kind, value, path, found)
+    row = get_args(kind)[0] if get_origin(kind) is tuple else None
+    if isinstance(row, type) and issubclass(row, Table):
+        if not isinstance(value, list | tuple) or not value:
+            found.append(f"{path} = {_short(value)}: expected a list of at least one table")
+            return None
+        return tuple(_read(row, item, f"{path}[{i}]", found) for i, item in enumerate(value))
+    try:
+        converted = msgspec.convert(value, kind)
+        if all(map(math.isfinite, _numbers(converted))):
+            return converted
+    except (msgspec.ValidationError, OverflowError):
+        pass
+    found.append(f"{path} = {_short(value)}: expected {_expected(kind)}")
+    return None
+
+
+def _read_table(kind: type[T], given: Any, path: str, found: list[str]) -> Any:
+    if not isinstance(given, Mapping):
+        found.append(f"{path or 'the file'} = {_short(given)}: expected a table")
+        return None
+    known = {field.name: field for field in msgspec.structs.fields(kind)}
+    before = len(found)
+    for name in given:
+        if name not in known:
+            close = get_close_matches(str(name), known, n=1)
+            hint = (
+                f"did you mean {_join(path, close[0])}?"
+                if close
+                else f"known keys: {', '.join(known)}"
+            )
+            found.append(f"{_join(path, str(name))} is not a key; {hint}")
+    values = {}
+    for name, field in known.items():
+        if name in given:
+            values[name] = _read(field.type, given[name], _join(path, name), found)
+        elif field.required:
+            found.append(f"{_join(path, name)} is missing: expected {_expected(field.type)}")
+    if len(found) > before:
+        return None
+    try:
+        return kind(**values)
+    except BadInput as error:  # fields that do not go together
+        found += (path + fault.removeprefix(kind.table_name) for fault in error.faults)
+        return None
+
+
+def _join(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _numbers(value: Any) -> list[float]:
+    """The numbers in a value that may be NaN or infinite, which no range of msgspec refuses."""
+    if isinstance(value, tuple):
+        return [number for item in value for number in _numbers(item)]
+    return [value] if isinstance(value, float) else []
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _expected(kind: Any) -> str:
+    """What a field takes, in words."""
+    if get_origin(kind) is Annotated:
+        return str(next(meta.description for meta in kind.__metadata__ if meta.description))
+    if get_origin(kind) is Literal:
+        return " or ".join(f'"{choice}"' for choice in get_args(kind))
+    return {float: "a number", int: "a whole number", str: "text"}.get(kind, "a table")

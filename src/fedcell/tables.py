@@ -1,0 +1,105 @@
+"""Tables for people: units in every heading, and no digits that mean nothing."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from .scenario import Scenario
+from .survey import Row
+
+
+def print_schedule(out: Console, result: Row) -> None:
+    """One round, client by client, as `fedcell schedule` answers it."""
+    columns = {
+        "client": [str(j) for j in range(len(result["share"]))],
+        "band [%]": [digits(100 * share) for share in result["share"]],
+        "CPU [MHz]": [digits(freq / 1e6) for freq in result["freq"]],
+        "train [s]": list(map(digits, result["compute_time"])),
+        "upload [s]": list(map(digits, result["upload_time"])),
+        "train [J]": list(map(digits, result["compute_energy"])),
+        "upload [J]": list(map(digits, result["upload_energy"])),
+    }
+    out.print(_table(f"One round, policy {result['policy']}", columns))
+    out.print(f"the round takes {digits(result['duration'])} s and {digits(result['energy'])} J")
+    out.print(
+        f"objective (22): {digits(result['objective'])} s; staged (20): upload "
+        f"{digits(result['upload_cost'])} s + compute {digits(result['compute_cost'])} s"
+    )
+    if proof := result.get("certificate"):
+        out.print(
+            f"certificate (0 at the optimum): gap {proof['gap']:.1e}, "
+            f"primal {proof['primal']:.1e}, dual {proof['dual']:.1e}"
+        )
+
+
+def print_comparison(out: Console, name: str, world: Scenario, rows: Sequence[Row]) -> None:
+    """Policies side by side, as `fedcell cost` answers them."""
+    plan, first = world.plan, rows[0]
+    policies = [row["policy"] for row in rows]
+    means = {
+        "policy": policies,
+        "C_u [s]": [plus_minus(row["upload"]) for row in rows],
+        "C_n [s]": [plus_minus(row["compute"]) for row in rows],
+        "C_u + C_n [s]": [plus_minus(row["staged"]) for row in rows],
+        "(22) [s]": [plus_minus(row["objective"]) for row in rows],
+    }
+    spent = {
+        "policy": policies,
+        "time [s]": [plus_minus(row["duration"]) for row in rows],
+        "energy [J]": [plus_minus(row["energy"]) for row in rows],
+    }
+    if len(rows) > 1:
+        baseline = ["" if row is first else plus_minus(row["difference"]["staged"]) for row in rows]
+        joint = ["" if row is first else plus_minus(row["difference"]["objective"]) for row in rows]
+        spent |= {"change of (20) [s]": baseline, "of (22) [s]": joint}
+    out.print(
+        f"{name}: K = {plan.cohort} of {world.clients.count} clients, E_l = {plan.local_steps}; "
+        f"means of {first['rounds']} rounds, ± 95 %"
+    )
+    out.print(_table("Cost of a round: upload, compute, both staged (20), and joint (22)", means))
+    title = "Really spent in a round"
+    if len(rows) > 1:
+        title += f"; change against {policies[0]} on the same dice"
+    out.print(_table(title, spent))
+    out.print(
+        f"clients per round: {first['called']:.4g} called, {first['received']:.4g} received;\n"
+        f"sat out: {first['weak']:.3g} with a weak channel, {first['poor']:.3g} with little data"
+    )
+    if first["shrunk"]:
+        out.print(f"in {first['shrunk']} rounds fewer than {plan.cohort} clients could be called")
+
+
+def plus_minus(value: Mapping[str, float]) -> str:
+    """A mean and half its interval, to the last digit that means something."""
+    mean, half = value["mean"], (value["high"] - value["low"]) / 2
+    if not half > 0:  # a single value, or all the same
+        return digits(mean)
+    places = -math.floor(math.log10(half))
+    if places > 6 or abs(mean) >= 1e6:
+        return f"{mean:.4g} ± {half:.1g}"
+    places = max(0, places)
+    return f"{mean:.{places}f} ± {half:.{places}f}"
+
+
+def digits(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _table(title: str, columns: Mapping[str, Sequence[str]]) -> Table:
+    table = Table(
+        title=Text("\n" + title),
+        title_justify="left",
+        title_style="bold",
+        box=box.HORIZONTALS,
+        show_edge=False,
+        pad_edge=False,
+    )
+    for i, heading in enumerate(columns):
+        table.add_column(Text(heading), justify="left" if i == 0 else "right", no_wrap=True)
+    for row in zip(*columns.values(), strict=True):
+        table.add_row(*map(Text, row))
+    return table

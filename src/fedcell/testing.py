@@ -1,0 +1,78 @@
+"""What any policy must satisfy, for you to hold your own against.
+
+    from fedcell.testing import check_policy
+
+    def test_my_policy():
+        check_policy(my_policy)
+"""
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from .draw import draw_fleet, draw_trace
+from .optimal import Optimal
+from .policy import Policy
+from .round import Problem, Schedule, check_schedule, pose, price
+from .scenario import Scenario
+
+
+def check_policy(policy: Policy, rounds: int = 20, seed: int = 0) -> None:
+    """Raises AssertionError or BadInput, saying what is broken and in which setting.
+
+    On rounds of several kinds: shares are positive and sum to at most one, frequencies are
+    within bounds, permuting the clients permutes the schedule, a round alone is scheduled
+    like the round in a batch, and the objective (22) is not below the optimum.
+    """
+    for name, problem in sample_problems(rounds, seed).items():
+        schedule = policy(problem)
+        check_schedule(problem, schedule)
+
+        order = np.random.default_rng(seed).permutation(problem.band_time.shape[-1])
+        permuted = policy(_clients(problem, order))
+        assert _same(permuted, schedule, (..., order)), (
+            f"{name}: permuting the clients does not permute the schedule"
+        )
+        for t in range(min(3, rounds)):
+            assert _same(policy(problem[t]), schedule, t), (
+                f"{name}: round {t} alone is not scheduled like round {t} in a batch"
+            )
+        ours = price(problem, schedule).objective
+        best = price(problem, Optimal()(problem)).objective
+        assert (ours >= best * (1 - 1e-9)).all(), (
+            f"{name}: an objective below the optimum of (22), which cannot be"
+        )
+
+
+def sample_problems(rounds: int = 20, seed: int = 0) -> dict[str, Problem]:
+    """Rounds of several kinds, by name: light and heavy uploads, tight bounds, one client."""
+    settings: dict[str, dict[str, dict[str, Any]]] = {
+        "the paper's numbers": {},
+        "a heavy upload": {"task": {"model_bits": 3e7}, "clients": {"spread": 0.5}},
+        "tight frequency bounds": {"clients": {"freq_min": 4e8, "freq_max": 5e8, "spread": 0.5}},
+        "fixed frequencies": {"clients": {"freq_min": 4e8, "freq_max": 4e8}},
+        "clients near and far": {"cell": {"distance": (20.0, 400.0)}},
+        "free energy": {"task": {"energy_weight": 0.0}},
+        "alike clients": {"clients": {"spread": 0.0}},
+        "one client": {"plan": {"cohort": 1}},
+        "many clients": {"plan": {"cohort": 60}},
+    }
+    problems = {}
+    for name, changes in settings.items():
+        scenario = Scenario().using(**changes)
+        fleet = draw_fleet(scenario, seed)
+        problems[name] = pose(scenario, fleet, draw_trace(scenario, fleet, rounds, seed))
+    return problems
+
+
+def _clients(problem: Problem, order: Any) -> Problem:
+    vectors = {f.name: getattr(problem, f.name)[..., order] for f in fields(problem)[:6]}
+    return Problem(**vectors, work=problem.work, energy_weight=problem.energy_weight)
+
+
+def _same(one: Schedule, other: Schedule, where: Any) -> bool:
+    return bool(
+        np.allclose(one.share, other.share[where], rtol=1e-6, atol=0)
+        and np.allclose(one.freq, other.freq[where], rtol=1e-6, atol=0)
+    )
