@@ -174,7 +174,8 @@ def version(
 def main() -> None:
     """Entry point: what we raise on purpose becomes sentences and exit code 2."""
     try:
-        app()
+        with np.errstate(all="ignore"):  # what overflows is found in the results and said in words
+            app()
     except FedcellError as error:
         for line in str(error).splitlines():
             print(f"fedcell: {line}", file=sys.stderr)

@@ -56,7 +56,7 @@ def draw_fleet(scenario: Scenario, seed: int = 0) -> Fleet:
         distance = listed.pop("distance")
     else:  # evenly over the area of the ring, which may be a circle
         near, far = cell.ring
-        distance = np.sqrt(near**2 + (far**2 - near**2) * dice(Purpose.PLACE))
+        distance = np.sqrt(near * near + (far * far - near * near) * dice(Purpose.PLACE))
     if "gain" in listed:
         listed["mean_gain"] = listed.pop("gain")
     drawn = {

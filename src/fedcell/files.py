@@ -105,7 +105,7 @@ def _gains(named: Any, folder: Path) -> Gains:
             values = np.load(path, mmap_mode="r", allow_pickle=False)
         else:
             values = np.loadtxt(path, delimiter=",", ndmin=2)
-        return Gains(np.asarray(values, float))
+        return Gains(values)
     except OSError as error:
         raise BadInput(f"cell.gains: {path} cannot be read: {error.strerror or error}") from error
     except BadInput:

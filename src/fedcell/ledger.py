@@ -49,6 +49,8 @@ def simulate_network(
     ledger = Ledger(
         **{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Ledger)}
     )
+    if not np.isfinite(ledger.objective).all():
+        raise BadInput("the costs are too large to be computed with: check the units (SI)")
     if not ledger.called.any():
         raise BadInput(
             "no client was ever called: all sat out, too weak or too poor in data; "

@@ -24,7 +24,8 @@ def mean_freq(kappa: float, energy_weight: float) -> float:
 
     Infinite where energy is free; the bounds of each client then decide.
     """
-    return (2 * energy_weight * kappa) ** (-1 / 3) if energy_weight > 0 else float("inf")
+    price = 2 * energy_weight * kappa
+    return price ** (-1 / 3) if price > 0 else float("inf")
 
 
 @dataclass(frozen=True)

@@ -4,13 +4,17 @@ Clients are on the last axis; anything may stand in front of it (rounds, seeds,
 settings), so one call prices one round or ten thousand.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from .errors import BadInput
 from .scenario import Array, Scenario
 from .trace import Fleet, Trace
+
+LARGE = 1e60  # numbers beyond it, or below its inverse, could overflow when multiplied
+VECTORS = ("band_time", "upload_energy", "samples", "kappa", "freq_min", "freq_max")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -27,33 +31,24 @@ class Problem:
     energy_weight: float  # l_0 [s/J]
 
     def __post_init__(self) -> None:
-        vectors = [f.name for f in fields(self)][:6]
-        arrays = [np.asarray(getattr(self, name), float) for name in vectors]
-        faults = [
-            f"{name} has a client with {array[~(np.isfinite(array) & (array > 0))][0]}: "
-            "expected finite numbers above 0"
-            for name, array in zip(vectors, arrays, strict=True)
-            if not (np.isfinite(array) & (array > 0)).all()
-        ]
-        if not (np.isfinite(self.work) and self.work > 0):
-            faults.append(f"work = {self.work}: expected a finite number above 0")
-        if not (np.isfinite(self.energy_weight) and self.energy_weight >= 0):
-            faults.append(
-                f"energy_weight = {self.energy_weight}: expected a finite number, 0 or above"
-            )
+        arrays = {name: np.asarray(getattr(self, name), float) for name in VECTORS}
+        faults = [_out_of_range(name, array) for name, array in arrays.items()]
+        faults.append(_out_of_range("work * samples", arrays["samples"] * self.work))
+        if not 0 <= self.energy_weight <= LARGE:
+            faults.append(f"energy_weight = {self.energy_weight}: expected 0 to {LARGE:g}")
         try:
-            arrays = list(np.broadcast_arrays(*arrays))
+            arrays = dict(zip(arrays, np.broadcast_arrays(*arrays.values()), strict=True))
         except ValueError:
-            shapes = ", ".join(f"{n} {a.shape}" for n, a in zip(vectors, arrays, strict=True))
+            shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
             faults.append(f"the vectors have shapes that do not go together: {shapes}")
         else:
-            if arrays[0].ndim == 0 or arrays[0].shape[-1] == 0:
+            if arrays["kappa"].ndim == 0 or arrays["kappa"].size == 0:
                 faults.append("there are no clients: the last axis must hold at least one")
-            elif (arrays[4] > arrays[5]).any():
+            elif (arrays["freq_min"] > arrays["freq_max"]).any():
                 faults.append("freq_min is above freq_max for at least one client")
-        if faults:
-            raise BadInput(*faults)
-        for name, array in zip(vectors, arrays, strict=True):
+        if found := [fault for fault in faults if fault]:
+            raise BadInput(*found)
+        for name, array in arrays.items():
             object.__setattr__(self, name, array)
 
     @property
@@ -61,9 +56,9 @@ class Problem:
         """c_j = E_l alpha_0 D_j, cycles of one round of local training."""
         return self.work * self.samples
 
-    def __getitem__(self, rounds: object) -> "Problem":
-        """Some of the rounds: indexes the leading axes."""
-        vectors = {f.name: getattr(self, f.name)[rounds] for f in fields(self)[:6]}
+    def __getitem__(self, where: Any) -> "Problem":
+        """Some of the rounds, or of the clients: indexes every vector."""
+        vectors = {name: getattr(self, name)[where] for name in VECTORS}
         return Problem(**vectors, work=self.work, energy_weight=self.energy_weight)
 
 
@@ -136,17 +131,18 @@ def pose(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
     if (who < 0).any():
         raise BadInput("some rounds have fewer clients than others: pose them by trace.by_size()")
     p = fleet.power[who]
-    r = np.log1p(p * trace.gain / cell.noise) / np.log(2)  # r_j^0 in (5), rate per unit of band
-    return Problem(
-        band_time=task.model_bits / (cell.bandwidth * r),  # (6) at a_j = 1
-        upload_energy=task.model_bits * p / r,  # (7): p_j = p_j^0 a_j B cancels a_j B of (6)
-        samples=task.step_samples(fleet.samples)[who],
-        kappa=fleet.kappa[who],
-        freq_min=fleet.freq_min[who],
-        freq_max=fleet.freq_max[who],
-        work=scenario.plan.local_steps * task.cycles_per_sample,
-        energy_weight=task.energy_weight,
-    )
+    with np.errstate(all="ignore"):  # Problem refuses what is out of range
+        r = np.log1p(p * trace.gain / cell.noise) / np.log(2)  # r_j^0 in (5), rate per unit band
+        return Problem(
+            band_time=task.model_bits / (cell.bandwidth * r),  # (6) at a_j = 1
+            upload_energy=task.model_bits * p / r,  # (7): p_j = p_j^0 a_j B cancels a_j B of (6)
+            samples=task.step_samples(fleet.samples)[who],
+            kappa=fleet.kappa[who],
+            freq_min=fleet.freq_min[who],
+            freq_max=fleet.freq_max[who],
+            work=scenario.plan.local_steps * task.cycles_per_sample,
+            energy_weight=task.energy_weight,
+        )
 
 
 def price(problem: Problem, schedule: Schedule) -> Cost:
@@ -177,3 +173,10 @@ def check_schedule(problem: Problem, schedule: Schedule) -> None:
         raise BadInput("the policy breaks (22b): shares must be above 0 and sum to at most 1")
     if not ((f * slack >= problem.freq_min) & (f <= problem.freq_max * slack)).all():
         raise BadInput("the policy breaks (22c): frequencies must be within their bounds")
+
+
+def _out_of_range(name: str, array: Array) -> str:
+    wrong = ~((array >= 1 / LARGE) & (array <= LARGE))  # NaN is wrong too
+    if not wrong.any():
+        return ""
+    return f"{name} has a client with {array[wrong][0]:g}: expected {1 / LARGE:g} to {LARGE:g}"

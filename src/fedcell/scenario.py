@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 Positive = Annotated[float, Meta(gt=0, description="a number above 0")]
 NotNegative = Annotated[float, Meta(ge=0, description="a number, 0 or above")]
 Fraction = Annotated[float, Meta(ge=0, lt=1, description="a number from 0 to below 1")]
-Count = Annotated[int, Meta(ge=1, le=10**9, description="a whole number from 1 to 1e9")]
+Count = Annotated[int, Meta(ge=1, le=10**7, description="a whole number from 1 to 1e7")]
 Distance = Annotated[  # its range stands in Cell.faults: msgspec 0.22 crashes on constraints here
     float | tuple[float, float],
     Meta(description="a number above 0, or two of them, [nearest, farthest]"),
@@ -42,6 +42,8 @@ class Gains(Measured):
     values: Array
 
     def __post_init__(self) -> None:
+        if np.iscomplexobj(self.values):
+            raise BadInput("cell.gains holds complex numbers: give power gains, |h|^2")
         values = np.asarray(self.values, float)
         if values.ndim != 2 or values.size == 0:
             raise BadInput(

@@ -1,12 +1,11 @@
 """What any policy must satisfy, for you to hold your own against.
 
-    from fedcell.testing import check_policy
+from fedcell.testing import check_policy
 
-    def test_my_policy():
-        check_policy(my_policy)
+def test_my_policy():
+    check_policy(my_policy)
 """
 
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -29,10 +28,9 @@ def check_policy(policy: Policy, rounds: int = 20, seed: int = 0) -> None:
         schedule = policy(problem)
         check_schedule(problem, schedule)
 
-        order = np.random.default_rng(seed).permutation(problem.band_time.shape[-1])
-        permuted = policy(_clients(problem, order))
-        assert _same(permuted, schedule, (..., order)), (
-            f"{name}: permuting the clients does not permute the schedule"
+        backwards = (..., slice(None, None, -1))
+        assert _same(policy(problem[backwards]), schedule, backwards), (
+            f"{name}: the order of the clients changes their schedule"
         )
         for t in range(min(3, rounds)):
             assert _same(policy(problem[t]), schedule, t), (
@@ -64,11 +62,6 @@ def sample_problems(rounds: int = 20, seed: int = 0) -> dict[str, Problem]:
         fleet = draw_fleet(scenario, seed)
         problems[name] = pose(scenario, fleet, draw_trace(scenario, fleet, rounds, seed))
     return problems
-
-
-def _clients(problem: Problem, order: Any) -> Problem:
-    vectors = {f.name: getattr(problem, f.name)[..., order] for f in fields(problem)[:6]}
-    return Problem(**vectors, work=problem.work, energy_weight=problem.energy_weight)
 
 
 def _same(one: Schedule, other: Schedule, where: Any) -> bool:
