@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 import tomllib
+from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
@@ -266,8 +267,10 @@ def test_a_real_process_exits_2_without_a_traceback():
 # Mutated files: whatever stands in them, a sentence and exit 2, or an answer. Never a traceback.
 
 STRANGE = st.sampled_from(
-    [None, True, 0, -1, 1, 3, 2.5, 1e-300, 1e300, -0.0, 10**30, float("nan"), float("inf")]
-    + ["", "x", "optimal", "../x", "\x00", [], [1], [1, 2], {}, {"a": 1}, [{}], [[]]]
+    [
+        *[None, True, 0, -1, 1, 3, 2.5, 1e-300, 1e300, -0.0, 10**30, float("nan"), float("inf")],
+        *["", "x", "optimal", "../x", "\x00", [], [1], [1, 2], {}, {"a": 1}, [{}], [[]]],
+    ]
 )
 
 
@@ -293,7 +296,7 @@ def mutated(draw: st.DrawFn, content: dict) -> str:
         key = draw(st.sampled_from(sorted(table)))
         change = draw(st.sampled_from(["value", "value", "value", "drop", "rename"]))
         if change == "value":
-            table[key] = draw(STRANGE)
+            table[key] = deepcopy(draw(STRANGE))
         elif change == "drop":
             del table[key]
         else:
@@ -332,7 +335,9 @@ def test_mutated_toml_never_ends_in_a_traceback(fedcell, tmp_path, data):
     text = shipped("paper")
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(text)))
-        text = text[:at] + data.draw(st.text(max_size=4)) + text[at + data.draw(st.integers(0, 4)) :]
+        text = (
+            text[:at] + data.draw(st.text(max_size=4)) + text[at + data.draw(st.integers(0, 4)) :]
+        )
     file = tmp_path / "world.toml"
     file.write_text(text, "utf-8", newline="")
     said = fedcell("cost", file, "--policy", "optimal", "--rounds", 2, "--json")

@@ -2,6 +2,7 @@
 
 import tracemalloc
 from dataclasses import fields
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -66,7 +67,7 @@ def test_a_higher_loss_rate_loses_the_same_uploads_and_more(kind):
     rates = (0.0, 0.1, 0.3, 0.7)
     lost = [trace_of(cell={"loss_rate": rate, "loss_kind": kind}).lost for rate in rates]
     assert not lost[0].any()
-    for fewer, more in zip(lost, lost[1:], strict=False):
+    for fewer, more in pairwise(lost):
         assert (more >= fewer).all()
         assert more.sum() > fewer.sum()
 

@@ -162,7 +162,7 @@ def test_lists_are_taken_and_broadcast():
         ({"energy_weight": np.nan}, "energy_weight = nan"),
         ({"work": 0.0}, r"work \* samples has a client with 0"),
         ({name: [] for name in list(GOOD)[:6]}, "there are no clients"),
-        ({name: 1.0 for name in list(GOOD)[:6]}, "there are no clients"),
+        (dict.fromkeys(list(GOOD)[:6], 1.0), "there are no clients"),
     ],
 )
 def test_problems_that_cannot_be_are_refused(change, message):

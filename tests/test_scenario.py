@@ -116,11 +116,17 @@ def test_every_fault_is_named_at_once(tmp_path):
         ("[cell]\ngains = 'none.npy'", "cell.gains: .*none.npy cannot be read: No such file"),
         ("[clients]\ntable = 'none.csv'", "none.csv: cannot be read: No such file"),
         ("[clients]\ntable = []", "clients.table: expected the path"),
-        ("[[clients.table]]\nsamples = 3\n[[clients.table]]\nkappa = 1", r"table\[1\] has other keys"),
+        (
+            "[[clients.table]]\nsamples = 3\n[[clients.table]]\nkappa = 1",
+            r"table\[1\] has other keys",
+        ),
         ("[[clients.table]]\nsamples = true", r"samples = True: expected a number"),
         ("[[clients.table]]\nsample = 3", "'sample' is not a column; known: samples"),
         ("[[clients.table]]\nsamples = -3", "clients.table.samples: client 0 has -3"),
-        ("[[clients.table]]\nfreq_min = 4e9", "clients.table: client 0 has freq_min above freq_max"),
+        (
+            "[[clients.table]]\nfreq_min = 4e9",
+            "clients.table: client 0 has freq_min above freq_max",
+        ),
         ("[[clients.table]]\ndistance = 4.0\ngain = 1e-9", "both distance and gain"),
     ],
 )
@@ -153,7 +159,7 @@ def test_files_that_are_not_there_or_not_text(tmp_path):
 
 
 def test_python_is_as_strict_as_files():
-    with pytest.raises(BadInput, match="cell.bandwidth = -1: expected a number above 0"):
+    with pytest.raises(BadInput, match=r"cell.bandwidth = -1: expected a number above 0"):
         Cell(bandwidth=-1)
     with pytest.raises(BadInput, match=r"clients.freq_min = 1e\+07 is above"):
         Clients(freq_max=1e6)
@@ -261,7 +267,7 @@ def test_bad_gains_in_a_csv(tmp_path):
 
 
 def test_tables_of_arrays_are_checked():
-    with pytest.raises(BadInput, match="clients.table is empty"):
+    with pytest.raises(BadInput, match=r"clients.table is empty"):
         ClientTable()
     with pytest.raises(BadInput, match="columns of different lengths"):
         ClientTable(samples=np.ones(3), kappa=np.ones(2))

@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from conftest import problems
 from hypothesis import given, settings
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize, minimize_scalar
 
+from conftest import problems
 from fedcell import (
     Broadcast,
     Distributed,

@@ -1,7 +1,5 @@
 """Plan, simulate and run federated learning over wireless networks."""
 
-from importlib.metadata import version as _version
-
 from .certificate import certify
 from .draw import draw_fleet, draw_trace
 from .errors import BadInput, FedcellError
@@ -24,7 +22,7 @@ from .roundfile import load_round
 from .scenario import Cell, Clients, ClientTable, Gains, Plan, Scenario, Task
 from .trace import Fleet, Trace
 
-__version__ = _version("fedcell")
+__version__ = "0.1.0"
 
 __all__ = [
     "BadInput",
