@@ -34,7 +34,7 @@ demo: install
 	$(BIN)/fedcell demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -m 'not extras'
+	$(BIN)/python -m pytest
 
 test-extras: $(VENV)/.extras
 	$(BIN)/python -m pytest -m extras

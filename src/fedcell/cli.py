@@ -113,7 +113,7 @@ def cost(
     """Price rounds by Monte Carlo: policies side by side on the same dice."""
     world = load_scenario(scenario)
     policies = policy or list(NAMED)
-    rows = compare(world, policies, rounds or world.plan.rounds, seed)
+    rows = compare(world, policies, rounds or world.plan.rounds, seed, _progress)
     swept = _figure(world, policies, spread, rounds, seed, figure) if figure else None
     if as_json:
         _print_json(
@@ -192,11 +192,8 @@ def _figure(
     seed: int,
     path: Path,
 ) -> list[Row]:
-    def progress(points: Sequence[Any]) -> Iterable[Any]:
-        return track(points, "over K and E_l", console=err, transient=True)
-
     rounds = rounds or world.plan.rounds
-    rows = sweep(world, policies, spreads or [world.clients.spread], rounds, seed, progress)
+    rows = sweep(world, policies, spreads or [world.clients.spread], rounds, seed, _progress)
     caption = (
         f"{rounds} rounds per point, bands: 95 % confidence of the mean; "
         f"left: $E_l$ = {world.plan.local_steps}, right: K = {world.plan.cohort}"
@@ -206,6 +203,11 @@ def _figure(
     except ValueError as error:  # matplotlib does not know the ending
         raise BadInput(f"{path}: cannot be drawn: {error}") from error
     return rows
+
+
+def _progress(items: Sequence[Any]) -> Iterable[Any]:
+    quiet = not err.is_terminal
+    return track(items, "pricing rounds", console=err, transient=True, disable=quiet)
 
 
 def _refuse_overflow(values: Iterable[Any]) -> None:

@@ -32,8 +32,12 @@ class Problem:
 
     def __post_init__(self) -> None:
         arrays = {name: np.asarray(getattr(self, name), float) for name in VECTORS}
-        faults = [_out_of_range(name, array) for name, array in arrays.items()]
-        faults.append(_out_of_range("work * samples", arrays["samples"] * self.work))
+        checked = arrays | {"work * samples": self.work * arrays["samples"]}
+        faults = [
+            f"{name} has a client with {array[wrong][0]:g}: expected {1 / LARGE:g} to {LARGE:g}"
+            for name, array in checked.items()
+            if (wrong := ~((array >= 1 / LARGE) & (array <= LARGE))).any()  # NaN is wrong too
+        ]
         if not 0 <= self.energy_weight <= LARGE:
             faults.append(f"energy_weight = {self.energy_weight}: expected 0 to {LARGE:g}")
         try:
@@ -46,8 +50,8 @@ class Problem:
                 faults.append("there are no clients: the last axis must hold at least one")
             elif (arrays["freq_min"] > arrays["freq_max"]).any():
                 faults.append("freq_min is above freq_max for at least one client")
-        if found := [fault for fault in faults if fault]:
-            raise BadInput(*found)
+        if faults:
+            raise BadInput(*faults)
         for name, array in arrays.items():
             object.__setattr__(self, name, array)
 
@@ -173,10 +177,3 @@ def check_schedule(problem: Problem, schedule: Schedule) -> None:
         raise BadInput("the policy breaks (22b): shares must be above 0 and sum to at most 1")
     if not ((f * slack >= problem.freq_min) & (f <= problem.freq_max * slack)).all():
         raise BadInput("the policy breaks (22c): frequencies must be within their bounds")
-
-
-def _out_of_range(name: str, array: Array) -> str:
-    wrong = ~((array >= 1 / LARGE) & (array <= LARGE))  # NaN is wrong too
-    if not wrong.any():
-        return ""
-    return f"{name} has a client with {array[wrong][0]:g}: expected {1 / LARGE:g} to {LARGE:g}"

@@ -13,14 +13,19 @@ Row = dict[str, Any]
 MEASURES = ("upload", "compute", "staged", "objective", "duration", "energy")
 
 
-def compare(scenario: Scenario, policies: Sequence[str], rounds: int, seed: int) -> list[Row]:
+Track = Callable[[Sequence[Any]], Iterable[Any]]  # wraps what is gone through, for progress
+
+
+def compare(
+    scenario: Scenario, policies: Sequence[str], rounds: int, seed: int, track: Track = iter
+) -> list[Row]:
     """Every policy on the same rounds: means with intervals, and differences to the first.
 
     The differences are paired, round by round, so that the luck of the dice cancels.
     """
     rows: list[Row] = []
     first: Ledger | None = None
-    for policy in policies:
+    for policy in track(policies):
         ledger = simulate_network(scenario, policy, rounds, seed)
         first = first or ledger
         rows.append(
@@ -56,7 +61,7 @@ def sweep(
     spreads: Sequence[float],
     rounds: int,
     seed: int,
-    track: Callable[[Sequence[Any]], Iterable[Any]] = iter,
+    track: Track = iter,
 ) -> list[Row]:
     """The costs of a round over K and over E_l, the content of Fig. 6 a and b."""
     points = [

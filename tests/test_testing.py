@@ -1,0 +1,82 @@
+"""check_policy: passes ours, and catches each way in which a policy can be wrong."""
+
+import numpy as np
+import pytest
+
+from fedcell import BadInput, Broadcast, Optimal, Problem, Schedule, mean_freq, named
+from fedcell.policies import NAMED
+from fedcell.testing import check_policy, sample_problems
+
+told = Broadcast(freq=mean_freq(5e-27, 1.0), samples=500.0)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_our_policies_pass(name):
+    check_policy(named(name, told))
+
+
+def even_share(problem: Problem) -> np.ndarray:
+    return np.full(problem.kappa.shape, 1 / problem.kappa.shape[-1])
+
+
+def too_much_band(problem: Problem) -> Schedule:
+    return Schedule(2 * even_share(problem), problem.freq_max)
+
+
+def no_band_for_the_first(problem: Problem) -> Schedule:
+    share = even_share(problem)
+    share[..., 0] = 0
+    return Schedule(share, problem.freq_max)
+
+
+def too_fast(problem: Problem) -> Schedule:
+    return Schedule(even_share(problem), 1.1 * problem.freq_max)
+
+
+def first_come_first_served(problem: Problem) -> Schedule:
+    share = 0.5 ** np.arange(1, problem.kappa.shape[-1] + 1)
+    return Schedule(np.broadcast_to(share, problem.kappa.shape), problem.freq_max)
+
+
+def looks_at_other_rounds(problem: Problem) -> Schedule:
+    f = np.clip(3e8 * problem.kappa / problem.kappa.max(), problem.freq_min, problem.freq_max)
+    return Schedule(even_share(problem), f)
+
+
+def forgets_the_rounds(problem: Problem) -> Schedule:
+    k = problem.kappa.shape[-1]
+    return Schedule(np.full(k, 1 / k), problem.freq_max.reshape(-1, k)[0])
+
+
+@pytest.mark.parametrize(
+    ("policy", "error", "message"),
+    [
+        (too_much_band, BadInput, r"\(22b\)"),
+        (no_band_for_the_first, BadInput, r"\(22b\)"),
+        (too_fast, BadInput, r"\(22c\)"),
+        (forgets_the_rounds, BadInput, "shapes"),
+        (first_come_first_served, AssertionError, "order of the clients"),
+        (looks_at_other_rounds, AssertionError, "alone is not scheduled like"),
+    ],
+)
+def test_each_fault_is_caught(policy, error, message):
+    with pytest.raises(error, match=message):
+        check_policy(policy)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_any_axes_may_stand_in_front(name):
+    problem = sample_problems(6)["a heavy upload"]
+    policy = named(name, told)
+    flat = policy(problem)
+    deep = policy(problem[np.arange(6).reshape(2, 1, 3)])
+    assert deep.share.shape == (2, 1, 3, 10)
+    np.testing.assert_allclose(deep.share.reshape(6, 10), flat.share, rtol=1e-9)
+    np.testing.assert_allclose(deep.freq.reshape(6, 10), flat.freq, rtol=1e-9)
+
+
+def test_the_samples_hold_bounds_that_bind():
+    tight = sample_problems()["tight frequency bounds"]
+    best = Optimal()(tight)
+    assert (best.freq == tight.freq_max).any()
+    assert (best.freq == tight.freq_min).any()
