@@ -31,7 +31,7 @@ def problems(draw: st.DrawFn, max_clients: int = 8, rounds: int = 2, bounds: str
 
     freq = around(3e8, 0.7 if bounds == "any" else 0.0)
     return Problem(
-        band_time=around(draw(st.sampled_from([1e-3, 1.0, 50.0])), apart),
+        band_time=around(draw(st.sampled_from([1e-6, 1e-3, 1.0, 50.0])), apart),
         upload_energy=around(1.0, 1.0),
         samples=around(500, 0.5),
         kappa=around(5e-27, 0.5),

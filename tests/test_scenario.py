@@ -1,5 +1,7 @@
 """Scenario files: the paper's numbers, strictness, real fleets and measured channels."""
 
+import tomllib
+
 import msgspec
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from fedcell import (
     Clients,
     ClientTable,
     Gains,
+    Plan,
     Scenario,
     draw_fleet,
     load_scenario,
@@ -41,10 +44,13 @@ def test_the_defaults_are_the_paper_s():
 
 def test_the_shipped_paper_file_states_every_default():
     assert load_scenario("paper") == Scenario()
-    text = shipped("paper")
-    for table in (Cell, Clients):
-        for field in msgspec.structs.fields(table):
-            assert f"{field.name} = " in text
+    stated = tomllib.loads(shipped("paper"))
+    for table in msgspec.structs.fields(Scenario):
+        for field in msgspec.structs.fields(table.type):
+            if field.name in ("gains", "table"):
+                assert f"# {field.name} = " in shipped("paper")
+            else:
+                assert stated[table.name][field.name] == getattr(table.default, field.name)
 
 
 def test_the_shipped_cnn_is_mcmahan_s():
@@ -90,7 +96,7 @@ def test_every_fault_is_named_at_once(tmp_path):
         "clients.samples = 'many': expected a number above 0",
         "clients.kappa = nan: expected a number above 0",
         "clients.power = inf: expected a number above 0",
-        "task.energy_weight = True: expected a number, 0 or above",
+        "task.energy_weight = True: expected a number from 0 to 1e60",
         "plans is not a key; did you mean plan?",
     ):
         assert words in faults
@@ -121,7 +127,7 @@ def test_every_fault_is_named_at_once(tmp_path):
             r"table\[1\] has other keys",
         ),
         ("[[clients.table]]\nsamples = true", r"samples = True: expected a number"),
-        ("[[clients.table]]\nsample = 3", "'sample' is not a column; known: samples"),
+        ("[[clients.table]]\nsample = 3", "'sample' is not a column; did you mean samples"),
         ("[[clients.table]]\nsamples = -3", "clients.table.samples: client 0 has -3"),
         (
             "[[clients.table]]\nfreq_min = 4e9",
@@ -211,11 +217,14 @@ def test_real_clients_from_a_table_in_the_file(tmp_path):
     [
         ("", "needs a line of column names"),
         ("samples\n", "needs a line of column names"),
-        ("samples,kapa\n1,2\n", "'kapa' is not a column; known: samples, kappa"),
+        ("samples,kapa\n1,2\n", "'kapa' is not a column; did you mean kappa"),
         ("samples,kappa\n1,2\n1\n", "line 3 has 1 values for 2 columns"),
         ("samples\nfour\n", "line 2: samples = 'four': expected a number"),
         ("samples\n5\nnan\n", "clients.table.samples: client 1 has nan"),
         ("samples\n5\n0\n", "clients.table.samples: client 1 has 0.0"),
+        ("samples,samples\n5,6\n", "'samples' stands twice"),
+        ("samples\n\n5\n\nx\n", "line 5: samples = 'x'"),
+        ("gain\n-120\n", "clients.table.gain: client 0 has -120.0: expected above 0, to 1"),
     ],
 )
 def test_bad_client_tables(tmp_path, csv, message):
@@ -242,13 +251,17 @@ def test_measured_gains_from_a_file(tmp_path, suffix):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        (np.ones(3), "shape .3,.: expected two axes"),
+        (np.ones(3), "shape .3,.: expected .rounds, clients."),
         (np.ones((2, 4)), "cell.gains has 4 columns for 3 clients: give one column per client"),
         (np.array([[1.0, -1.0, 1.0]]), r"cell.gains\[0, 1\] = -1.0"),
         (np.array([[1.0, 1.0, np.nan]]), r"cell.gains\[0, 2\] = nan"),
-        (np.array([["a", "b", "c"]]), "is not a table of numbers"),
-        (np.array([[1j, 1, 1]]), "complex numbers: give power gains"),
+        (np.array([["a", "b", "c"]]), "is not an array of numbers"),
+        (np.array([[1j, 1, 1]]), "complex numbers: give real ones .power gains"),
         (np.array([[None, {}, 1]]), "is not a table of numbers"),
+        (np.array([[True, False, True]]), "its type is bool"),
+        (np.array([[-130.0, -120.0, -110.0]]), "linear, not dB"),
+        (np.array([[130.0, 120.0, 110.0]]), "linear, not dB"),
+        (np.empty((0, 3)), "shape .0, 3."),
     ],
 )
 def test_bad_gains(tmp_path, values, message):
@@ -257,6 +270,60 @@ def test_bad_gains(tmp_path, values, message):
     (tmp_path / "mine.toml").write_text(text)
     with pytest.raises(BadInput, match=message):
         load_scenario(tmp_path / "mine.toml")
+
+
+def test_odd_files_are_read_for_what_they_are(tmp_path):
+    (tmp_path / "bom.toml").write_bytes(b"\xef\xbb\xbf[plan]\r\ncohort = 3\r\n")
+    assert load_scenario(tmp_path / "bom.toml").plan.cohort == 3
+    (tmp_path / "json.txt").write_text('{"plan": {"cohort": 4}}')
+    assert load_scenario(tmp_path / "json.txt").plan.cohort == 4
+    (tmp_path / "null.json").write_text('{"cell": {"gains": null}, "clients": {"table": null}}')
+    assert load_scenario(tmp_path / "null.json") == Scenario()
+    (tmp_path / "h.npy").write_bytes(b"")
+    (tmp_path / "h.csv").write_bytes(b"")
+    for name, message in [("h.npy", "not a table of numbers"), ("h.csv", "shape .0, 1.")]:
+        (tmp_path / "mine.toml").write_text(f"[cell]\ngains = '{name}'")
+        with pytest.raises(BadInput, match=message):
+            load_scenario(tmp_path / "mine.toml")
+
+
+def test_faults_of_a_table_come_with_all_others(tmp_path):
+    (tmp_path / "fleet.csv").write_text("samples,kapa,powr\n1,2,3\n")
+    text = "[clients]\ntable = 'fleet.csv'\nspred = 1\n[cell]\nnoise = -1\n[plan]\ncohort = 300"
+    (tmp_path / "mine.toml").write_text(text)
+    with pytest.raises(BadInput) as caught:
+        load_scenario(tmp_path / "mine.toml")
+    said = str(caught.value)
+    for words in ("'kapa'", "'powr'", "clients.spred", "cell.noise = -1"):
+        assert words in said
+    assert "plan.cohort" not in said  # how many clients there are is not known yet
+
+
+def test_a_folder_does_not_hide_a_shipped_scenario(tmp_path, monkeypatch):
+    (tmp_path / "paper").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert load_scenario("paper") == Scenario()
+
+
+def test_numbers_of_numpy_lists_and_dicts_are_taken():
+    scenario = Scenario(
+        plan={"cohort": np.int64(2)},
+        cell=Cell(bandwidth=np.float32(5e6), distance=[50, 200]),
+        clients=Clients(table={"samples": [1.0, 2.0, 3.0]}),
+    )
+    assert scenario.plan.cohort == 2
+    assert scenario.cell.distance == (50.0, 200.0)
+    assert scenario.clients.count == 3
+    assert scenario.using(plan=Plan(cohort=1)).plan.cohort == 1
+    measured = Cell(gains=np.full((2, 3), 1e-12))
+    assert measured.gains == Gains(np.full((2, 3), 1e-12))
+    for wrong in ({"plan": None}, {"plan": 3}, {"cell": []}):
+        with pytest.raises(BadInput, match="expected a table"):
+            Scenario().using(**wrong)
+    with pytest.raises(BadInput, match=r"clients.table is a str"):
+        Clients(table="fleet.csv")
+    with pytest.raises(BadInput, match=r"count = 40 and clients.table lists 3: leave count out"):
+        Clients(count=40, table={"samples": [1.0, 2.0, 3.0]})
 
 
 def test_bad_gains_in_a_csv(tmp_path):

@@ -5,6 +5,7 @@ from .draw import draw_fleet, draw_trace
 from .errors import BadInput, FedcellError
 from .files import load_scenario
 from .ledger import Interval, Ledger, interval, simulate_network
+from .measured import ClientTable, Gains
 from .optimal import Optimal
 from .policies import named
 from .policy import (
@@ -19,7 +20,7 @@ from .policy import (
 )
 from .round import Certificate, Cost, Problem, Schedule, pose, price
 from .roundfile import load_round
-from .scenario import Cell, Clients, ClientTable, Gains, Plan, Scenario, Task
+from .scenario import Cell, Clients, Plan, Scenario, Task
 from .trace import Fleet, Trace
 
 __version__ = "0.1.0"

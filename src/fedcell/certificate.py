@@ -2,40 +2,59 @@
 
 import numpy as np
 
+from .measured import Array
 from .round import Certificate, Problem, Schedule, price
+
+ROUNDING = 1e-12  # a gap below it needs no second look
 
 
 def certify(problem: Problem, schedule: Schedule) -> Certificate:
     """Residuals of the optimality conditions of (22), and a bound on what could be gained.
 
-    The prices beta_j of (22a) are read off the shares by (89). Whatever shares they come
-    from, they bound the optimum from below: for prices that sum to one, minimising the
-    Lagrangian (23) over a, f and H leaves
+    Prices beta_j of (22a) that sum to one bound the optimum from below, wherever they come
+    from: minimising the Lagrangian (23) over a, f and H leaves
 
         (sum_j sqrt(beta_j u_j))^2 + sum_j min_t (w_j / t^2 + beta_j t) + upload energy,
 
-    with t = c_j / f_j within its bounds. So `gap` holds for the schedule of any policy.
+    with t = c_j / f_j within its bounds. So `gap` holds for the schedule of any policy. The
+    prices are read off the shares by (89), or off the frequencies by (90) where no bound
+    binds; the better bound counts, since either may drown in the rounding of the other.
     """
-    u, c = problem.band_time, problem.cycles
     a, f = schedule.share, schedule.freq
     low, high = problem.freq_min, problem.freq_max
-    weight = problem.energy_weight / u.shape[-1]  # l_0 / K
     cost = price(problem, schedule)
+    upload = problem.energy_weight * problem.upload_energy.sum(-1)  # the same for any schedule
+    reached = cost.objective - upload
+    finish = (cost.upload_time + cost.compute_time) / cost.duration[..., None]
 
-    beta = a**2 / u
-    beta = beta / beta.sum(-1, keepdims=True)  # (89), R so that the derivative by H is 0
-    with np.errstate(divide="ignore"):  # energy for free
-        best = np.clip(np.cbrt(beta / (2 * weight * problem.kappa)), low, high)  # (90), in bounds
-    bound = (
-        np.sqrt(beta * u).sum(-1) ** 2
-        + (weight * problem.kappa * best**2 * c + beta * c / best).sum(-1)
-        + problem.energy_weight * problem.upload_energy.sum(-1)
-    )
-    excess = np.maximum(np.maximum(1 - f / low, f / high - 1), a.sum(-1, keepdims=True) - 1)
-    finish = cost.upload_time + cost.compute_time
-    slack = beta * (1 - finish / cost.duration[..., None])  # a price only where (22a) is tight
+    def judge(prices: Array) -> tuple[Array, Array]:
+        """The gap that prices prove, and how far the schedule is from what they ask for."""
+        beta = prices / prices.sum(-1, keepdims=True)  # the derivative of (23) by H is 0
+        bound, best = dual(problem, beta)
+        missed = np.maximum(np.abs(f / best - 1), beta * (1 - finish))  # (87), and (22a) is tight
+        return (reached - bound) / reached, missed.max(-1)
+
+    by_share = a**2 / problem.band_time  # (89)
+    gap, missed = judge(by_share)
+    if (gap > ROUNDING).any():
+        by_freq = 2 * problem.energy_weight / f.shape[-1] * problem.kappa * f**3  # (90)
+        by_share = by_share / by_share.sum(-1, keepdims=True)
+        with np.errstate(all="ignore"):  # where energy is free, prices cannot be read off f
+            other = judge(np.where((f > low) & (f < high), by_freq, by_share))
+        gap, missed = np.fmin(gap, other[0]), np.fmin(missed, other[1])
+    spare = 1 - a.sum(-1)
+    excess = np.maximum(1 - f / low, f / high - 1).max(-1)
     return Certificate(
-        primal=np.maximum(0, excess).max(-1),
-        dual=np.maximum(np.abs(f / best - 1), slack).max(-1),
-        gap=(cost.objective - bound) / cost.objective,
+        primal=np.maximum(0, np.maximum(excess, -spare)) + 0.0,  # no -0.0
+        dual=np.maximum(missed, spare),  # (88): no band is left over
+        gap=gap,
     )
+
+
+def dual(problem: Problem, beta: Array) -> tuple[Array, Array]:
+    """The lower bound on (22) by prices, less upload energy, and the frequencies it is met at."""
+    c, w = problem.cycles, problem.effort
+    t = np.cbrt(2 * w / beta)  # (90)
+    t = np.minimum(np.maximum(t, c / problem.freq_max), c / problem.freq_min)
+    bound = np.sqrt(beta * problem.band_time).sum(-1) ** 2 + (w / t**2 + beta * t).sum(-1)
+    return bound, c / t

@@ -1,11 +1,12 @@
 """The command line: thin, for people first and with --json for programs."""
 
-import json
-import math
+import io
+import os
 import sys
+import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import numpy as np
 import typer
@@ -13,16 +14,18 @@ from rich.console import Console
 from rich.progress import track
 
 from . import __version__
+from .certificate import certify
 from .errors import BadInput, FedcellError
-from .figures import cost_figure
-from .files import SHIPPED, load_scenario, shipped, write_atomically
+from .figures import FORMATS, cost_figure
+from .files import SHIPPED, check_target, load_scenario, shipped, write_atomically
 from .policies import NAMED, named
-from .policy import Broadcast, mean_freq
+from .policy import Broadcast
 from .round import check_schedule, price
 from .roundfile import load_round
 from .scenario import Scenario
+from .strict import decode
 from .survey import Row, compare, sweep
-from .tables import print_comparison, print_schedule
+from .tables import print_comparison, print_json, print_schedule
 
 app = typer.Typer(
     name="fedcell",
@@ -56,10 +59,7 @@ def schedule(
 ) -> None:
     """Schedule one round: who gets which share of the band and which CPU frequency."""
     problem = load_round(file)
-    told = Broadcast(
-        mean_freq(float(problem.kappa.mean()), problem.energy_weight), float(problem.samples.mean())
-    )
-    answer = named(policy, told)(problem)
+    answer = named(policy, Broadcast.among(problem))(problem)
     check_schedule(problem, answer)
     cost = price(problem, answer)
     columns = {
@@ -81,12 +81,11 @@ def schedule(
     result: Row = {"policy": policy}
     result |= {name: np.broadcast_to(v, answer.share.shape).tolist() for name, v in columns.items()}
     result |= {name: float(value) for name, value in totals.items()}
-    if answer.certificate is not None:
-        result["certificate"] = {
-            name: float(getattr(answer.certificate, name)) for name in ("primal", "dual", "gap")
-        }
+    if answer.certificate is not None:  # claimed by the policy, so judged by us
+        proof = certify(problem, answer)
+        result["certificate"] = {n: float(getattr(proof, n)) for n in ("primal", "dual", "gap")}
     if as_json:
-        _print_json(result)
+        print_json(result)
         return
     print_schedule(out, result)
 
@@ -98,9 +97,17 @@ def cost(
     ],
     policy: PolicyNames = None,
     rounds: Annotated[
-        int | None, typer.Option(min=1, help="Rounds to draw. Default: plan.rounds.")
+        int | None, typer.Option(min=1, max=10**7, help="Rounds to draw. Default: plan.rounds.")
     ] = None,
     seed: Seed = 0,
+    fleets: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=10**4,
+            help="Fleets to draw: with several, intervals are over fleets instead of rounds.",
+        ),
+    ] = 1,
     as_json: AsJson = False,
     figure: Annotated[
         Path | None, typer.Option(help="Draw the cost over K and over E_l (Fig. 6) to this file.")
@@ -112,11 +119,18 @@ def cost(
 ) -> None:
     """Price rounds by Monte Carlo: policies side by side on the same dice."""
     world = load_scenario(scenario)
-    policies = policy or list(NAMED)
-    rows = compare(world, policies, rounds or world.plan.rounds, seed, _progress)
-    swept = _figure(world, policies, spread, rounds, seed, figure) if figure else None
+    policies, rounds = policy or list(NAMED), rounds or world.rounds
+    target = check_target(figure, FORMATS) if figure else None
+    if spread and not figure:
+        raise BadInput("--spread is for the lines of a figure: give --figure too")
+    if world.clients.table is not None and (spread or fleets > 1):
+        raise BadInput("--spread and --fleets are for drawn clients: this scenario lists its own")
+    rows = compare(world, policies, rounds, seed, fleets, _progress)
+    swept = None
+    if target:
+        swept = _figure(world, policies, spread, rounds, seed, fleets, target)
     if as_json:
-        _print_json(
+        print_json(
             {
                 "scenario": scenario,
                 "seed": seed,
@@ -154,11 +168,11 @@ def demo(
     except OSError as error:
         raise BadInput(f"{folder}: cannot be made: {error.strerror}") from error
     for name in SHIPPED:
-        world = load_scenario(name)
-        print_comparison(out, name, world, compare(world, list(NAMED), world.plan.rounds, seed=0))
-        picture = folder / f"cost-{name}.png"
-        _figure(world, list(NAMED), None, None, 0, picture)
-        out.print(f"figure: {picture}\n")
+        world = decode(Scenario, tomllib.loads(shipped(name)))
+        print_comparison(out, name, world, compare(world, list(NAMED), world.rounds, seed=0))
+        picture = check_target(folder / f"cost-{name}.png", FORMATS)
+        _figure(world, list(NAMED), None, world.rounds, 0, 1, picture)
+        out.print(f"figure: {folder / picture.name}\n")
     out.print("Next: `fedcell scenario > mine.toml`, edit it, `fedcell cost mine.toml`.")
 
 
@@ -172,36 +186,50 @@ def version(
 
 
 def main() -> None:
-    """Entry point: what we raise on purpose becomes sentences and exit code 2."""
+    """Entry point: what goes wrong becomes sentences and exit code 2."""
+    sys.path.insert(0, "")  # for module:callable in the folder one is in
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows no plus-minus
     try:
         with np.errstate(all="ignore"):  # what overflows is found in the results and said in words
             app()
     except FedcellError as error:
-        for line in str(error).splitlines():
-            print(f"fedcell: {line}", file=sys.stderr)
-        sys.exit(2)
+        _fail(str(error))
+    except MemoryError:
+        _fail("there is not enough memory: take fewer clients or rounds")
+    except BrokenPipeError:  # whoever read us has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        _fail(f"{error.filename or 'output'}: {error.strerror or error}")
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _fail(faults: str) -> NoReturn:
+    for line in faults.splitlines():
+        print(f"fedcell: {line}", file=sys.stderr)
+    sys.exit(2)
 
 
 def _figure(
     world: Scenario,
     policies: Sequence[str],
     spreads: Sequence[float] | None,
-    rounds: int | None,
+    rounds: int,
     seed: int,
-    path: Path,
+    fleets: int,
+    target: Path,
 ) -> list[Row]:
-    rounds = rounds or world.plan.rounds
-    rows = sweep(world, policies, spreads or [world.clients.spread], rounds, seed, _progress)
+    spreads = spreads or [world.clients.spread]
+    rows = sweep(world, policies, spreads, rounds, seed, fleets, _progress)
+    over = "rounds of one fleet" if fleets == 1 else f"{fleets} fleets"
     caption = (
-        f"{rounds} rounds per point, bands: 95 % confidence of the mean; "
+        f"{rounds} rounds per point, bands: 95 % confidence over {over}; "
         f"left: $E_l$ = {world.plan.local_steps}, right: K = {world.plan.cohort}"
     )
-    try:
-        write_atomically(path, lambda temporary: cost_figure(rows, caption, temporary))
-    except ValueError as error:  # matplotlib does not know the ending
-        raise BadInput(f"{path}: cannot be drawn: {error}") from error
+    write_atomically(target, lambda temporary: cost_figure(rows, caption, temporary))
     return rows
 
 
@@ -213,16 +241,3 @@ def _progress(items: Sequence[Any]) -> Iterable[Any]:
 def _refuse_overflow(values: Iterable[Any]) -> None:
     if not all(np.isfinite(value).all() for value in values):
         raise BadInput("the numbers are too far apart to be computed with: check the units (SI)")
-
-
-def _print_json(value: Any) -> None:
-    print(json.dumps(_plain(value), indent=2, allow_nan=False))
-
-
-def _plain(value: Any) -> Any:
-    """`value` with NaN, which JSON does not have, as null."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -13,7 +13,8 @@ from enum import IntEnum
 import numpy as np
 
 from .errors import BadInput
-from .scenario import Array, Scenario
+from .measured import LARGE, Array
+from .scenario import Scenario
 from .trace import Bools, Fleet, Ints, Trace
 
 CHUNK = 2**21  # (round, client) places drawn at a time; no more are in memory at once
@@ -29,6 +30,7 @@ class Purpose(IntEnum):
     SELECTION = 4
     FADING = 5
     LOSS = 6
+    SEED = 7
 
 
 def uniform(purpose: Purpose, seed: int, rounds: range, count: int) -> Array:
@@ -38,6 +40,12 @@ def uniform(purpose: Purpose, seed: int, rounds: range, count: int) -> Array:
         key=np.array([seed, purpose], np.uint64), counter=rounds.start * blocks
     )
     return np.random.Generator(stream).random((len(rounds), 4 * blocks))[:, :count]
+
+
+def replicates(seed: int, count: int) -> list[int]:
+    """Seeds of independent replicates; the first is `seed` itself."""
+    more = uniform(Purpose.SEED, _checked(seed), range(1), count)[0, 1:] * 2.0**53
+    return [seed, *map(int, more)]
 
 
 def draw_fleet(scenario: Scenario, seed: int = 0) -> Fleet:
@@ -67,24 +75,33 @@ def draw_fleet(scenario: Scenario, seed: int = 0) -> Fleet:
         "freq_min": np.full(n, clients.freq_min),
         "freq_max": np.full(n, clients.freq_max),
     }
-    return Fleet(**drawn | listed)
+    fleet = Fleet(**drawn | listed)
+    if not ((fleet.mean_gain >= 1 / LARGE) & (fleet.mean_gain <= 1)).all():
+        raise BadInput(
+            "the mean channel gain is not between 0 and 1 for some clients: check "
+            "cell.distance, cell.reference_gain and cell.path_loss_exponent"
+        )
+    return fleet
 
 
 def draw_trace(
     scenario: Scenario, fleet: Fleet, rounds: int | range | None = None, seed: int = 0
 ) -> Trace:
     """The rounds of a run, or the part of them that a range names."""
-    rounds = scenario.plan.rounds if rounds is None else rounds
-    rounds = range(rounds) if isinstance(rounds, int) else rounds
-    return Trace.join([_draw(scenario, fleet, part, seed) for part in chunks(rounds, fleet.count)])
+    part = as_range(scenario.rounds if rounds is None else rounds)
+    if fleet.count != scenario.clients.count:
+        raise BadInput(
+            f"the fleet has {fleet.count} clients and the scenario {scenario.clients.count}: "
+            "draw it from this scenario"
+        )
+    return Trace.join([_draw(scenario, fleet, part, seed) for part in chunks(part, fleet.count)])
 
 
 def candidates(
     scenario: Scenario, fleet: Fleet, rounds: int | range, seed: int = 0
 ) -> Iterator[Bools]:
     """Who may be called, (round, client), in chunks of rounds."""
-    rounds = range(rounds) if isinstance(rounds, int) else rounds
-    for part in chunks(rounds, fleet.count):
+    for part in chunks(as_range(rounds), fleet.count):
         yield _heard(scenario, fleet, part, seed)[0] & _rich(scenario, fleet)
 
 
@@ -103,12 +120,16 @@ def _draw(scenario: Scenario, fleet: Fleet, rounds: range, seed: int) -> Trace:
     )  # place -1 reads the last client: masked below
     if cell.gains is None:
         gain = fleet.mean_gain[cohort] * -np.log1p(-gain)  # exponential power gain, Sec. V-A
-    luck = np.take_along_axis(uniform(Purpose.LOSS, seed, rounds, n), cohort, axis=1)
+    luck = np.take_along_axis(uniform(Purpose.LOSS, _checked(seed), rounds, n), cohort, axis=1)
     if cell.loss_kind == "independent":
         lost = luck < cell.loss_rate
-    else:  # K_gamma = K(1 - gamma), rounded in favour of the server (Sec. II-B-1)
-        losses = np.floor(cell.loss_rate * present.sum(1, keepdims=True) + 1e-9)
-        lost = np.where(present, luck, np.inf).argsort(1).argsort(1) < losses
+    else:  # as many as K_gamma >= K(1 - gamma) allows (Sec. II-B-1), the unluckiest first
+        drawn = count.sum(1, keepdims=True)
+        losses = np.minimum(np.floor(cell.loss_rate * drawn + 1e-9), drawn - 1)
+        order = np.where(present, luck, np.inf).argsort(1)
+        lost = np.empty_like(present)
+        so_far = np.take_along_axis(count, order, axis=1).cumsum(1)
+        np.put_along_axis(lost, order, so_far <= losses, axis=1)
     return Trace(
         cohort=cohort,
         gain=np.where(present, gain, 0.0),
@@ -121,19 +142,19 @@ def _draw(scenario: Scenario, fleet: Fleet, rounds: range, seed: int) -> Trace:
 
 def _heard(scenario: Scenario, fleet: Fleet, rounds: range, seed: int) -> tuple[Bools, Array]:
     """Whose channel is good enough, and the numbers that it was judged by, (round, client)."""
-    cell = scenario.cell
-    if cell.gains is not None:
-        values = cell.gains.values
+    min_gain = scenario.min_gain
+    if scenario.cell.gains is not None:
+        values = scenario.cell.gains.values
         if rounds.stop > len(values):
             raise BadInput(
                 f"cell.gains holds {len(values)} rounds and {rounds.stop} are asked for: "
                 "bring more of them or run fewer rounds"
             )
         gain = values[rounds.start : rounds.stop]
-        return (gain >= cell.min_gain) & (gain > 0), gain
+        return (gain >= min_gain) & (gain > 0), gain
     dice = uniform(Purpose.FADING, _checked(seed), rounds, fleet.count)
     # The fading -log(1 - dice) is below min_gain / mean_gain when dice is below this.
-    return dice >= -np.expm1(-cell.min_gain / fleet.mean_gain), dice
+    return dice >= -np.expm1(-min_gain / fleet.mean_gain), dice
 
 
 def _rich(scenario: Scenario, fleet: Fleet) -> Bools:
@@ -174,7 +195,15 @@ def chunks(rounds: range, count: int) -> Iterator[range]:
         yield range(start, min(start + step, rounds.stop))
 
 
+def as_range(rounds: int | range) -> range:
+    """The rounds that a number or a range stands for."""
+    part = range(int(rounds)) if isinstance(rounds, int | np.integer) else rounds
+    if not isinstance(part, range) or not part or part.step != 1 or part.start < 0:
+        raise BadInput(f"rounds = {rounds!r}: expected a whole number above 0, or a range of them")
+    return part
+
+
 def _checked(seed: int) -> int:
-    if not 0 <= seed < 2**64:
-        raise BadInput(f"seed = {seed}: expected a whole number from 0 to 2^64 - 1")
-    return seed
+    if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
+        raise BadInput(f"seed = {seed!r}: expected a whole number from 0 to 2^64 - 1")
+    return int(seed)

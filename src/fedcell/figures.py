@@ -23,24 +23,25 @@ MARKERS = {
     "optimal": {"marker": "x", "markersize": 6},
 }
 SPARE = ["#D55E00", "#0072B2", "#F0E442", "#999999"]
+FORMATS = ("png", "pdf", "svg")
 STYLES = ["-", "--", ":", "-."]
 TITLES = {"cohort": "clients per round, K", "local_steps": "local steps, $E_l$"}
 
 
 def cost_figure(rows: Sequence[Row], caption: str, path: Path) -> None:
     """The cost of a round over K and over E_l, with confidence bands, as in Fig. 6."""
-    import matplotlib
-
-    matplotlib.use("Agg")
-    from matplotlib import pyplot as plt
+    from matplotlib.figure import Figure  # not pyplot, which would choose a backend for all
 
     axes = list(dict.fromkeys(row["axis"] for row in rows))
     several = len({row["policy"] for row in rows}) > 1
-    heights = [2, 1] if several else [1]
-    figure, panels = plt.subplots(
-        len(heights), len(axes), figsize=(10, 2.6 + 2.2 * sum(heights) / 2 * 1.2), squeeze=False,
-        sharex="col", gridspec_kw={"height_ratios": heights},
-    )  # fmt: skip
+    figure = Figure(figsize=(10, 6.6 if several else 5))
+    panels = figure.subplots(
+        2 if several else 1,
+        len(axes),
+        squeeze=False,
+        sharex="col",
+        gridspec_kw={"height_ratios": [2, 1] if several else [1]},
+    )
     for column, axis in zip(panels.T, axes, strict=True):
         for label, looks, line in _lines([row for row in rows if row["axis"] == axis]):
             x = [row["value"] for row in line]
@@ -60,7 +61,6 @@ def cost_figure(rows: Sequence[Row], caption: str, path: Path) -> None:
     figure.tight_layout(rect=(0, 0.08, 1, 1))
     figure.legend(handles, labels, loc="lower center", ncols=min(5, len(labels)), frameon=False)
     figure.savefig(path, dpi=150)
-    plt.close(figure)
 
 
 def _band(panel: Any, x: list[int], values: Sequence[Row], label: str, looks: Row) -> None:

@@ -5,7 +5,8 @@ import json
 import os
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
@@ -14,10 +15,12 @@ from typing import Any
 import numpy as np
 
 from .errors import BadInput
-from .scenario import ClientTable, Gains, Scenario
-from .strict import decode
+from .measured import ClientTable, Gains
+from .scenario import Scenario
+from .strict import decode, suggestion
 
 SHIPPED = ("paper", "cnn")
+MOST_FAULTS = 20  # of a table of clients; more would hide the first
 
 
 def shipped(name: str) -> str:
@@ -30,23 +33,25 @@ def shipped(name: str) -> str:
 def load_scenario(source: str | Path) -> Scenario:
     """A scenario from a TOML or JSON file, or a shipped one by its name."""
     path = Path(source)
-    if str(source) in SHIPPED and not path.exists():
+    if str(source) in SHIPPED and not path.is_file():
         return decode(Scenario, tomllib.loads(shipped(str(source))))
     given = read_tables(path)
     with naming(path):
-        return decode(Scenario, _with_arrays(given, path.parent))
+        faults: list[str] = []
+        return decode(Scenario, _with_arrays(given, path.parent, faults), faults)
 
 
 def read_tables(path: Path) -> dict[str, Any]:
     """The plain content of a TOML or JSON file."""
     text = _read(path)
     try:
-        if path.suffix.lower() == ".json":
+        if is_json := path.suffix.lower() == ".json" or text.lstrip().startswith("{"):
             content = json.loads(text, object_pairs_hook=_no_twins)
         else:
             content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
-        raise BadInput(f"{path}: the syntax is wrong: {error}") from error
+        kind = "JSON" if is_json else "TOML"
+        raise BadInput(f"{path}: the syntax is wrong, read as {kind}: {error}") from error
     except RecursionError as error:
         raise BadInput(f"{path}: nested too deeply") from error
     except (ValueError, OverflowError) as error:  # a number or a date that Python cannot hold
@@ -56,20 +61,27 @@ def read_tables(path: Path) -> dict[str, Any]:
     return content
 
 
+def check_target(path: Path, endings: Iterable[str]) -> Path:
+    """Where a file is to be written, links followed; refused if that cannot be."""
+    target = path.resolve()
+    if target.suffix.lower().lstrip(".") not in endings:
+        raise BadInput(f"{path}: the name must end in one of: {', '.join(endings)}")
+    if target.exists() and not target.is_file():
+        raise BadInput(f"{path}: cannot be written: there is something that is not a file")
+    if not target.parent.is_dir():
+        raise BadInput(f"{path}: cannot be written: there is no folder {target.parent}")
+    return target
+
+
 def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
     """Calls `write` with a temporary path beside `path` and renames the result into place."""
     try:
-        handle, name = tempfile.mkstemp(
-            dir=path.parent, prefix=f".{path.stem}-", suffix=path.suffix
-        )
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.stem}-") as folder:
+            temporary = Path(folder) / path.name
+            write(temporary)
+            os.replace(temporary, path)
     except OSError as error:
-        raise BadInput(f"{path}: cannot be written: {error.strerror}") from error
-    os.close(handle)
-    try:
-        write(Path(name))
-        os.replace(name, path)
-    finally:
-        Path(name).unlink(missing_ok=True)
+        raise BadInput(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
 @contextmanager
@@ -81,18 +93,18 @@ def naming(path: Path) -> Iterator[None]:
         raise BadInput(*(f"{path}: {fault}" for fault in error.faults)) from error
 
 
-def _with_arrays(given: dict[str, Any], folder: Path) -> dict[str, Any]:
+def _with_arrays(given: dict[str, Any], folder: Path, faults: list[str]) -> dict[str, Any]:
     """`given` with the files that it names read: cell.gains and clients.table."""
-    given = {
-        name: dict(table) if isinstance(table, dict) else table for name, table in given.items()
-    }
-    cell, clients, faults = given.get("cell"), given.get("clients"), list[str]()
-    if isinstance(cell, dict) and "gains" in cell:
-        cell["gains"] = _gather(faults, lambda: _gains(cell["gains"], folder))
-    if isinstance(clients, dict) and "table" in clients:
-        clients["table"] = _gather(faults, lambda: _table(clients["table"], folder))
-    if faults:
-        raise BadInput(*faults)
+    readers = {("cell", "gains"): _gains, ("clients", "table"): _table}
+    given = {name: dict(t) if isinstance(t, dict) else t for name, t in given.items()}
+    for (table, key), read in readers.items():
+        inside = given.get(table)
+        if isinstance(inside, dict) and inside.get(key) is not None:
+            try:
+                inside[key] = read(inside[key], folder)
+            except BadInput as error:
+                faults += error.faults
+                del inside[key]
     return given
 
 
@@ -101,56 +113,66 @@ def _gains(named: Any, folder: Path) -> Gains:
         raise BadInput("cell.gains: expected the path of a .npy or .csv file")
     path = folder / named
     try:
-        if path.suffix == ".npy":
+        if path.suffix.lower() == ".npy":
             values = np.load(path, mmap_mode="r", allow_pickle=False)
         else:
-            values = np.loadtxt(path, delimiter=",", ndmin=2)
-        return Gains(values)
+            with warnings.catch_warnings(action="ignore"):  # an empty file: its shape tells
+                values = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
     except OSError as error:
         raise BadInput(f"cell.gains: {path} cannot be read: {error.strerror or error}") from error
-    except BadInput:
-        raise
-    except (ValueError, TypeError) as error:
-        raise BadInput(f"cell.gains: {path} is not a table of numbers: {error}") from error
+    except (ValueError, EOFError) as error:
+        said = "" if path.suffix.lower() == ".npy" else f": {error}"
+        raise BadInput(f"cell.gains: {path} is not a table of numbers{said}") from error
+    return Gains(values)
 
 
 def _table(given: Any, folder: Path) -> ClientTable:
+    """Real clients, from the path of a CSV or from the rows themselves."""
     if isinstance(given, str):
-        rows = list(csv.reader(_read(folder / given).splitlines(), skipinitialspace=True))
-        if len(rows) < 2:
+        reader = csv.reader(_read(folder / given).splitlines(), skipinitialspace=True)
+        lines = [(f"clients.table: {given} line {reader.line_num}", row) for row in reader if row]
+        if len(lines) < 2:
             raise BadInput(
                 f"clients.table: {given} needs a line of column names and one per client"
             )
-        names, rows = [name.strip() for name in rows[0]], [row for row in rows[1:] if row]
-        where = [f"clients.table: {given} line {i}" for i in range(2, len(rows) + 2)]
+        names, rows = [name.strip() for name in lines[0][1]], lines[1:]
     elif isinstance(given, list) and given and all(isinstance(row, dict) for row in given):
         names = list(given[0])
-        where = [f"clients.table[{i}]" for i in range(len(given))]
-        for place, row in zip(where, given, strict=True):
-            if set(row) != set(names):
-                raise BadInput(f"{place} has other keys than the first client: {', '.join(row)}")
-        rows = [[row[name] for name in names] for row in given]
+        other = [i for i, row in enumerate(given) if set(row) != set(names)]
+        if other:
+            raise BadInput(f"clients.table[{other[0]}] has other keys than the first client")
+        rows = [(f"clients.table[{i}]", [row[n] for n in names]) for i, row in enumerate(given)]
     else:
         raise BadInput("clients.table: expected the path of a .csv file or a list of tables")
     known = ClientTable.__dataclass_fields__
-    if unknown := [name for name in names if name not in known]:
-        raise BadInput(f"clients.table: {unknown[0]!r} is not a column; known: {', '.join(known)}")
-    columns: dict[str, list[float]] = {name: [] for name in names}
-    for place, row in zip(where, rows, strict=True):
+    faults = [
+        f"clients.table: {name!r} is not a column; {suggestion(name, known)}"
+        for name in names
+        if name not in known
+    ]
+    faults += [f"clients.table: {name!r} stands twice" for name in known if names.count(name) > 1]
+    for place, row in rows:
         if len(row) != len(names):
-            raise BadInput(f"{place} has {len(row)} values for {len(names)} columns")
-        for name, value in zip(names, row, strict=True):
-            try:
-                columns[name].append(_number(value))
-            except (ValueError, OverflowError) as error:
-                raise BadInput(f"{place}: {name} = {value!r}: expected a number") from error
-    return ClientTable(**{name: np.array(values) for name, values in columns.items()})
+            faults.append(f"{place} has {len(row)} values for {len(names)} columns")
+            continue
+        faults += [
+            f"{place}: {name} = {value!r}: expected a number"
+            for name, value in zip(names, row, strict=True)
+            if _number(value) is None
+        ]
+    if faults:
+        raise BadInput(*faults[:MOST_FAULTS])
+    columns = zip(*(map(_number, row) for _, row in rows), strict=True)
+    return ClientTable(**{name: np.array(c) for name, c in zip(names, columns, strict=True)})
 
 
-def _number(value: Any) -> float:
+def _number(value: Any) -> float | None:
     if not isinstance(value, str | int | float) or isinstance(value, bool):
-        raise ValueError
-    return float(value)
+        return None
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return None
 
 
 def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -162,18 +184,10 @@ def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
+        return path.read_text("utf-8-sig")
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise BadInput(f"{path}: is not a text file in UTF-8") from error
     except ValueError as error:  # a null byte in the path
         raise BadInput(f"{path!r}: is not a path: {error}") from error
-
-
-def _gather(faults: list[str], read: Callable[[], Any]) -> Any:
-    try:
-        return read()
-    except BadInput as error:
-        faults += error.faults
-        return None

@@ -1,21 +1,23 @@
 """The network side of a run: every round scheduled and priced, and their sums over rounds."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
-from .draw import candidates, chunks, draw_fleet, draw_trace
+from .draw import as_range, candidates, chunks, draw_fleet, draw_trace
 from .errors import BadInput
+from .measured import Array
 from .policies import named
-from .policy import Broadcast, Policy, broadcast
+from .policy import Policy, broadcast
 from .round import check_schedule, pose, price, training_energy
-from .scenario import Array, Scenario
-from .trace import Fleet, Ints
+from .scenario import Scenario
+from .trace import Fleet, Ints, Trace
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Ledger:
-    """What each round took: arrays of length `rounds`."""
+    """What each round took: arrays of length `rounds`. A round that nobody could join costs
+    its broadcast and nothing else."""
 
     duration: Array  # broadcast and round, T_d + H [s]
     energy: Array  # really spent, by all clients [J]
@@ -24,7 +26,8 @@ class Ledger:
     staged: Array  # (20): C_u,t + C_n,t [s]
     objective: Array  # (22) [s]
     called: Ints  # clients that trained and uploaded
-    received: Ints  # of which arrived: K_gamma
+    draws: Ints  # draws that found a client; more than called where one was drawn twice
+    received: Ints  # clients whose upload arrived
     weak: Ints  # clients that sat out because of their channel
     poor: Ints  # clients that sat out because of too little data
 
@@ -36,16 +39,17 @@ def simulate_network(
 
     The dice are the same for every policy. Memory is that of one chunk of rounds.
     """
-    rounds = scenario.plan.rounds if rounds is None else rounds
-    if rounds < 1:
-        raise BadInput(f"rounds = {rounds}: expected a whole number, 1 or more")
+    every = as_range(scenario.rounds if rounds is None else rounds)
     fleet = draw_fleet(scenario, seed)
-    told = broadcast(scenario, fleet)
-    policy = named(policy, told) if isinstance(policy, str) else policy
-    parts = [
-        _chunk(scenario, fleet, told, policy, part, seed)
-        for part in chunks(range(rounds), fleet.count)
-    ]
+    policy = named(policy, broadcast(scenario, fleet)) if isinstance(policy, str) else policy
+    if not callable(policy) or isinstance(policy, type):
+        raise BadInput(f"policy = {policy!r}: expected a name or a callable, Problem -> Schedule")
+    parts = []
+    for part in chunks(every, fleet.count):
+        trace = draw_trace(scenario, fleet, part, seed)
+        parts.append(price_trace(scenario, fleet, trace, policy))
+        if scenario.plan.drawn == "after":
+            parts[-1].energy[:] += _bystanders(scenario, fleet, trace.cohort, part, seed)
     ledger = Ledger(
         **{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Ledger)}
     )
@@ -59,44 +63,45 @@ def simulate_network(
     return ledger
 
 
-def _chunk(
-    scenario: Scenario, fleet: Fleet, told: Broadcast, policy: Policy, rounds: range, seed: int
-) -> Ledger:
-    trace = draw_trace(scenario, fleet, rounds, seed)
-    sums = {
-        name: np.zeros(len(rounds))
-        for name in ("duration", "energy", "upload", "compute", "objective")
-    }
+def price_trace(scenario: Scenario, fleet: Fleet, trace: Trace, policy: Policy) -> Ledger:
+    """The rounds of a trace, drawn or brought along, under a policy."""
+    names = ("duration", "energy", "upload", "compute", "objective")
+    sums = {name: np.zeros(len(trace.cohort)) for name in names}
     for where, part in trace.by_size():
         if part.cohort.shape[1] > 0:
             problem = pose(scenario, fleet, part)
+            if scenario.plan.drawn == "after":  # all have trained: their frequencies are past
+                f = _own_freq(scenario, fleet)[part.cohort]
+                problem = replace(problem, freq_min=f, freq_max=f)
             schedule = policy(problem)
             check_schedule(problem, schedule)
             cost = price(problem, schedule)
             for name, values in sums.items():
                 values[where] = getattr(cost, name)
-    if scenario.plan.drawn == "after":
-        sums["energy"] += _bystanders(scenario, fleet, told, trace.cohort, rounds, seed)
+    sums["duration"] += scenario.cell.broadcast_time
     return Ledger(
-        **sums | {"duration": scenario.cell.broadcast_time + sums["duration"]},
+        **sums,
         staged=sums["upload"] + sums["compute"],
         called=trace.called,
+        draws=trace.draws,
         received=trace.received,
         weak=trace.weak,
         poor=trace.poor,
     )
 
 
-def _bystanders(
-    scenario: Scenario, fleet: Fleet, told: Broadcast, cohort: Ints, rounds: range, seed: int
-) -> Array:
-    """Joules of those that trained by (26) and were then not drawn (DECISIONS.md, 15)."""
-    s = scenario.task.step_samples(fleet.samples)
-    c = scenario.plan.local_steps * scenario.task.cycles_per_sample * s
-    f = told.own_freq(s, fleet.freq_min, fleet.freq_max)
-    each = np.append(training_energy(c, f, fleet.kappa), 0.0)  # the last: for empty places, -1
-    everyone = [may @ each[:-1] for may in candidates(scenario, fleet, rounds, seed)]
-    return np.asarray(np.concatenate(everyone) - each[cohort].sum(-1))
+def _own_freq(scenario: Scenario, fleet: Fleet) -> Array:
+    samples = scenario.task.step_samples(fleet.samples)
+    return broadcast(scenario, fleet).own_freq(samples, fleet.freq_min, fleet.freq_max)
+
+
+def _bystanders(scenario: Scenario, fleet: Fleet, cohort: Ints, rounds: range, seed: int) -> Array:
+    """Joules of those that trained and were then not drawn (DECISIONS.md, 15)."""
+    c = scenario.work * scenario.task.step_samples(fleet.samples)
+    each = training_energy(c, _own_freq(scenario, fleet), fleet.kappa)
+    everyone = [may @ each for may in candidates(scenario, fleet, rounds, seed)]
+    drawn = np.append(each, 0.0)[cohort].sum(-1)  # the 0 is for empty places, -1
+    return np.asarray(np.concatenate(everyone) - drawn)
 
 
 @dataclass(frozen=True)

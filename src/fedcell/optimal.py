@@ -21,14 +21,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .certificate import certify
+from .measured import Array
 from .policy import equal_finish
 from .round import Problem, Schedule
-from .scenario import Array
 
 BLOCK = 2**16  # clients solved at a time: small enough to stay in the processor's cache
 CLOSE = 1e-9  # how well the two sums are met; the objective is then off by about its square
 EASY_STEPS = 3  # most rounds need no more; only then is the box looked after
-MOST_STEPS = 100
+PATIENCE = 40  # from then on the box is halved, which ends at rounding whatever the problem
+MOST_STEPS = PATIENCE + 2 * 64
 
 
 class Optimal:
@@ -36,13 +37,14 @@ class Optimal:
 
     def __call__(self, problem: Problem, /) -> Schedule:
         u, c = problem.band_time, problem.cycles
-        w = problem.energy_weight / u.shape[-1] * problem.kappa * c**3
         shortest, longest = c / problem.freq_max, c / problem.freq_min
-        flat = [values.reshape(-1, u.shape[-1]) for values in (u, w, shortest, longest)]
+        flat = [
+            values.reshape(-1, u.shape[-1]) for values in (u, problem.effort, shortest, longest)
+        ]
         rounds = max(1, BLOCK // u.shape[-1])
         t = np.empty_like(flat[0])
-        for start in range(0, len(t), rounds):
-            part = slice(start, start + rounds)
+        for first in range(0, len(t), rounds):
+            part = slice(first, first + rounds)
             t[part] = compute_times(*(values[part] for values in flat))
         f = within(c / t.reshape(u.shape), problem.freq_min, problem.freq_max)
         schedule = Schedule(share=equal_finish(u, c / f), freq=f)
@@ -86,7 +88,7 @@ def compute_times(u: Array, w: Array, shortest: Array, longest: Array) -> Array:
             stuck = error > least / 2  # a step across a kink: go back half of it
             x, last = np.where(stuck, (x + last) / 2, newton), x
             least = np.where(stuck, np.inf, error)
-            outside = (x < low) | (x > high) | (step % 8 == 7)
+            outside = (x < low) | (x > high) | (step % 8 == 7) | (step >= PATIENCE)
             x = np.where(outside, (low + high) / 2, x)
         if done.any():
             keep = ~done
@@ -120,12 +122,13 @@ def start(
     """Where to begin with (e, R), and the two corners of a box that holds the optimum; as logs."""
     total = u.sum(-1)
     t = within(np.maximum(np.cbrt(2 * w.sum(-1)), floor)[:, None], shortest, longest)
-    H = t.max(-1) + total
-    R = 1 / (u / (H[:, None] - t) ** 2).sum(-1)
+    top = t.max(-1)
+    e = (top - floor) + total  # H - floor, when all upload in turns after the last has trained
+    R = 1 / (u / ((top[:, None] - t) + total[:, None]) ** 2).sum(-1)
     least = (u - (floor[:, None] - shortest)).max(-1)  # each needs its time with all the band
-    reached = H + (w / t**2).sum(-1)  # H* is below what any schedule reaches
-    low, high = np.log((least, u.min(-1))), np.log((reached - floor, total))
-    return within(np.log((H - floor, R)), low, high), low, high
+    reached = e + (w / t**2).sum(-1)  # H* is below what any schedule reaches
+    low, high = np.log((least, u.min(-1))), np.log((reached, total))
+    return within(np.log((e, R)), low, high), low, high
 
 
 def narrow(x: Array, miss: Array, low: Array, high: Array) -> tuple[Array, Array]:
@@ -136,5 +139,5 @@ def narrow(x: Array, miss: Array, low: Array, high: Array) -> tuple[Array, Array
 
 
 def within(values: Array, low: Array, high: Array) -> Array:
-    """np.clip, which takes thrice as long on small arrays."""
+    """np.clip, without its overhead on small arrays."""
     return np.asarray(np.minimum(np.maximum(values, low), high))

@@ -6,6 +6,7 @@ from importlib import import_module
 from .errors import BadInput
 from .optimal import Optimal
 from .policy import Broadcast, Distributed, EqualFinish, Even, OptimalStaged, Policy
+from .round import Problem, Schedule
 
 NAMED: Mapping[str, Callable[[Broadcast], Policy]] = {
     "even": Even,
@@ -27,11 +28,24 @@ def named(name: str, told: Broadcast) -> Policy:
         )
     try:
         policy = getattr(import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise BadInput(f"the policy {name} cannot be loaded: {error}") from error
-    policy = policy() if isinstance(policy, type) else policy
+        policy = policy() if isinstance(policy, type) else policy
+    except (Exception, SystemExit) as error:  # whatever their code raises
+        raise BadInput(f"the policy {name} cannot be loaded: {_said(error)}") from error
     if not callable(policy):
-        raise BadInput(
-            f"the policy {name} is not callable: expected a callable from Problem to Schedule"
-        )
-    return policy  # type: ignore[no-any-return]
+        raise BadInput(f"the policy {name} cannot be called: expected Problem -> Schedule")
+
+    def guarded(problem: Problem, /) -> Schedule:
+        try:
+            schedule = policy(problem)
+        except (Exception, SystemExit) as error:  # whatever their code raises
+            raise BadInput(f"the policy {name} failed: {_said(error)}") from error
+        if not isinstance(schedule, Schedule):
+            what = type(schedule).__name__
+            raise BadInput(f"the policy {name} answered with a {what}: expected a Schedule")
+        return schedule
+
+    return guarded
+
+
+def _said(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

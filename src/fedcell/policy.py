@@ -8,8 +8,9 @@ from typing import Protocol
 
 import numpy as np
 
+from .measured import Array
 from .round import Problem, Schedule
-from .scenario import Array, Scenario
+from .scenario import Scenario
 from .trace import Fleet
 
 
@@ -34,6 +35,12 @@ class Broadcast:
 
     freq: float  # f-bar (25) [cycle/s]
     samples: float  # D, mean over all N clients of the samples of a local step
+
+    @classmethod
+    def among(cls, problem: Problem) -> "Broadcast":
+        """For a round by itself: the means over its own clients."""
+        freq = mean_freq(float(problem.kappa.mean()), problem.energy_weight)
+        return cls(freq, float(problem.samples.mean()))
 
     def own_freq(self, samples: Array, freq_min: Array, freq_max: Array) -> Array:
         """What each client picks for itself, (26): all train for equally long, within bounds."""
@@ -92,12 +99,11 @@ class OptimalStaged:
 
     def __call__(self, problem: Problem, /) -> Schedule:
         u, c = problem.band_time, problem.cycles
-        w = problem.energy_weight / u.shape[-1] * problem.kappa * c**3  # energy term of t: w/t^2
         # All train for T, but who reaches freq_min earlier is done earlier and spends no less:
-        # T^3 = 2 sum of w over the clients that are still above freq_min at T.
+        # T^3 = 2 sum of w_j over the clients that are still above freq_min at T.
         longest = c / problem.freq_min
         last = np.argsort(-longest, axis=-1)
-        above = np.cbrt(2 * np.take_along_axis(w, last, -1).cumsum(-1))
+        above = np.cbrt(2 * np.take_along_axis(problem.effort, last, -1).cumsum(-1))
         T = np.minimum(above, np.take_along_axis(longest, last, -1)).max(-1, keepdims=True)
         T = np.maximum(T, (c / problem.freq_max).max(-1, keepdims=True))  # the slowest must manage
         return Schedule(

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from .errors import BadInput
-from .scenario import Array, Scenario
+from .measured import LARGE, Array, numbers
+from .scenario import Scenario
 from .trace import Fleet, Trace
 
-LARGE = 1e60  # numbers beyond it, or below its inverse, could overflow when multiplied
 VECTORS = ("band_time", "upload_energy", "samples", "kappa", "freq_min", "freq_max")
 
 
@@ -31,7 +31,7 @@ class Problem:
     energy_weight: float  # l_0 [s/J]
 
     def __post_init__(self) -> None:
-        arrays = {name: np.asarray(getattr(self, name), float) for name in VECTORS}
+        arrays = {name: numbers(name, getattr(self, name)) for name in VECTORS}
         checked = arrays | {"work * samples": self.work * arrays["samples"]}
         faults = [
             f"{name} has a client with {array[wrong][0]:g}: expected {1 / LARGE:g} to {LARGE:g}"
@@ -53,6 +53,7 @@ class Problem:
         if faults:
             raise BadInput(*faults)
         for name, array in arrays.items():
+            array.flags.writeable = False  # a policy answers; it does not change the question
             object.__setattr__(self, name, array)
 
     @property
@@ -60,22 +61,29 @@ class Problem:
         """c_j = E_l alpha_0 D_j, cycles of one round of local training."""
         return self.work * self.samples
 
+    @property
+    def effort(self) -> Array:
+        """w_j = (l_0 / K) kappa_j c_j^3: training for t seconds costs w_j / t^2 in (22) [s^3]."""
+        weight = self.energy_weight / self.kappa.shape[-1]
+        return np.asarray(weight * self.kappa * self.cycles**3)
+
     def __getitem__(self, where: Any) -> "Problem":
         """Some of the rounds, or of the clients: indexes every vector."""
         vectors = {name: getattr(self, name)[where] for name in VECTORS}
         return Problem(**vectors, work=self.work, energy_weight=self.energy_weight)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Certificate:
     """How nearly a schedule solves (22): relative residuals, all 0 at the optimum."""
 
     primal: Array  # by how much the constraints (22b), (22c) are broken
     dual: Array  # by how much the optimality conditions (86)-(88) are missed
-    gap: Array  # between the objective and a lower bound on it, relative to the objective
+    gap: Array  # between the objective and a lower bound on it, less the energy of uploading,
+    # which no schedule can change, and relative to it
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Schedule:
     """The answer: each client's share of the band and its processor frequency."""
 
@@ -83,8 +91,12 @@ class Schedule:
     freq: Array  # f_j [cycle/s]
     certificate: Certificate | None = None  # from policies that claim the optimum of (22)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "share", numbers("share", self.share))
+        object.__setattr__(self, "freq", numbers("freq", self.freq))
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Cost:
     """Time and energy of each client of a round, and the ways in which they add up.
 
@@ -144,7 +156,7 @@ def pose(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
             kappa=fleet.kappa[who],
             freq_min=fleet.freq_min[who],
             freq_max=fleet.freq_max[who],
-            work=scenario.plan.local_steps * task.cycles_per_sample,
+            work=scenario.work,
             energy_weight=task.energy_weight,
         )
 
@@ -169,7 +181,7 @@ def training_energy(cycles: Array, freq: Array, kappa: Array) -> Array:
 
 def check_schedule(problem: Problem, schedule: Schedule) -> None:
     """Refuses a schedule that breaks (22b) or (22c), as a policy from elsewhere may."""
-    a, f = np.asarray(schedule.share), np.asarray(schedule.freq)
+    a, f = schedule.share, schedule.freq
     shape, slack = problem.band_time.shape, 1 + 1e-9
     if a.shape != shape or f.shape != shape:
         raise BadInput(f"the policy answered with shapes {a.shape}, {f.shape}: expected {shape}")

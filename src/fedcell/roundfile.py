@@ -6,8 +6,9 @@ from typing import ClassVar
 import numpy as np
 
 from .files import naming, read_tables
+from .measured import Array
 from .round import Problem, pose
-from .scenario import Array, Cell, Clients, Count, NotNegative, Plan, Positive, Scenario, Task
+from .scenario import Cell, Clients, Count, Gain, NotNegative, Plan, Positive, Scenario, Task
 from .strict import Table, decode
 from .trace import Fleet, Trace
 
@@ -20,7 +21,7 @@ class RoundClient(Table, frozen=True, kw_only=True):
     samples: Positive  # D_j
     kappa: Positive  # kappa_j [J s^2]
     power: Positive  # p_j^0 [W/Hz]
-    gain: Positive  # h_j, linear
+    gain: Gain  # h_j, power, linear
     freq_min: Positive  # [cycle/s]
     freq_max: Positive  # [cycle/s]
 

@@ -1,20 +1,22 @@
 """The world as a user declares it: Sections II and V-A. SI units; nothing here is random."""
 
-from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 import msgspec
 import numpy as np
 from msgspec import Meta
-from numpy.typing import NDArray
 
 from .errors import BadInput
+from .measured import LARGE, Array, ClientTable, Gains
 from .strict import Table, decode
 
-Array = NDArray[np.float64]
-
-Positive = Annotated[float, Meta(gt=0, description="a number above 0")]
-NotNegative = Annotated[float, Meta(ge=0, description="a number, 0 or above")]
+Positive = Annotated[
+    float, Meta(ge=1 / LARGE, le=LARGE, description="a number above 0 (1e-60 to 1e60)")
+]
+NotNegative = Annotated[float, Meta(ge=0, le=LARGE, description="a number from 0 to 1e60")]
+Gain = Annotated[
+    float, Meta(ge=1 / LARGE, le=1, description="a gain above 0 and up to 1 (linear, not dB)")
+]
 Fraction = Annotated[float, Meta(ge=0, lt=1, description="a number from 0 to below 1")]
 Count = Annotated[int, Meta(ge=1, le=10**7, description="a whole number from 1 to 1e7")]
 Distance = Annotated[  # its range stands in Cell.faults: msgspec 0.22 crashes on constraints here
@@ -23,87 +25,7 @@ Distance = Annotated[  # its range stands in Cell.faults: msgspec 0.22 crashes o
 ]
 
 
-@dataclass(frozen=True, eq=False)
-class Measured:
-    """Arrays that stand in a scenario; equal when their values are."""
-
-    def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and all(
-            np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-@dataclass(frozen=True, eq=False)
-class Gains(Measured):
-    """Measured or ray-traced channel power gains, linear: (round, client)."""
-
-    values: Array
-
-    def __post_init__(self) -> None:
-        if np.iscomplexobj(self.values):
-            raise BadInput("cell.gains holds complex numbers: give power gains, |h|^2")
-        values = np.asarray(self.values, float)
-        if values.ndim != 2 or values.size == 0:
-            raise BadInput(
-                f"cell.gains has shape {values.shape}: expected two axes, (round, client)"
-            )
-        if not (np.isfinite(values) & (values >= 0)).all():
-            where = np.argwhere(~(np.isfinite(values) & (values >= 0)))[0]
-            raise BadInput(
-                f"cell.gains[{where[0]}, {where[1]}] = {values[tuple(where)]}: "
-                "a channel gain is a finite number, 0 or above"
-            )
-        object.__setattr__(self, "values", values)
-
-
-@dataclass(frozen=True, eq=False)
-class ClientTable(Measured):
-    """Real clients, one entry each; a column left out takes the value of [clients] or [cell]."""
-
-    samples: Array | None = None  # D_j
-    kappa: Array | None = None  # kappa_j [J s^2]
-    power: Array | None = None  # p_j^0 [W/Hz]
-    distance: Array | None = None  # d_j [m]
-    gain: Array | None = None  # mean channel power gain, instead of a distance
-    freq_min: Array | None = None  # [cycle/s]
-    freq_max: Array | None = None  # [cycle/s]
-
-    def __post_init__(self) -> None:
-        faults, sizes = [], {}
-        for column in fields(self):
-            if (values := getattr(self, column.name)) is None:
-                continue
-            values = np.asarray(values, float)
-            object.__setattr__(self, column.name, values)
-            sizes[column.name] = values.size
-            wrong = ~(np.isfinite(values) & (values > 0))
-            if values.ndim != 1:
-                faults.append(f"clients.table.{column.name} has {values.ndim} axes: expected one")
-            elif wrong.any():
-                j = int(np.argmax(wrong))
-                faults.append(
-                    f"clients.table.{column.name}: client {j} has {values[j]}: "
-                    "expected a number above 0"
-                )
-        if not sizes or 0 in sizes.values():
-            faults.append("clients.table is empty: give at least one client")
-        elif len(set(sizes.values())) > 1:
-            faults.append(f"clients.table has columns of different lengths: {sizes}")
-        if self.distance is not None and self.gain is not None:
-            faults.append("clients.table has both distance and gain: give one of them")
-        if faults:
-            raise BadInput(*faults)
-
-    def columns(self) -> dict[str, Array]:
-        """The columns that are there, by name."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return {name: value for name, value in values.items() if value is not None}
-
-    @property
-    def count(self) -> int:
-        return next(iter(self.columns().values())).size
+DEFAULT_COUNT = 100
 
 
 class Cell(Table, frozen=True, kw_only=True):
@@ -117,7 +39,7 @@ class Cell(Table, frozen=True, kw_only=True):
     reference_distance: Positive = 1.0  # d_0 [m]
     path_loss_exponent: Positive = 4.0  # theta
     distance: Distance = 200.0  # d [m]; two numbers: placed evenly over the ring between them
-    gain_threshold: NotNegative = 0.05  # of the mean gain at `distance` (the farther one)
+    gain_threshold: NotNegative = 0.05  # of the mean gain (DECISIONS.md, 9): below it, sit out
     loss_rate: Fraction = 0.0  # gamma, share of uploads that are lost
     loss_kind: Literal["independent", "worst-case"] = "independent"
     broadcast_time: NotNegative = 0.0  # T_d [s]
@@ -133,10 +55,10 @@ class Cell(Table, frozen=True, kw_only=True):
         """The nearest and the farthest that a client may be [m]."""
         return self.distance if isinstance(self.distance, tuple) else (self.distance, self.distance)
 
-    @property
-    def min_gain(self) -> float:
-        """The absolute channel gain below which a client sits the round out."""
-        return float(self.gain_threshold * self.mean_gain(self.ring[1]))
+    def __post_init__(self) -> None:
+        if self.gains is not None and not isinstance(self.gains, Gains):
+            msgspec.structs.force_setattr(self, "gains", Gains(self.gains))
+        super().__post_init__()
 
     def faults(self) -> list[str]:
         near, far = self.ring
@@ -152,7 +74,7 @@ class Clients(Table, frozen=True, kw_only=True):
 
     table_name: ClassVar[str] = "clients"
 
-    count: Count = 100  # N
+    count: Count = DEFAULT_COUNT  # N
     samples: Positive = 500.0  # D, mean of D_j
     kappa: Positive = 5e-27  # mean of kappa_j; a cycle at f costs kappa f^2 joules [J s^2]
     power: Positive = 4e-7  # mean of p_j^0, transmit power per unit of band [W/Hz]
@@ -169,6 +91,11 @@ class Clients(Table, frozen=True, kw_only=True):
                 f"freq_min = {self.freq_min:g} is above clients.freq_max = {self.freq_max:g}"
             )
         if self.table is not None:
+            if self.count != self.table.count:
+                found.append(
+                    f"count = {self.count} and clients.table lists {self.table.count}: "
+                    "leave count out"
+                )
             low = self.freq_min if self.table.freq_min is None else self.table.freq_min
             high = self.freq_max if self.table.freq_max is None else self.table.freq_max
             if (wrong := np.atleast_1d(low > high)).any():
@@ -176,9 +103,15 @@ class Clients(Table, frozen=True, kw_only=True):
         return found
 
     def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.table is not None:
+        if isinstance(self.table, dict):
+            msgspec.structs.force_setattr(self, "table", ClientTable(**self.table))
+        if not isinstance(self.table, ClientTable | None):
+            raise BadInput(
+                f"clients.table is a {type(self.table).__name__}: expected a ClientTable"
+            )
+        if self.table is not None and self.count == type(self)().count:  # not said
             msgspec.structs.force_setattr(self, "count", self.table.count)
+        super().__post_init__()
 
 
 class Task(Table, frozen=True, kw_only=True):
@@ -208,7 +141,7 @@ class Plan(Table, frozen=True, kw_only=True):
     local_steps: Count = 20  # E_l
     rounds: Count = 50
     selection: Literal["uniform", "weighted"] = "uniform"  # weighted: by q_j, with replacement
-    drawn: Literal["before", "after"] = "before"  # training; after: all N train, K upload
+    drawn: Literal["before", "after"] = "before"  # training; after: all who may be called train
 
 
 class Scenario(Table, frozen=True, kw_only=True):
@@ -234,10 +167,38 @@ class Scenario(Table, frozen=True, kw_only=True):
             )
         return found
 
-    def using(self, **changes: dict[str, Any]) -> Self:
+    @property
+    def work(self) -> float:
+        """E_l alpha_0, cycles per sample in a round [cycle]."""
+        return self.plan.local_steps * self.task.cycles_per_sample
+
+    @property
+    def rounds(self) -> int:
+        """Rounds to run where nobody says: plan.rounds, or as many as cell.gains holds."""
+        gains = self.cell.gains
+        return self.plan.rounds if gains is None else min(self.plan.rounds, len(gains.values))
+
+    @property
+    def min_gain(self) -> float:
+        """The absolute channel gain below which a client sits the round out (DECISIONS.md, 9)."""
+        cell, table = self.cell, self.clients.table
+        if cell.gains is not None:
+            mean = cell.gains.values.mean()
+        elif table is not None and table.gain is not None:
+            mean = np.median(table.gain)
+        elif table is not None and table.distance is not None:
+            mean = cell.mean_gain(float(np.median(table.distance)))
+        else:
+            mean = cell.mean_gain(cell.ring[1])
+        return float(cell.gain_threshold * mean)
+
+    def using(self, **changes: Any) -> Self:
         """This scenario with other values: `scenario.using(plan={"cohort": 20})`."""
         tables = {
             name: msgspec.structs.asdict(getattr(self, name)) for name in self.__struct_fields__
         }
-        merged = {name: tables.get(name, {}) | values for name, values in changes.items()}
+        merged = {
+            name: tables.get(name, {}) | values if isinstance(values, dict) else values
+            for name, values in changes.items()
+        }
         return decode(type(self), tables | merged)

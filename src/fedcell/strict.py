@@ -6,11 +6,12 @@ number is infinite or NaN.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
 
 import msgspec
+import numpy as np
 
 from .errors import BadInput
 
@@ -27,7 +28,9 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         found: list[str] = []
         for field in msgspec.structs.fields(type(self)):
-            _read(field.type, getattr(self, field.name), _join(self.table_name, field.name), found)
+            path = _join(self.table_name, field.name)
+            value = _read(field.type, getattr(self, field.name), path, found)
+            msgspec.structs.force_setattr(self, field.name, value)
         found = found or [_join(self.table_name, fault) for fault in self.faults()]
         if found:
             raise BadInput(*found)
@@ -36,10 +39,10 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 T = TypeVar("T", bound=Table)
 
 
-def decode(kind: type[T], given: Mapping[str, Any]) -> T:
-    """A table from plain dicts and lists, or BadInput with every fault found."""
-    found: list[str] = []
-    table: T = _read_table(kind, given, kind.table_name, found)
+def decode(kind: type[T], given: Mapping[str, Any], faults: Sequence[str] = ()) -> T:
+    """A table from plain dicts and lists, or BadInput with every fault, those known included."""
+    found = list(faults)
+    table: T = _read_table(kind, given, kind.table_name, found, sound=not faults)
     if found:
         raise BadInput(*found)
     return table
@@ -55,6 +58,7 @@ def _read(kind: Any, value: Any, path: str, found: list[str]) -> Any:
             found.append(f"{path} = {_short(value)}: expected a list of at least one table")
             return None
         return tuple(_read(row, item, f"{path}[{i}]", found) for i, item in enumerate(value))
+    value = value.item() if isinstance(value, np.generic) else value
     try:
         converted = msgspec.convert(value, kind)
         if all(map(math.isfinite, _numbers(converted))):
@@ -65,34 +69,37 @@ def _read(kind: Any, value: Any, path: str, found: list[str]) -> Any:
     return None
 
 
-def _read_table(kind: type[T], given: Any, path: str, found: list[str]) -> Any:
+def _read_table(kind: type[T], given: Any, path: str, found: list[str], sound: bool = True) -> Any:
     if not isinstance(given, Mapping):
         found.append(f"{path or 'the file'} = {_short(given)}: expected a table")
         return None
     known = {field.name: field for field in msgspec.structs.fields(kind)}
     before = len(found)
-    for name in given:
-        if name not in known:
-            close = get_close_matches(str(name), known, n=1)
-            hint = (
-                f"did you mean {_join(path, close[0])}?"
-                if close
-                else f"known keys: {', '.join(known)}"
-            )
-            found.append(f"{_join(path, str(name))} is not a key; {hint}")
+    found += [
+        f"{_join(path, str(name))} is not a key; {suggestion(str(name), known, path)}"
+        for name in given
+        if name not in known
+    ]
     values = {}
     for name, field in known.items():
         if name in given:
             values[name] = _read(field.type, given[name], _join(path, name), found)
         elif field.required:
             found.append(f"{_join(path, name)} is missing: expected {_expected(field.type)}")
-    if len(found) > before:
+    if len(found) > before or not sound:
         return None
     try:
         return kind(**values)
     except BadInput as error:  # fields that do not go together
         found += (path + fault.removeprefix(kind.table_name) for fault in error.faults)
         return None
+
+
+def suggestion(name: str, known: Iterable[str], path: str = "") -> str:
+    """What may have been meant by a name that is not known."""
+    names = list(known)
+    close = get_close_matches(name, names, n=1)
+    return f"did you mean {_join(path, close[0])}?" if close else f"known: {', '.join(names)}"
 
 
 def _join(path: str, name: str) -> str:

@@ -1,66 +1,86 @@
 """Policies side by side on the same dice, as tidy rows: what tables and figures are made of."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
+from .draw import replicates
 from .ledger import Ledger, interval, simulate_network
+from .measured import Array
+from .policy import Policy
 from .scenario import Scenario
 
 Row = dict[str, Any]
 MEASURES = ("upload", "compute", "staged", "objective", "duration", "energy")
 
 
+Policies = Sequence[str] | Mapping[str, str | Policy]  # by name, or named by you
 Track = Callable[[Sequence[Any]], Iterable[Any]]  # wraps what is gone through, for progress
 
 
 def compare(
-    scenario: Scenario, policies: Sequence[str], rounds: int, seed: int, track: Track = iter
+    scenario: Scenario,
+    policies: Policies,
+    rounds: int,
+    seed: int,
+    fleets: int = 1,
+    track: Track = iter,
 ) -> list[Row]:
-    """Every policy on the same rounds: means with intervals, and differences to the first.
+    """Every policy on the same dice: means with intervals, and differences to the first.
 
-    The differences are paired, round by round, so that the luck of the dice cancels.
+    The differences are paired, so that the luck of the dice cancels. With one fleet the
+    intervals are over its rounds: what these clients will see. With several, each drawn
+    anew, they are over the means of the fleets: what clients like these will see.
     """
+    known = dict(policies) if isinstance(policies, Mapping) else {name: name for name in policies}
     rows: list[Row] = []
-    first: Ledger | None = None
-    for policy in track(policies):
-        ledger = simulate_network(scenario, policy, rounds, seed)
-        first = first or ledger
+    first: dict[str, Array] = {}
+    for name in track(list(known)):
+        ledgers = [
+            simulate_network(scenario, known[name], rounds, s) for s in replicates(seed, fleets)
+        ]
+        values = {measure: _values(ledgers, measure) for measure in MEASURES}
+        first = first or values
+        one = ledgers[0]
         rows.append(
-            {
-                "policy": policy,
-                "rounds": rounds,
-                **{name: asdict(interval(getattr(ledger, name))) for name in MEASURES},
-                "against": policies[0],
-                "difference": {
-                    name: asdict(interval(getattr(ledger, name) - getattr(first, name)))
-                    for name in MEASURES
-                },
-                "called": float(ledger.called.mean()),
-                "received": float(ledger.received.mean()),
-                "weak": float(ledger.weak.mean()),
-                "poor": float(ledger.poor.mean()),
-                "shrunk": int((ledger.called < scenario.plan.cohort).sum()),
+            {"policy": name, "rounds": rounds, "fleets": fleets}
+            | {measure: asdict(interval(values[measure])) for measure in MEASURES}
+            | {
+                "against": next(iter(known)),
+                "difference": {m: asdict(interval(values[m] - first[m])) for m in MEASURES},
+            }
+            | {c: float(getattr(one, c).mean()) for c in ("called", "received", "weak", "poor")}
+            | {
+                "short": int((one.draws < scenario.plan.cohort).sum()),
+                "empty": int((one.called == 0).sum()),
             }
         )
     return rows
 
 
+def _values(ledgers: Sequence[Ledger], measure: str) -> Array:
+    if len(ledgers) == 1:
+        return np.asarray(getattr(ledgers[0], measure))
+    return np.array([getattr(ledger, measure).mean() for ledger in ledgers])
+
+
 def axes(scenario: Scenario) -> dict[str, list[int]]:
-    """The values of K and E_l that Fig. 6 runs over, as far as there are clients."""
-    count = scenario.clients.count
-    cohorts = sorted({max(1, round(count * part)) for part in (0.05, *np.arange(1, 6) / 10)})
-    return {"cohort": cohorts, "local_steps": [5, 10, 20, 30, 40, 50]}
+    """K and E_l as in Fig. 6: up to half of the clients, and around the planned steps."""
+    count, steps = scenario.clients.count, scenario.plan.local_steps
+    cohorts = {max(1, round(count * part)) for part in (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)}
+    times = {max(1, round(steps * part)) for part in (0.25, 0.5, 1, 1.5, 2, 2.5)}
+    return {"cohort": sorted(cohorts | {scenario.plan.cohort}), "local_steps": sorted(times)}
 
 
 def sweep(
     scenario: Scenario,
-    policies: Sequence[str],
+    policies: Policies,
     spreads: Sequence[float],
     rounds: int,
     seed: int,
+    fleets: int = 1,
     track: Track = iter,
 ) -> list[Row]:
     """The costs of a round over K and over E_l, the content of Fig. 6 a and b."""
@@ -74,5 +94,5 @@ def sweep(
     for axis, value, spread in track(points):
         world = scenario.using(plan={axis: value}, clients={"spread": spread})
         here = {"axis": axis, "value": value, "spread": spread}
-        rows += [here | row for row in compare(world, policies, rounds, seed)]
+        rows += [here | row for row in compare(world, policies, rounds, seed, fleets)]
     return rows

@@ -1,7 +1,9 @@
-"""Tables for people: units in every heading, and no digits that mean nothing."""
+"""Tables for people: units in every heading, no digits that mean nothing. JSON for programs."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -10,6 +12,8 @@ from rich.text import Text
 
 from .scenario import Scenario
 from .survey import Row
+
+MOST_CLIENTS = 100  # that a table shows
 
 
 def print_schedule(out: Console, result: Row) -> None:
@@ -23,7 +27,10 @@ def print_schedule(out: Console, result: Row) -> None:
         "train [J]": list(map(digits, result["compute_energy"])),
         "upload [J]": list(map(digits, result["upload_energy"])),
     }
-    out.print(_table(f"One round, policy {result['policy']}", columns))
+    shown = {heading: cells[:MOST_CLIENTS] for heading, cells in columns.items()}
+    _print(out, _table(f"One round, policy {result['policy']}", shown))
+    if (more := len(columns["client"]) - MOST_CLIENTS) > 0:
+        out.print(f"and {more} clients more; --json shows all")
     out.print(f"the round takes {digits(result['duration'])} s and {digits(result['energy'])} J")
     out.print(
         f"objective (22): {digits(result['objective'])} s; staged (20): upload "
@@ -56,21 +63,43 @@ def print_comparison(out: Console, name: str, world: Scenario, rows: Sequence[Ro
         baseline = ["" if row is first else plus_minus(row["difference"]["staged"]) for row in rows]
         joint = ["" if row is first else plus_minus(row["difference"]["objective"]) for row in rows]
         spent |= {"change of (20) [s]": baseline, "of (22) [s]": joint}
-    out.print(
-        f"{name}: K = {plan.cohort} of {world.clients.count} clients, E_l = {plan.local_steps}; "
-        f"means of {first['rounds']} rounds, ± 95 %"
+    over = (
+        "the rounds of this fleet"
+        if first["fleets"] == 1
+        else f"the means of {first['fleets']} fleets"
     )
-    out.print(_table("Cost of a round: upload, compute, both staged (20), and joint (22)", means))
+    per_step = "its data" if world.task.samples_per_step == "dataset" else "a batch"
+    out.print(
+        f"{name}: K = {plan.cohort} of {world.clients.count} clients, E_l = {plan.local_steps} "
+        f"steps over {per_step};\n{first['rounds']} rounds, ± 95 % over {over}"
+    )
+    _print(out, _table("Cost of a round: upload, compute, staged (20), and joint (22)", means))
     title = "Really spent in a round"
     if len(rows) > 1:
         title += f"; change against {policies[0]} on the same dice"
-    out.print(_table(title, spent))
+    _print(out, _table(title, spent))
     out.print(
         f"clients per round: {first['called']:.4g} called, {first['received']:.4g} received;\n"
         f"sat out: {first['weak']:.3g} with a weak channel, {first['poor']:.3g} with little data"
     )
-    if first["shrunk"]:
-        out.print(f"in {first['shrunk']} rounds fewer than {plan.cohort} clients could be called")
+    if first["short"]:
+        out.print(
+            f"in {first['short']} rounds fewer than {plan.cohort} clients could be called; "
+            f"in {first['empty']} nobody, which the means leave out"
+        )
+
+
+def print_json(value: Any) -> None:
+    """As JSON, in which NaN becomes null."""
+    print(json.dumps(_plain(value), indent=2, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def plus_minus(value: Mapping[str, float]) -> str:
@@ -87,6 +116,12 @@ def plus_minus(value: Mapping[str, float]) -> str:
 
 def digits(value: float) -> str:
     return f"{value:.4g}"
+
+
+def _print(out: Console, table: Table) -> None:
+    """Prints a table as wide as it is: a clipped digit would be a wrong number."""
+    wide = out.measure(table, options=out.options.update(max_width=1000)).maximum
+    Console(file=out.file, width=max(wide, out.width), markup=False, highlight=False).print(table)
 
 
 def _table(title: str, columns: Mapping[str, Sequence[str]]) -> Table:

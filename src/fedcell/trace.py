@@ -9,13 +9,13 @@ from dataclasses import dataclass, fields
 import numpy as np
 from numpy.typing import NDArray
 
-from .scenario import Array
+from .measured import Array
 
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Fleet:
     """The N clients, as arrays of length N."""
 
@@ -31,7 +31,7 @@ class Fleet:
         return self.samples.size
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Trace:
     """Who is called, how well they are heard and whose upload is lost: (round, place).
 
@@ -65,8 +65,13 @@ class Trace:
         return np.asarray((self.cohort >= 0).sum(-1))
 
     @property
+    def draws(self) -> Ints:
+        """Draws of each round that found a client: K, or fewer when too few may be called."""
+        return np.asarray(self.count.sum(-1))
+
+    @property
     def received(self) -> Ints:
-        """K_gamma of each round: clients whose upload arrives."""
+        """Clients whose upload arrives; K_gamma where none is drawn twice."""
         return np.asarray(((self.cohort >= 0) & ~self.lost).sum(-1))
 
     def by_size(self) -> Iterator[tuple[Ints, "Trace"]]:
