@@ -1,7 +1,7 @@
-"""What Section V-C says of Fig. 6, sentence by sentence, on 1,000 rounds of the paper's cell.
+"""What Section V-C says of Fig. 6, sentence by sentence: 10 fleets of 300 rounds each.
 
-Tolerances are what was measured, rounded up; a claim that does not hold is a strict xfail
-with the number in its reason.
+A number that was measured stands beside its standard error over the fleets, and the test
+allows four of those; a claim that does not hold is a strict xfail with its number.
 """
 
 from functools import cache
@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from fedcell import (
-    Ledger,
     Scenario,
     broadcast,
     draw_fleet,
@@ -19,18 +18,21 @@ from fedcell import (
     pose,
     simulate_network,
 )
+from fedcell.draw import replicates
 
 PROPOSED = ["distributed", "equal-finish", "optimal-staged", "optimal"]
 POLICIES = ["even", *PROPOSED]
-ROUNDS = 1000
+FLEETS, ROUNDS = 10, 300
 
 
 @cache
-def ledger(policy: str, cohort: int = 10, steps: int = 20, spread: float = 0.1) -> Ledger:
-    scenario = Scenario().using(
-        plan={"cohort": cohort, "local_steps": steps}, clients={"spread": spread}
-    )
-    return simulate_network(scenario, policy, ROUNDS)
+def means(policy: str, cohort: int = 10, steps: int = 20, spread: float = 0.1) -> dict:
+    """The mean of each cost over the rounds of each fleet."""
+    plan = {"cohort": cohort, "local_steps": steps}
+    scenario = Scenario().using(plan=plan, clients={"spread": spread})
+    ledgers = [simulate_network(scenario, policy, ROUNDS, s) for s in replicates(0, FLEETS)]
+    names = ("upload", "compute", "staged", "objective")
+    return {name: np.array([getattr(one, name).mean() for one in ledgers]) for name in names}
 
 
 def drift(values: list[float]) -> float:
@@ -40,39 +42,35 @@ def drift(values: list[float]) -> float:
 # "The former settings C_u = K C_u,0 and C_n = E_l C_n,0 can be directly validated."
 
 
+def not_within_10_percent(policy: str, spread: float, measured: str):
+    reason = f"C_u/K grows by {measured} from K = 5 to 90"
+    return pytest.param(policy, spread, 0.10, 0.0, marks=pytest.mark.xfail(reason=reason))
+
+
 @pytest.mark.parametrize(
-    ("policy", "spread", "measured"),
+    ("policy", "spread", "measured", "error"),
     [
-        ("distributed", 0.1, 0.10),
-        ("equal-finish", 0.1, 0.02),
-        ("optimal-staged", 0.1, 0.02),
-        ("optimal", 0.1, 0.08),
-        ("equal-finish", 0.5, 0.02),
-        ("optimal-staged", 0.5, 0.02),
-        ("optimal", 0.5, 0.19),
-        pytest.param(
-            "even", 0.1, 0.1, marks=pytest.mark.xfail(reason="C_u/K grows by 33 %, K = 5 to 90")
-        ),
-        pytest.param(
-            "even", 0.5, 0.1, marks=pytest.mark.xfail(reason="C_u/K grows by 46 %, K = 5 to 90")
-        ),
-        pytest.param(
-            "distributed",
-            0.5,
-            0.1,
-            marks=pytest.mark.xfail(reason="C_u/K grows by 25 %, K = 5 to 90"),
-        ),
+        ("distributed", 0.1, 0.096, 0.007),
+        ("equal-finish", 0.1, 0.005, 0.004),
+        ("optimal-staged", 0.1, 0.005, 0.004),
+        ("optimal", 0.1, 0.076, 0.007),
+        ("equal-finish", 0.5, 0.005, 0.004),
+        ("optimal-staged", 0.5, 0.005, 0.004),
+        not_within_10_percent("even", 0.1, "35 %"),
+        not_within_10_percent("even", 0.5, "48 %"),
+        not_within_10_percent("distributed", 0.5, "27 %"),
+        not_within_10_percent("optimal", 0.5, "18 %"),
     ],
 )
-def test_c_u_is_proportional_to_k(policy, spread, measured):
-    unit = [ledger(policy, k, spread=spread).upload.mean() / k for k in (5, 10, 20, 50, 90)]
-    assert drift(unit) < measured
+def test_c_u_is_proportional_to_k(policy, spread, measured, error):
+    unit = [means(policy, k, spread=spread)["upload"].mean() / k for k in (5, 10, 20, 50, 90)]
+    assert drift(unit) < measured + 4 * error
 
 
 @pytest.mark.parametrize("spread", [0.1, 0.5])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_c_n_is_proportional_to_e_l(policy, spread):
-    unit = [ledger(policy, steps=e, spread=spread).compute.mean() / e for e in (5, 10, 20, 50)]
+    unit = [means(policy, steps=e, spread=spread)["compute"].mean() / e for e in (5, 10, 20, 50)]
     assert drift(unit) < (0.006 if policy == "optimal" else 1e-12)
 
 
@@ -83,24 +81,33 @@ def test_c_n_is_proportional_to_e_l(policy, spread):
 @pytest.mark.parametrize("cohort", [5, 10, 50])
 @pytest.mark.parametrize("policy", PROPOSED)
 def test_the_proposed_cost_less_than_even(policy, cohort, spread):
-    even, ours = (ledger(name, cohort, spread=spread) for name in ("even", policy))
+    even, ours = (means(name, cohort, spread=spread) for name in ("even", policy))
     for name in ("upload", "compute", "staged", "objective"):
-        less = getattr(even, name) - getattr(ours, name)  # paired: the same dice
-        assert less.mean() > 3 * less.std() / np.sqrt(ROUNDS)
+        less = even[name] - ours[name]  # paired: the same fleets and dice
+        assert less.mean() > 4 * less.std(ddof=1) / np.sqrt(FLEETS)
 
 
 # "The variation among clients can be handled well without significant degradation in costs."
 
 
-@pytest.mark.parametrize("policy", PROPOSED)
-def test_variation_costs_the_proposed_half_of_what_it_costs_even(policy):
+@pytest.mark.parametrize(
+    ("policy", "measured"),
+    [
+        ("even", 0.201),
+        ("distributed", 0.080),
+        ("equal-finish", 0.077),
+        ("optimal-staged", 0.064),
+        ("optimal", 0.067),
+    ],
+)
+def test_variation_costs_the_proposed_less_than_half_of_what_it_costs_even(policy, measured):
     worse = {
-        name: ledger(name, spread=0.5).staged.mean() / ledger(name).staged.mean() - 1
+        name: (means(name, spread=0.5)["staged"] / means(name)["staged"] - 1).mean()
         for name in ("even", policy)
     }
-    assert 0.20 < worse["even"] < 0.27  # measured: 24 %
-    assert 0.08 < worse[policy] < 0.14  # measured: 10 to 12 %
-    assert worse[policy] < 0.55 * worse["even"]
+    assert abs(worse[policy] - measured) < 4 * 0.0095
+    if policy != "even":
+        assert worse[policy] < 0.5 * worse["even"]
 
 
 # Section IV-A: "E[1/a_j] is proportional to K for an arbitrary policy."
@@ -121,7 +128,7 @@ def test_the_mean_of_1_over_a_is_proportional_to_k(policy, measured):
     for cohort in (5, 10, 20, 50):
         scenario = Scenario().using(plan={"cohort": cohort}, clients={"spread": 0.5})
         fleet = draw_fleet(scenario)
-        problem = pose(scenario, fleet, draw_trace(scenario, fleet, ROUNDS))
+        problem = pose(scenario, fleet, draw_trace(scenario, fleet, 1000))
         share = named(policy, broadcast(scenario, fleet))(problem).share
         unit.append((1 / share).mean() / cohort)
     assert drift(unit) < measured
@@ -129,24 +136,38 @@ def test_the_mean_of_1_over_a_is_proportional_to_k(policy, measured):
 
 def test_with_the_paper_s_numbers_computing_dwarfs_uploading():
     """DECISIONS.md, 11."""
-    ours = ledger("distributed")
-    assert 15 < ours.compute.mean() < 18
-    assert 0.4 < ours.upload.mean() < 0.8
+    ours = means("distributed")
+    assert 15 < ours["compute"].mean() < 18
+    assert 0.4 < ours["upload"].mean() < 0.8
 
 
 def test_without_a_threshold_the_mean_upload_cost_is_infinite():
-    """DECISIONS.md, 9: 1/log(1 + h) is not integrable at h = 0, so the mean grows with n."""
+    """DECISIONS.md, 9: 1/log(1 + h) is not integrable at h = 0, so the tail is as 1/x."""
     open_cell = Scenario().using(cell={"gain_threshold": 0.0})
-    cost = simulate_network(open_cell, "equal-finish", 200_000).upload
-    assert cost.max() > 0.05 * cost.sum()  # a single round of 200,000: measured 0.11
+    cost = np.sort(simulate_network(open_cell, "equal-finish", 200_000).upload)[::-1]
+    # P(cost > x) = const / x at the far end: the 10th largest is about 10 times the 100th.
+    hill = 1 / np.log(cost[:1000] / cost[1000]).mean()
+    assert abs(hill - 1) < 4 / np.sqrt(1000)  # Hill's estimate of the tail; at 1 the mean is gone
     guarded = simulate_network(Scenario(), "equal-finish", 200_000).upload
     assert guarded.max() < 1e-4 * guarded.sum()
 
 
 def test_the_two_objectives_rank_schedules_differently():
     """DECISIONS.md, 8."""
-    joint, staged = ledger("optimal", spread=0.5), ledger("optimal-staged", spread=0.5)
+    joint, staged = (
+        simulate_network(Scenario().using(clients={"spread": 0.5}), name, 500)
+        for name in ("optimal", "optimal-staged")
+    )
     assert (joint.objective <= staged.objective * (1 + 1e-12)).all()
     assert (staged.staged <= joint.staged * (1 + 1e-12)).all()
     assert joint.objective.mean() < staged.objective.mean()
     assert staged.staged.mean() < joint.staged.mean()
+
+
+def test_an_interval_over_fleets_is_wider_than_one_over_rounds():
+    """DECISIONS.md, 26: what these clients will see, or what clients like these will see."""
+    from fedcell import compare
+
+    one = compare(Scenario(), ["even"], 1000, 0)[0]["staged"]
+    ten = compare(Scenario(), ["even"], 1000, 0, fleets=10)[0]["staged"]
+    assert ten["high"] - ten["low"] > 2 * (one["high"] - one["low"])

@@ -1,6 +1,7 @@
 """The command line, as a user and as a program meets it."""
 
 import json
+import re
 import subprocess
 import sys
 import tomllib
@@ -219,24 +220,118 @@ def test_cost_draws_the_figure(fedcell, tmp_path):
     assert {row["spread"] for row in rows} == {0.1, 0.5}
 
 
-def test_own_policies_by_module_and_name(fedcell, tmp_path, monkeypatch):
-    (tmp_path / "mypolicies.py").write_text(
-        "import numpy as np\n"
-        "from fedcell import Schedule\n"
-        "def fast(problem):\n"
-        "    k = problem.band_time.shape\n"
-        "    return Schedule(np.full(k, 1 / k[-1]), problem.freq_max)\n"
-        "class Greedy:\n"
-        "    def __call__(self, problem):\n"
-        "        return Schedule(np.ones(problem.kappa.shape), problem.freq_max)\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    words = ["cost", "paper", "--rounds", 5, "--policy", "even"]
-    said = fedcell(*words, "--policy", "mypolicies:fast", "--json")
-    assert json.loads(said.out)["policies"][1]["policy"] == "mypolicies:fast"
-    said = fedcell(*words, "--policy", "mypolicies:Greedy")
+POLICIES = """
+import sys
+import numpy as np
+from fedcell import Schedule
+
+def fast(problem):
+    k = problem.band_time.shape
+    return Schedule(np.full(k, 1 / k[-1]), problem.freq_max)
+
+class Greedy:
+    def __call__(self, problem):
+        return Schedule(np.ones(problem.kappa.shape), problem.freq_max)
+
+class NeedsMore:
+    def __init__(self, more): ...
+
+def raises(problem): return 1 / 0
+def leaves(problem): sys.exit(4)
+def none(problem): return None
+def lists(problem):
+    return Schedule([[0.05] * 10] * len(problem.kappa), problem.freq_max.tolist())
+def cheats(problem): problem.band_time[...] = 1e-9
+def imagines(problem): return Schedule(np.full(problem.kappa.shape, 0.01j), problem.freq_max)
+"""
+
+
+def test_own_policies_by_module_and_name(tmp_path):
+    """In a process of its own, in the folder where the module lies."""
+    (tmp_path / "mypolicies.py").write_text(POLICIES)
+    (tmp_path / "broken.py").write_text("def x(:")
+
+    def run(*names: str) -> subprocess.CompletedProcess[str]:
+        words = [word for name in names for word in ("--policy", name)]
+        command = "from fedcell.cli import main; main()"
+        return subprocess.run(
+            [sys.executable, "-c", command, "cost", "paper", "--rounds", "3", "--json", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=tmp_path,
+        )
+
+    good = run("even", "mypolicies:fast", "mypolicies:lists")
+    assert [row["policy"] for row in json.loads(good.stdout)["policies"]][1] == "mypolicies:fast"
+    for name, message in [
+        ("mypolicies:Greedy", "breaks (22b)"),
+        ("mypolicies:NeedsMore", "cannot be loaded: TypeError"),
+        ("mypolicies:raises", "failed: ZeroDivisionError"),
+        ("mypolicies:leaves", "failed: SystemExit"),
+        ("mypolicies:none", "answered with a NoneType: expected a Schedule"),
+        ("mypolicies:cheats", "failed: ValueError: assignment destination is read-only"),
+        ("mypolicies:imagines", "failed: BadInput: share holds complex numbers"),
+        ("broken:x", "cannot be loaded: SyntaxError"),
+    ]:
+        said = run(name)
+        assert (said.returncode, said.stdout) == (2, ""), name
+        assert message in said.stderr
+        assert len(said.stderr.splitlines()) == 1
+
+
+def test_figures_replace_files_and_nothing_else(fedcell, tmp_path):
+    words = ["cost", "paper", "--rounds", 2, "--policy", "even", "--figure"]
+    keep = tmp_path / "precious"
+    keep.write_text("keep")
+    assert fedcell(*words, keep).code == 2
+    assert keep.read_text() == "keep"
+    (tmp_path / "folder.png").mkdir()
+    said = fedcell(*words, tmp_path / "folder.png")
     assert said.code == 2
-    assert "breaks (22b)" in said.err
+    assert "not a file" in said.err
+    (tmp_path / "link.png").symlink_to(tmp_path / "target.png")
+    assert fedcell(*words, tmp_path / "link.png").code == 0
+    assert (tmp_path / "link.png").is_symlink()
+    assert (tmp_path / "target.png").stat().st_size > 1000
+    names = {file.name for file in tmp_path.iterdir()}
+    assert names == {"precious", "folder.png", "link.png", "target.png"}
+    assert fedcell(*words, tmp_path / "a.svg").code == 0
+    assert (tmp_path / "a.svg").read_text().startswith("<?xml")
+
+
+def test_no_digit_is_clipped_in_a_narrow_terminal(fedcell, monkeypatch):
+    wide = fedcell("cost", "cnn", "--rounds", 5).out
+    monkeypatch.setenv("COLUMNS", "40")
+    narrow = fedcell("cost", "cnn", "--rounds", 5).out
+    assert "…" not in narrow
+    assert all(number in narrow for number in re.findall(r"[\d.]+ ± [\d.]+", wide))
+
+
+def test_a_long_round_is_cut_and_says_so(fedcell, tmp_path):
+    file = tmp_path / "round.json"
+    file.write_text(json.dumps(ROUND | {"clients": [CLIENT] * 150}))
+    assert "and 50 clients more; --json shows all" in fedcell("schedule", file).out
+
+
+def test_several_fleets(fedcell, tmp_path):
+    said = fedcell("cost", "paper", "--rounds", 20, "--fleets", 4)
+    assert "over the means of 4 fleets" in said.out
+    (tmp_path / "mine.toml").write_text("[[clients.table]]\nsamples = 3\n[plan]\ncohort = 1")
+    said = fedcell("cost", tmp_path / "mine.toml", "--fleets", 4)
+    assert said.code == 2
+    assert "this scenario lists its own" in said.err
+
+
+def test_rounds_that_nobody_joins_are_told_and_left_out(fedcell, tmp_path):
+    (tmp_path / "mine.toml").write_text("[cell]\ngain_threshold = 5.0\n[clients]\nspread = 0.0")
+    row = json.loads(
+        fedcell("cost", tmp_path / "mine.toml", "--rounds", 200, "--policy", "even", "--json").out
+    )["policies"][0]
+    assert row["empty"] > 50
+    assert row["compute"]["mean"] == pytest.approx(16.16, rel=1e-3)  # as in any joined round
+    said = " ".join(fedcell("cost", tmp_path / "mine.toml").out.split())
+    assert "nobody, which the means leave out" in said
 
 
 def test_scenario_prints_a_file_to_start_from(fedcell, tmp_path):
@@ -350,6 +445,29 @@ def test_mutated_toml_never_ends_in_a_traceback(fedcell, tmp_path, data):
     file = tmp_path / "world.toml"
     file.write_text(text, "utf-8", newline="")
     said = fedcell("cost", file, "--policy", "optimal", "--rounds", 2, "--json")
+    _answer_or_sentence(said)
+
+
+@given(data=st.data())
+@settings(max_examples=150)
+def test_mutated_tables_and_gains_never_end_in_a_traceback(fedcell, tmp_path, data):
+    csv = "samples, kappa, power, distance, freq_min, freq_max\n" + "".join(
+        f"{100 * i}, 5e-27, 4e-7, {50 * i}, 1e7, 2e9\n" for i in range(1, 4)
+    )
+    gains = "1e-13, 2e-13, 3e-13\n4e-13, 5e-13, 6e-13\n"
+    texts = []
+    for text in (csv, gains):
+        at = data.draw(st.integers(0, len(text)))
+        put = data.draw(
+            st.sampled_from(["", ",", "\n", '"', "-", "nan", "1e999", "x", "\x00", "é"])
+        )
+        texts.append(text[:at] + put + text[at + data.draw(st.integers(0, 5)) :])
+    (tmp_path / "fleet.csv").write_text(texts[0], "utf-8")
+    (tmp_path / "h.csv").write_text(texts[1], "utf-8")
+    (tmp_path / "mine.toml").write_text(
+        "[clients]\ntable = 'fleet.csv'\n[cell]\ngains = 'h.csv'\n[plan]\ncohort = 2"
+    )
+    said = fedcell("cost", tmp_path / "mine.toml", "--policy", "optimal", "--json")
     _answer_or_sentence(said)
 
 

@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "fedcell"
+README = (ROOT / "README.md").read_text()
 
 # The reading order: a module imports only what stands before it.
 ORDER = [
@@ -100,8 +101,17 @@ def test_python_in_the_readme_runs_and_prints_what_it_says(capsys):
         assert said == expected
 
 
+def test_the_round_in_the_readme_is_what_the_command_prints(fedcell, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    shown = re.search(r"(    \$ fedcell schedule (\S+)\n.*?)\n\S", README, re.DOTALL)
+    expected = [line.strip() for line in shown.group(1).splitlines()[1:] if line.strip()]
+    said = [line.strip() for line in fedcell("schedule", shown.group(2)).out.splitlines()]
+    assert [line for line in said if line][: len(expected)] == expected
+    assert (ROOT / "docs" / "round.json").read_text() == blocks("docs/files.md", "json")[0]
+
+
 def test_commands_in_the_readme_exist(fedcell):
-    commands = re.findall(r"^    \$ fedcell (\w+)", (ROOT / "README.md").read_text(), re.MULTILINE)
+    commands = re.findall(r"^    \$ fedcell (\w+)", README, re.MULTILINE)
     assert commands
     for command in commands:
         assert fedcell(command, "--help").code == 0

@@ -17,7 +17,7 @@ from fedcell import (
     price,
     simulate_network,
 )
-from fedcell.round import check_schedule
+from fedcell.certificate import check_schedule
 
 
 def by_hand() -> tuple[Scenario, Fleet, Trace]:

@@ -56,7 +56,7 @@ def forgets_the_rounds(problem: Problem) -> Schedule:
         (too_fast, BadInput, r"\(22c\)"),
         (forgets_the_rounds, BadInput, "shapes"),
         (first_come_first_served, AssertionError, "order of the clients"),
-        (looks_at_other_rounds, AssertionError, "alone is not scheduled like"),
+        (looks_at_other_rounds, AssertionError, "alone is not scheduled as in"),
     ],
 )
 def test_each_fault_is_caught(policy, error, message):

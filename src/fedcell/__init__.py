@@ -4,7 +4,7 @@ from .certificate import certify
 from .draw import draw_fleet, draw_trace
 from .errors import BadInput, FedcellError
 from .files import load_scenario
-from .ledger import Interval, Ledger, interval, simulate_network
+from .ledger import Interval, Ledger, interval, price_trace, simulate_network
 from .measured import ClientTable, Gains
 from .optimal import Optimal
 from .policies import named
@@ -21,6 +21,7 @@ from .policy import (
 from .round import Certificate, Cost, Problem, Schedule, pose, price
 from .roundfile import load_round
 from .scenario import Cell, Clients, Plan, Scenario, Task
+from .survey import compare
 from .trace import Fleet, Trace
 
 __version__ = "0.1.0"
@@ -52,6 +53,7 @@ __all__ = [
     "Trace",
     "broadcast",
     "certify",
+    "compare",
     "draw_fleet",
     "draw_trace",
     "interval",
@@ -61,5 +63,6 @@ __all__ = [
     "named",
     "pose",
     "price",
+    "price_trace",
     "simulate_network",
 ]

@@ -1,7 +1,8 @@
-"""How nearly a schedule solves (22), judged without a second solver."""
+"""Judging a schedule: whether it may be followed, and how nearly it solves (22)."""
 
 import numpy as np
 
+from .errors import BadInput
 from .measured import Array
 from .round import Certificate, Problem, Schedule, price
 
@@ -23,8 +24,8 @@ def certify(problem: Problem, schedule: Schedule) -> Certificate:
     a, f = schedule.share, schedule.freq
     low, high = problem.freq_min, problem.freq_max
     cost = price(problem, schedule)
-    upload = problem.energy_weight * problem.upload_energy.sum(-1)  # the same for any schedule
-    reached = cost.objective - upload
+    # (22) without the energy of uploading, which is the same for any schedule.
+    reached = cost.duration + problem.energy_weight * cost.compute_energy.mean(-1)
     finish = (cost.upload_time + cost.compute_time) / cost.duration[..., None]
 
     def judge(prices: Array) -> tuple[Array, Array]:
@@ -37,7 +38,7 @@ def certify(problem: Problem, schedule: Schedule) -> Certificate:
     by_share = a**2 / problem.band_time  # (89)
     gap, missed = judge(by_share)
     if (gap > ROUNDING).any():
-        by_freq = 2 * problem.energy_weight / f.shape[-1] * problem.kappa * f**3  # (90)
+        by_freq = 2 * problem.energy_weight / problem.clients * problem.kappa * f**3  # (90)
         by_share = by_share / by_share.sum(-1, keepdims=True)
         with np.errstate(all="ignore"):  # where energy is free, prices cannot be read off f
             other = judge(np.where((f > low) & (f < high), by_freq, by_share))
@@ -49,6 +50,18 @@ def certify(problem: Problem, schedule: Schedule) -> Certificate:
         dual=np.maximum(missed, spare),  # (88): no band is left over
         gap=gap,
     )
+
+
+def check_schedule(problem: Problem, schedule: Schedule) -> None:
+    """Refuses a schedule that breaks (22b) or (22c), as a policy from elsewhere may."""
+    a, f = schedule.share, schedule.freq
+    shape, slack = problem.band_time.shape, 1 + 1e-9
+    if a.shape != shape or f.shape != shape:
+        raise BadInput(f"the policy answered with shapes {a.shape}, {f.shape}: expected {shape}")
+    if not ((a > 0).all() and (a.sum(-1) <= slack).all()):
+        raise BadInput("the policy breaks (22b): shares must be above 0 and sum to at most 1")
+    if not ((f * slack >= problem.freq_min) & (f <= problem.freq_max * slack)).all():
+        raise BadInput("the policy breaks (22c): frequencies must be within their bounds")
 
 
 def dual(problem: Problem, beta: Array) -> tuple[Array, Array]:

@@ -14,13 +14,13 @@ from rich.console import Console
 from rich.progress import track
 
 from . import __version__
-from .certificate import certify
+from .certificate import certify, check_schedule
 from .errors import BadInput, FedcellError
 from .figures import FORMATS, cost_figure
 from .files import SHIPPED, check_target, load_scenario, shipped, write_atomically
 from .policies import NAMED, named
 from .policy import Broadcast
-from .round import check_schedule, price
+from .round import price
 from .roundfile import load_round
 from .scenario import Scenario
 from .strict import decode

@@ -4,12 +4,13 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
+from .certificate import check_schedule
 from .draw import as_range, candidates, chunks, draw_fleet, draw_trace
 from .errors import BadInput
 from .measured import Array
 from .policies import named
 from .policy import Policy, broadcast
-from .round import check_schedule, pose, price, training_energy
+from .round import pose, price, training_energy
 from .scenario import Scenario
 from .trace import Fleet, Ints, Trace
 

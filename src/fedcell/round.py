@@ -57,6 +57,11 @@ class Problem:
             object.__setattr__(self, name, array)
 
     @property
+    def clients(self) -> int:
+        """K, the clients of a round."""
+        return int(self.kappa.shape[-1])
+
+    @property
     def cycles(self) -> Array:
         """c_j = E_l alpha_0 D_j, cycles of one round of local training."""
         return self.work * self.samples
@@ -64,7 +69,7 @@ class Problem:
     @property
     def effort(self) -> Array:
         """w_j = (l_0 / K) kappa_j c_j^3: training for t seconds costs w_j / t^2 in (22) [s^3]."""
-        weight = self.energy_weight / self.kappa.shape[-1]
+        weight = self.energy_weight / self.clients
         return np.asarray(weight * self.kappa * self.cycles**3)
 
     def __getitem__(self, where: Any) -> "Problem":
@@ -177,15 +182,3 @@ def price(problem: Problem, schedule: Schedule) -> Cost:
 def training_energy(cycles: Array, freq: Array, kappa: Array) -> Array:
     """p_n,j (10) [J]."""
     return np.asarray(kappa * freq**2 * cycles)
-
-
-def check_schedule(problem: Problem, schedule: Schedule) -> None:
-    """Refuses a schedule that breaks (22b) or (22c), as a policy from elsewhere may."""
-    a, f = schedule.share, schedule.freq
-    shape, slack = problem.band_time.shape, 1 + 1e-9
-    if a.shape != shape or f.shape != shape:
-        raise BadInput(f"the policy answered with shapes {a.shape}, {f.shape}: expected {shape}")
-    if not ((a > 0).all() and (a.sum(-1) <= slack).all()):
-        raise BadInput("the policy breaks (22b): shares must be above 0 and sum to at most 1")
-    if not ((f * slack >= problem.freq_min) & (f <= problem.freq_max * slack)).all():
-        raise BadInput("the policy breaks (22c): frequencies must be within their bounds")

@@ -32,7 +32,8 @@ def compare(
 
     The differences are paired, so that the luck of the dice cancels. With one fleet the
     intervals are over its rounds: what these clients will see. With several, each drawn
-    anew, they are over the means of the fleets: what clients like these will see.
+    anew, they are over the means of the fleets: what clients like these will see. Rounds
+    that nobody could join are counted and left out.
     """
     known = dict(policies) if isinstance(policies, Mapping) else {name: name for name in policies}
     rows: list[Row] = []
@@ -61,9 +62,8 @@ def compare(
 
 
 def _values(ledgers: Sequence[Ledger], measure: str) -> Array:
-    if len(ledgers) == 1:
-        return np.asarray(getattr(ledgers[0], measure))
-    return np.array([getattr(ledger, measure).mean() for ledger in ledgers])
+    joined = [getattr(ledger, measure)[ledger.called > 0] for ledger in ledgers]
+    return joined[0] if len(joined) == 1 else np.array([values.mean() for values in joined])
 
 
 def axes(scenario: Scenario) -> dict[str, list[int]]:

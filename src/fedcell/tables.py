@@ -68,10 +68,11 @@ def print_comparison(out: Console, name: str, world: Scenario, rows: Sequence[Ro
         if first["fleets"] == 1
         else f"the means of {first['fleets']} fleets"
     )
-    per_step = "its data" if world.task.samples_per_step == "dataset" else "a batch"
+    task = world.task
+    step = "all data" if task.samples_per_step == "dataset" else f"a batch of {task.batch_size}"
     out.print(
-        f"{name}: K = {plan.cohort} of {world.clients.count} clients, E_l = {plan.local_steps} "
-        f"steps over {per_step};\n{first['rounds']} rounds, ± 95 % over {over}"
+        f"{name}: K = {plan.cohort} of {world.clients.count} clients; E_l = {plan.local_steps} "
+        f"local steps, each over {step}\n{first['rounds']} rounds; ± 95 % over {over}"
     )
     _print(out, _table("Cost of a round: upload, compute, staged (20), and joint (22)", means))
     title = "Really spent in a round"
