@@ -3,7 +3,6 @@
 import io
 import os
 import sys
-import tomllib
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
@@ -17,13 +16,19 @@ from . import __version__
 from .certificate import certify, check_schedule
 from .errors import BadInput, FedcellError
 from .figures import FORMATS, cost_figure
-from .files import SHIPPED, check_target, load_scenario, shipped, write_atomically
+from .files import (
+    SHIPPED,
+    check_target,
+    load_scenario,
+    shipped,
+    shipped_scenario,
+    write_atomically,
+)
 from .policies import NAMED, named
 from .policy import Broadcast
 from .round import price
 from .roundfile import load_round
 from .scenario import Scenario
-from .strict import decode
 from .survey import Row, compare, sweep
 from .tables import print_comparison, print_json, print_schedule
 
@@ -168,7 +173,7 @@ def demo(
     except OSError as error:
         raise BadInput(f"{folder}: cannot be made: {error.strerror}") from error
     for name in SHIPPED:
-        world = decode(Scenario, tomllib.loads(shipped(name)))
+        world = shipped_scenario(name)
         print_comparison(out, name, world, compare(world, list(NAMED), world.rounds, seed=0))
         picture = check_target(folder / f"cost-{name}.png", FORMATS)
         _figure(world, list(NAMED), None, world.rounds, 0, 1, picture)

@@ -115,9 +115,7 @@ def _draw(scenario: Scenario, fleet: Fleet, rounds: range, seed: int) -> Trace:
     else:
         cohort, count = _select_weighted(dice, (heard & rich) * fleet.samples, plan.cohort)
     present = cohort >= 0
-    gain = np.take_along_axis(
-        fading, cohort, axis=1
-    )  # place -1 reads the last client: masked below
+    gain = np.take_along_axis(fading, cohort, axis=1)  # -1 reads the last client; masked below
     if cell.gains is None:
         gain = fleet.mean_gain[cohort] * -np.log1p(-gain)  # exponential power gain, Sec. V-A
     luck = np.take_along_axis(uniform(Purpose.LOSS, _checked(seed), rounds, n), cohort, axis=1)

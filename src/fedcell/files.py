@@ -30,11 +30,16 @@ def shipped(name: str) -> str:
     return (resources.files("fedcell") / "scenarios" / f"{name}.toml").read_text("utf-8")
 
 
+def shipped_scenario(name: str) -> Scenario:
+    """A scenario that comes with the package."""
+    return decode(Scenario, tomllib.loads(shipped(name)))
+
+
 def load_scenario(source: str | Path) -> Scenario:
     """A scenario from a TOML or JSON file, or a shipped one by its name."""
     path = Path(source)
     if str(source) in SHIPPED and not path.is_file():
-        return decode(Scenario, tomllib.loads(shipped(str(source))))
+        return shipped_scenario(str(source))
     given = read_tables(path)
     with naming(path):
         faults: list[str] = []

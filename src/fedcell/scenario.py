@@ -23,8 +23,6 @@ Distance = Annotated[  # its range stands in Cell.faults: msgspec 0.22 crashes o
     float | tuple[float, float],
     Meta(description="a number above 0, or two of them, [nearest, farthest]"),
 ]
-
-
 DEFAULT_COUNT = 100
 
 
@@ -109,7 +107,7 @@ class Clients(Table, frozen=True, kw_only=True):
             raise BadInput(
                 f"clients.table is a {type(self.table).__name__}: expected a ClientTable"
             )
-        if self.table is not None and self.count == type(self)().count:  # not said
+        if self.table is not None and self.count == DEFAULT_COUNT:  # as good as not said
             msgspec.structs.force_setattr(self, "count", self.table.count)
         super().__post_init__()
 

@@ -14,8 +14,6 @@ from .scenario import Scenario
 
 Row = dict[str, Any]
 MEASURES = ("upload", "compute", "staged", "objective", "duration", "energy")
-
-
 Policies = Sequence[str] | Mapping[str, str | Policy]  # by name, or named by you
 Track = Callable[[Sequence[Any]], Iterable[Any]]  # wraps what is gone through, for progress
 
