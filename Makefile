@@ -8,6 +8,8 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 .PHONY: install demo test test-extras check wheel-check benchmarks clean
 
 $(VENV)/.made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo 'fedcell needs Python 3.11 or newer: make PYTHON=python3.12 ...' >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 

@@ -39,6 +39,7 @@ except ImportError:
     cp = None
 
 BATCH = 10_000
+RSS_UNIT = 2**20 if sys.platform == "darwin" else 2**10  # of ru_maxrss, in a MiB
 HEAVY = {"task": {"model_bits": 3e7}, "clients": {"spread": 0.5}}  # upload and training both matter
 
 
@@ -173,7 +174,7 @@ def one_round(clients: int, repeats: int) -> dict[str, float]:
         "clients": clients,
         "seconds": min(times),
         "gap": float(best.gap),
-        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / RSS_UNIT,
     }
 
 

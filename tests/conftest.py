@@ -1,5 +1,6 @@
 """What several tests use: problems of all kinds, and the command line in this process."""
 
+import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,8 +10,13 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from fedcell import Problem
-from fedcell.cli import main
+# What a terminal or a build server sets changes what the command line prints.
+for name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"):
+    os.environ.pop(name, None)
+os.environ |= {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
+
+from fedcell import Problem  # noqa: E402
+from fedcell.cli import main  # noqa: E402
 
 settings.register_profile(
     "fedcell", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -77,7 +77,14 @@ def test_schedule_takes_toml_and_prints_a_table_with_units(fedcell, tmp_path):
     file.write_text("\n".join(lines))
     said = fedcell("schedule", file)
     assert said.code == 0
-    for words in ("band [%]", "CPU [MHz]", "train [s]", "upload [J]", "certificate", "(22)"):
+    for words in (
+        "band [%]",
+        "CPU [MHz]",
+        "train [s]",
+        "upload [J]",
+        "certificate",
+        "l_0 x joules",
+    ):
         assert words in said.out
 
 
@@ -139,7 +146,14 @@ def test_a_missing_key_of_the_round_itself(fedcell, tmp_path):
     [
         (["schedule", "nowhere.json"], "nowhere.json: cannot be read: No such file"),
         (["cost", "nowhere.toml"], "nowhere.toml: cannot be read: No such file"),
-        (["cost", "paper", "--policy", "best"], "best is not a policy: choose even, distributed"),
+        (["cost", "papr"], "papr is no file and not a shipped scenario: paper, cnn"),
+        (["cost", "paper", "--policy", "best"], "best is not a policy: known: even, distributed"),
+        (["cost", "paper", "--policy", "evn"], "evn is not a policy: did you mean even?"),
+        (
+            ["cost", "paper", "--policy", "./my.py:x"],
+            "give the name of a module, as in mine",
+        ),
+        (["cost", "paper", "--policy", "even", "--policy", "even"], "give each once"),
         (["cost", "paper", "--policy", "no.such:thing"], "no.such:thing cannot be loaded"),
         (["cost", "paper", "--policy", "math:nothing"], "math:nothing cannot be loaded"),
         (["cost", "paper", "--policy", "math:pi"], "math:pi cannot be called"),
@@ -234,7 +248,16 @@ class Greedy:
         return Schedule(np.ones(problem.kappa.shape), problem.freq_max)
 
 class NeedsMore:
-    def __init__(self, more): ...
+    def __init__(self, told): ...
+
+class NeedsTwo:
+    def __init__(self, told, more): ...
+
+class Told:
+    def __init__(self, told): self.told = told
+    def __call__(self, problem):
+        f = self.told.own_freq(problem.samples, problem.freq_min, problem.freq_max)
+        return Schedule(np.full(f.shape, 1 / f.shape[-1]), f)
 
 def raises(problem): return 1 / 0
 def leaves(problem): sys.exit(4)
@@ -262,16 +285,17 @@ def test_own_policies_by_module_and_name(tmp_path):
             cwd=tmp_path,
         )
 
-    good = run("even", "mypolicies:fast", "mypolicies:lists")
+    good = run("even", "mypolicies:fast", "mypolicies:lists", "mypolicies:Told", "fedcell:Even")
     assert [row["policy"] for row in json.loads(good.stdout)["policies"]][1] == "mypolicies:fast"
     for name, message in [
         ("mypolicies:Greedy", "breaks (22b)"),
-        ("mypolicies:NeedsMore", "cannot be loaded: TypeError"),
+        ("mypolicies:NeedsMore", "cannot be called"),
+        ("mypolicies:NeedsTwo", "cannot be loaded: TypeError"),
         ("mypolicies:raises", "failed: ZeroDivisionError"),
         ("mypolicies:leaves", "failed: SystemExit"),
         ("mypolicies:none", "answered with a NoneType: expected a Schedule"),
         ("mypolicies:cheats", "failed: ValueError: assignment destination is read-only"),
-        ("mypolicies:imagines", "failed: BadInput: share holds complex numbers"),
+        ("mypolicies:imagines", "share holds complex numbers"),
         ("broken:x", "cannot be loaded: SyntaxError"),
     ]:
         said = run(name)
@@ -320,7 +344,18 @@ def test_several_fleets(fedcell, tmp_path):
     (tmp_path / "mine.toml").write_text("[[clients.table]]\nsamples = 3\n[plan]\ncohort = 1")
     said = fedcell("cost", tmp_path / "mine.toml", "--fleets", 4)
     assert said.code == 2
-    assert "this scenario lists its own" in said.err
+    assert "one fleet where clients or gains are listed" in said.err
+
+
+def test_each_file_is_told_from_the_other_kind(fedcell, tmp_path, round_file):
+    assert "try fedcell schedule" in fedcell("cost", round_file).err
+    (tmp_path / "world.toml").write_text(shipped("paper"))
+    assert "try fedcell cost" in fedcell("schedule", tmp_path / "world.toml").err
+
+
+def test_drawn_after_training_says_whose_joules(fedcell, tmp_path):
+    (tmp_path / "mine.toml").write_text('[plan]\ndrawn = "after"')
+    assert "all who may be called train" in fedcell("cost", tmp_path / "mine.toml").out
 
 
 def test_rounds_that_nobody_joins_are_told_and_left_out(fedcell, tmp_path):
@@ -466,6 +501,21 @@ def test_mutated_tables_and_gains_never_end_in_a_traceback(fedcell, tmp_path, da
     (tmp_path / "h.csv").write_text(texts[1], "utf-8")
     (tmp_path / "mine.toml").write_text(
         "[clients]\ntable = 'fleet.csv'\n[cell]\ngains = 'h.csv'\n[plan]\ncohort = 2"
+    )
+    said = fedcell("cost", tmp_path / "mine.toml", "--policy", "optimal", "--json")
+    _answer_or_sentence(said)
+
+
+@given(data=st.data())
+@settings(max_examples=200)
+def test_mutated_arrays_never_end_in_a_traceback(fedcell, tmp_path, data):
+    np.save(tmp_path / "h.npy", np.full((2, 3), 1e-13))
+    content = bytearray((tmp_path / "h.npy").read_bytes())
+    for _ in range(data.draw(st.integers(1, 3))):
+        content[data.draw(st.integers(0, len(content) - 1))] = data.draw(st.integers(0, 255))
+    (tmp_path / "h.npy").write_bytes(content[: data.draw(st.integers(0, len(content)))])
+    (tmp_path / "mine.toml").write_text(
+        "[clients]\ncount = 3\n[cell]\ngains = 'h.npy'\n[plan]\ncohort = 2"
     )
     said = fedcell("cost", tmp_path / "mine.toml", "--policy", "optimal", "--json")
     _answer_or_sentence(said)

@@ -12,10 +12,12 @@ from fedcell import (
     BadInput,
     ClientTable,
     Gains,
+    Optimal,
     Scenario,
     Trace,
     draw_fleet,
     draw_trace,
+    price_trace,
     simulate_network,
 )
 from fedcell import draw as dice
@@ -216,6 +218,23 @@ def test_measured_gains_are_used_as_they_are():
     assert trace.weak[2] == 95
     with pytest.raises(BadInput, match="holds 6 rounds and 7 are asked for"):
         draw_trace(scenario, fleet, 7)
+
+
+def test_a_run_of_measured_gains_is_as_long_as_they_are():
+    scenario = Scenario().using(cell={"gains": np.full((80, 100), 1e-13)})
+    assert len(simulate_network(scenario, "even").duration) == 80
+    assert len(simulate_network(scenario, "even", 30).duration) == 30
+
+
+def test_a_trace_of_one_s_own_is_priced_like_a_drawn_one():
+    scenario = Scenario()
+    fleet = draw_fleet(scenario)
+    trace = draw_trace(scenario, fleet, 20)
+    drawn = simulate_network(scenario, "optimal", 20)
+    assert_array_equal(price_trace(scenario, fleet, trace, Optimal()).objective, drawn.objective)
+    after = scenario.using(plan={"drawn": "after"})
+    with pytest.raises(BadInput, match="does not say who else trained"):
+        price_trace(after, fleet, trace, Optimal())
 
 
 def test_all_train_when_the_cohort_is_drawn_after_training():

@@ -35,7 +35,7 @@ def test_imports_point_up():
 def test_rooms_are_not_outgrown():
     lines = {file.stem: len(file.read_text().splitlines()) for file in SOURCE.glob("*.py")}
     assert {name: n for name, n in lines.items() if n > 250} == {}
-    assert sum(lines[name] for name in ("round", "policy", "optimal")) < 500  # fifteen minutes
+    assert sum(lines[name] for name in ("round", "policy", "optimal")) <= 500  # fifteen minutes
 
 
 def test_only_draw_rolls_dice():
@@ -126,7 +126,28 @@ def test_decisions_are_numbered_and_found():
             assert int(number) in there, f"{file.name} points to {number}"
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "DECISIONS.md", "CHANGELOG.md"])
+def test_tests_named_in_decisions_exist():
+    named = set(re.findall(r"`(test_\w+)`", (ROOT / "DECISIONS.md").read_text()))
+    there = {
+        node.name
+        for file in (ROOT / "tests").glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.FunctionDef)
+    }
+    assert named
+    assert named <= there
+
+
+@pytest.mark.parametrize(
+    "page", [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")], ids=lambda p: p.name
+)
 def test_links_between_pages_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / page).read_text()):
-        assert (ROOT / target).exists(), f"{page} links to {target}"
+    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_readme_counts_the_equations_right():
+    codes = [code for _, code, _ in equation_rows()]
+    built = sum(code.startswith("`") for code in codes)
+    steps = codes.count("proof step only")
+    assert f"{built} of the paper's 91 numbered displays ({steps} are steps" in README

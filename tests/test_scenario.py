@@ -299,6 +299,19 @@ def test_faults_of_a_table_come_with_all_others(tmp_path):
     assert "plan.cohort" not in said  # how many clients there are is not known yet
 
 
+def test_a_count_beside_a_table_must_agree(tmp_path):
+    (tmp_path / "mine.toml").write_text("[clients]\ncount = 100\ntable = [{samples = 3}]")
+    with pytest.raises(BadInput, match=r"clients.count differs from clients.table"):
+        load_scenario(tmp_path / "mine.toml")
+
+
+def test_a_broken_csv_is_named(tmp_path):
+    (tmp_path / "fleet.csv").write_text('samples\n"' + "5 " * 100_000)
+    (tmp_path / "mine.toml").write_text("[clients]\ntable = 'fleet.csv'")
+    with pytest.raises(BadInput, match=r"fleet.csv line \d+"):
+        load_scenario(tmp_path / "mine.toml")
+
+
 def test_a_folder_does_not_hide_a_shipped_scenario(tmp_path, monkeypatch):
     (tmp_path / "paper").mkdir()
     monkeypatch.chdir(tmp_path)
@@ -322,6 +335,13 @@ def test_numbers_of_numpy_lists_and_dicts_are_taken():
             Scenario().using(**wrong)
     with pytest.raises(BadInput, match=r"clients.table is a str"):
         Clients(table="fleet.csv")
+    with pytest.raises(BadInput, match="'kapa' is not a column; did you mean kappa"):
+        Clients(table={"kapa": [1.0]})
+    wider = scenario.using(clients={"table": {"samples": [1.0, 2.0, 3.0, 4.0]}})
+    assert wider.clients.count == 4
+    assert wider.using(clients={"table": None}).clients.count == 100
+    with pytest.raises(ValueError, match="read-only"):
+        measured.gains.values[0, 0] = 7.0
     with pytest.raises(BadInput, match=r"count = 40 and clients.table lists 3: leave count out"):
         Clients(count=40, table={"samples": [1.0, 2.0, 3.0]})
 

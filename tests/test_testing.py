@@ -3,7 +3,18 @@
 import numpy as np
 import pytest
 
-from fedcell import BadInput, Broadcast, Optimal, Problem, Schedule, mean_freq, named
+from fedcell import (
+    BadInput,
+    Broadcast,
+    EqualFinish,
+    Optimal,
+    Problem,
+    Scenario,
+    Schedule,
+    compare,
+    mean_freq,
+    named,
+)
 from fedcell.policies import NAMED
 from fedcell.testing import check_policy, sample_problems
 
@@ -62,6 +73,26 @@ def forgets_the_rounds(problem: Problem) -> Schedule:
 def test_each_fault_is_caught(policy, error, message):
     with pytest.raises(error, match=message):
         check_policy(policy)
+
+
+def test_classes_callables_and_names_are_compared_alike():
+    def mine(problem: Problem) -> Schedule:
+        return Schedule(even_share(problem), problem.freq_max)
+
+    rows = compare(Scenario(), ["even", mine, EqualFinish], 5, 0)
+    assert [row["policy"] for row in rows] == ["even", "mine", "EqualFinish"]
+    by_name = compare(Scenario(), {"a": "equal-finish", "b": EqualFinish}, 5, 0)
+    assert by_name[1]["difference"]["staged"]["mean"] == 0
+    assert compare(Scenario(), "even", 5, 0)[0]["policy"] == "even"
+    with pytest.raises(BadInput, match="answered with a NoneType"):
+        compare(Scenario(), {"none": lambda _: None}, 5, 0)
+    with pytest.raises(BadInput, match="answered with a NoneType"):
+        check_policy(lambda _: None)
+    with pytest.raises(BadInput, match="give each once"):
+        compare(Scenario(), ["even", "even"], 5, 0)
+    for fleets in (0, 2.5):
+        with pytest.raises(BadInput, match="fleets = "):
+            compare(Scenario(), ["even"], 5, 0, fleets=fleets)
 
 
 @pytest.mark.parametrize("name", NAMED)

@@ -27,6 +27,13 @@ from fedcell.policy import theorem_3
 told = Broadcast(freq=mean_freq(5e-27, 1.0), samples=500.0)
 
 
+def told_apart(problem: Problem, schedule: Schedule) -> np.ndarray:
+    """Rounds, (round, 1), in which nobody uploads within a tiny part of H: shares are
+    u / (H - t), and would magnify the last digits of H. The objective, and the gap, do not."""
+    t, left = problem.cycles / schedule.freq, problem.band_time / schedule.share
+    return (left > 1e-3 * t.max(-1, keepdims=True)).all(-1, keepdims=True)
+
+
 @given(problem=problems())
 @settings(max_examples=300)
 def test_optimal_satisfies_the_kkt_conditions(problem):
@@ -42,20 +49,21 @@ def test_optimal_satisfies_the_kkt_conditions(problem):
     assert (beta * (H - finish) <= 1e-9 * H).all()  # complementary slackness of (22a)
     slope = 2 * problem.energy_weight / k * kappa * f**3 - beta  # (87) times f^2 / c
     inside = (f > problem.freq_min * (1 + 1e-9)) & (f < problem.freq_max * (1 - 1e-9))
-    # beta is read off shares, which carry the rounding of c/f times t/(H - t), up to 1e12 here.
-    assert (np.abs(slope[inside]) <= 1e-2 * beta[inside]).all()
+    inside &= told_apart(problem, best)
+    assert (np.abs(slope) <= 1e-6 * beta)[inside].all()
     at_min = (f <= problem.freq_min * (1 + 1e-9)) & (problem.freq_min < problem.freq_max)
     at_max = (f >= problem.freq_max * (1 - 1e-9)) & (problem.freq_min < problem.freq_max)
-    assert (slope[at_min & ~at_max] >= -1e-2 * beta[at_min & ~at_max]).all()
-    assert (slope[at_max & ~at_min] <= 1e-2 * beta[at_max & ~at_min]).all()
+    assert (slope >= -1e-6 * beta)[at_min & ~at_max & told_apart(problem, best)].all()
+    assert (slope <= 1e-6 * beta)[at_max & ~at_min & told_apart(problem, best)].all()
 
 
 @given(problem=problems(max_clients=60))
 @settings(max_examples=300)
 def test_optimal_certifies_itself(problem):
-    proof = Optimal()(problem).certificate
+    best = Optimal()(problem)
+    proof = best.certificate
     assert (proof.primal <= 1e-12).all()
-    assert (proof.dual <= 1e-2).all()  # 1e-9 but for uploads 1e-12 of the training (rounding)
+    assert (proof.dual <= 1e-6)[told_apart(problem, best)[..., 0]].all()
     assert (np.abs(proof.gap) <= 1e-9).all()
 
 

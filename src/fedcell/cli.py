@@ -53,6 +53,20 @@ PolicyNames = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Rounds = Annotated[
+    int | None,
+    typer.Option(
+        min=1, max=10**7, help="Rounds to draw. Default: plan.rounds, or all that are measured."
+    ),
+]
+Fleets = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        max=10**4,
+        help="Fleets to draw: with several, intervals are over fleets instead of rounds.",
+    ),
+]
 Seed = Annotated[int, typer.Option(min=0, help="The dice: same seed, same rounds.")]
 
 
@@ -82,7 +96,8 @@ def schedule(
         "upload_cost": cost.upload,
         "compute_cost": cost.compute,
     }
-    _refuse_overflow([*columns.values(), *totals.values()])
+    if not all(np.isfinite(value).all() for value in (*columns.values(), *totals.values())):
+        raise BadInput("the numbers are too far apart to be computed with: check the units (SI)")
     result: Row = {"policy": policy}
     result |= {name: np.broadcast_to(v, answer.share.shape).tolist() for name, v in columns.items()}
     result |= {name: float(value) for name, value in totals.items()}
@@ -102,17 +117,13 @@ def cost(
     ],
     policy: PolicyNames = None,
     rounds: Annotated[
-        int | None, typer.Option(min=1, max=10**7, help="Rounds to draw. Default: plan.rounds.")
+        int | None,
+        typer.Option(
+            min=1, max=10**7, help="Rounds to draw. Default: plan.rounds, or all measured ones."
+        ),
     ] = None,
     seed: Seed = 0,
-    fleets: Annotated[
-        int,
-        typer.Option(
-            min=1,
-            max=10**4,
-            help="Fleets to draw: with several, intervals are over fleets instead of rounds.",
-        ),
-    ] = 1,
+    fleets: Fleets = 1,
     as_json: AsJson = False,
     figure: Annotated[
         Path | None, typer.Option(help="Draw the cost over K and over E_l (Fig. 6) to this file.")
@@ -128,12 +139,10 @@ def cost(
     target = check_target(figure, FORMATS) if figure else None
     if spread and not figure:
         raise BadInput("--spread is for the lines of a figure: give --figure too")
-    if world.clients.table is not None and (spread or fleets > 1):
-        raise BadInput("--spread and --fleets are for drawn clients: this scenario lists its own")
+    if spread and world.clients.table is not None:
+        raise BadInput("--spread is for drawn clients: this scenario lists its own")
     rows = compare(world, policies, rounds, seed, fleets, _progress)
-    swept = None
-    if target:
-        swept = _figure(world, policies, spread, rounds, seed, fleets, target)
+    swept = target and _figure(world, policies, spread, rounds, seed, fleets, target)
     if as_json:
         print_json(
             {
@@ -168,10 +177,7 @@ def demo(
     ] = Path("fedcell-demo"),
 ) -> None:
     """The main job on what comes with the package: tables and pictures, in seconds."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"{folder}: cannot be made: {error.strerror}") from error
+    folder.mkdir(parents=True, exist_ok=True)
     for name in SHIPPED:
         world = shipped_scenario(name)
         print_comparison(out, name, world, compare(world, list(NAMED), world.rounds, seed=0))
@@ -241,8 +247,3 @@ def _figure(
 def _progress(items: Sequence[Any]) -> Iterable[Any]:
     quiet = not err.is_terminal
     return track(items, "pricing rounds", console=err, transient=True, disable=quiet)
-
-
-def _refuse_overflow(values: Iterable[Any]) -> None:
-    if not all(np.isfinite(value).all() for value in values):
-        raise BadInput("the numbers are too far apart to be computed with: check the units (SI)")

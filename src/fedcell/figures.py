@@ -22,7 +22,7 @@ MARKERS = {
     "optimal-staged": {"marker": "D", "markersize": 4},
     "optimal": {"marker": "x", "markersize": 6},
 }
-SPARE = ["#D55E00", "#0072B2", "#F0E442", "#999999"]
+SPARE = ["#0072B2", "#D55E00", "#F0E442", "#999999"]
 FORMATS = ("png", "pdf", "svg")
 STYLES = ["-", "--", ":", "-."]
 TITLES = {"cohort": "clients per round, K", "local_steps": "local steps, $E_l$"}
@@ -31,6 +31,7 @@ TITLES = {"cohort": "clients per round, K", "local_steps": "local steps, $E_l$"}
 def cost_figure(rows: Sequence[Row], caption: str, path: Path) -> None:
     """The cost of a round over K and over E_l, with confidence bands, as in Fig. 6."""
     from matplotlib.figure import Figure  # not pyplot, which would choose a backend for all
+    from matplotlib.ticker import MaxNLocator
 
     axes = list(dict.fromkeys(row["axis"] for row in rows))
     several = len({row["policy"] for row in rows}) > 1
@@ -50,6 +51,7 @@ def cost_figure(rows: Sequence[Row], caption: str, path: Path) -> None:
                 _band(column[1], x, [_percent(row, rows) for row in line], label, looks)
         column[0].set_ylim(bottom=0)
         column[-1].set_xlabel(TITLES[axis])
+        column[-1].xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
     panels[0, 0].set_ylabel("cost of a round,\n$C_u + C_n$ [s]")
     if several:
         panels[1, 0].set_ylabel(f"change against\n{rows[0]['against']} [%]")
@@ -58,9 +60,12 @@ def cost_figure(rows: Sequence[Row], caption: str, path: Path) -> None:
         panel.spines[["top", "right"]].set_visible(False)
     handles, labels = panels[0, 0].get_legend_handles_labels()
     figure.suptitle(caption, fontsize=10)
-    figure.tight_layout(rect=(0, 0.08, 1, 1))
-    figure.legend(handles, labels, loc="lower center", ncols=min(5, len(labels)), frameon=False)
-    figure.savefig(path, dpi=150)
+    figure.tight_layout()
+    wide = 3 + max(map(len, labels))  # of a label, in letters; some 120 fit in a line
+    spreads = len({row["spread"] for row in rows})
+    ncols = max(1, min(len(labels) // spreads, 120 // wide))
+    figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=ncols)
+    figure.savefig(path, dpi=150, bbox_inches="tight")
 
 
 def _band(panel: Any, x: list[int], values: Sequence[Row], label: str, looks: Row) -> None:

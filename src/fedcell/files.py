@@ -17,7 +17,7 @@ import numpy as np
 from .errors import BadInput
 from .measured import ClientTable, Gains
 from .scenario import Scenario
-from .strict import decode, suggestion
+from .strict import decode
 
 SHIPPED = ("paper", "cnn")
 MOST_FAULTS = 20  # of a table of clients; more would hide the first
@@ -40,7 +40,11 @@ def load_scenario(source: str | Path) -> Scenario:
     path = Path(source)
     if str(source) in SHIPPED and not path.is_file():
         return shipped_scenario(str(source))
+    if not path.exists() and path.suffix == "":
+        raise BadInput(f"{source} is no file and not a shipped scenario: {', '.join(SHIPPED)}")
     given = read_tables(path)
+    if "bandwidth" in given:
+        raise BadInput(f"{path}: is a single round, not a scenario: try fedcell schedule")
     with naming(path):
         faults: list[str] = []
         return decode(Scenario, _with_arrays(given, path.parent, faults), faults)
@@ -68,7 +72,10 @@ def read_tables(path: Path) -> dict[str, Any]:
 
 def check_target(path: Path, endings: Iterable[str]) -> Path:
     """Where a file is to be written, links followed; refused if that cannot be."""
-    target = path.resolve()
+    try:
+        target = path.resolve()
+    except (OSError, RuntimeError) as error:  # links in a circle
+        raise BadInput(f"{path}: cannot be written: {error}") from error
     if target.suffix.lower().lstrip(".") not in endings:
         raise BadInput(f"{path}: the name must end in one of: {', '.join(endings)}")
     if target.exists() and not target.is_file():
@@ -107,6 +114,8 @@ def _with_arrays(given: dict[str, Any], folder: Path, faults: list[str]) -> dict
         if isinstance(inside, dict) and inside.get(key) is not None:
             try:
                 inside[key] = read(inside[key], folder)
+                if key == "table" and inside.get("count", inside[key].count) != inside[key].count:
+                    raise BadInput("clients.count differs from clients.table: leave count out")
             except BadInput as error:
                 faults += error.faults
                 del inside[key]
@@ -125,7 +134,7 @@ def _gains(named: Any, folder: Path) -> Gains:
                 values = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
     except OSError as error:
         raise BadInput(f"cell.gains: {path} cannot be read: {error.strerror or error}") from error
-    except (ValueError, EOFError) as error:
+    except Exception as error:  # numpy parses headers with much that can fail
         said = "" if path.suffix.lower() == ".npy" else f": {error}"
         raise BadInput(f"cell.gains: {path} is not a table of numbers{said}") from error
     return Gains(values)
@@ -135,7 +144,11 @@ def _table(given: Any, folder: Path) -> ClientTable:
     """Real clients, from the path of a CSV or from the rows themselves."""
     if isinstance(given, str):
         reader = csv.reader(_read(folder / given).splitlines(), skipinitialspace=True)
-        lines = [(f"clients.table: {given} line {reader.line_num}", row) for row in reader if row]
+        place = f"clients.table: {given} line"
+        try:
+            lines = [(f"{place} {reader.line_num}", row) for row in reader if row]
+        except csv.Error as error:
+            raise BadInput(f"{place} {reader.line_num}: {error}") from error
         if len(lines) < 2:
             raise BadInput(
                 f"clients.table: {given} needs a line of column names and one per client"
@@ -150,12 +163,7 @@ def _table(given: Any, folder: Path) -> ClientTable:
     else:
         raise BadInput("clients.table: expected the path of a .csv file or a list of tables")
     known = ClientTable.__dataclass_fields__
-    faults = [
-        f"clients.table: {name!r} is not a column; {suggestion(name, known)}"
-        for name in names
-        if name not in known
-    ]
-    faults += [f"clients.table: {name!r} stands twice" for name in known if names.count(name) > 1]
+    faults = [f"clients.table: {name!r} stands twice" for name in known if names.count(name) > 1]
     for place, row in rows:
         if len(row) != len(names):
             faults.append(f"{place} has {len(row)} values for {len(names)} columns")
@@ -168,7 +176,7 @@ def _table(given: Any, folder: Path) -> ClientTable:
     if faults:
         raise BadInput(*faults[:MOST_FAULTS])
     columns = zip(*(map(_number, row) for _, row in rows), strict=True)
-    return ClientTable(**{name: np.array(c) for name, c in zip(names, columns, strict=True)})
+    return ClientTable.of({name: np.array(c) for name, c in zip(names, columns, strict=True)})
 
 
 def _number(value: Any) -> float | None:

@@ -8,7 +8,7 @@ from .certificate import check_schedule
 from .draw import as_range, candidates, chunks, draw_fleet, draw_trace
 from .errors import BadInput
 from .measured import Array
-from .policies import named
+from .policies import as_policy, named
 from .policy import Policy, broadcast
 from .round import pose, price, training_energy
 from .scenario import Scenario
@@ -26,7 +26,7 @@ class Ledger:
     compute: Array  # C_n,t (20b) [s]
     staged: Array  # (20): C_u,t + C_n,t [s]
     objective: Array  # (22) [s]
-    called: Ints  # clients that trained and uploaded
+    called: Ints  # clients that uploaded
     draws: Ints  # draws that found a client; more than called where one was drawn twice
     received: Ints  # clients whose upload arrived
     weak: Ints  # clients that sat out because of their channel
@@ -42,13 +42,12 @@ def simulate_network(
     """
     every = as_range(scenario.rounds if rounds is None else rounds)
     fleet = draw_fleet(scenario, seed)
-    policy = named(policy, broadcast(scenario, fleet)) if isinstance(policy, str) else policy
-    if not callable(policy) or isinstance(policy, type):
-        raise BadInput(f"policy = {policy!r}: expected a name or a callable, Problem -> Schedule")
+    told = broadcast(scenario, fleet)
+    policy = named(policy, told) if isinstance(policy, str) else as_policy(policy, told)
     parts = []
     for part in chunks(every, fleet.count):
         trace = draw_trace(scenario, fleet, part, seed)
-        parts.append(price_trace(scenario, fleet, trace, policy))
+        parts.append(_price(scenario, fleet, trace, policy))
         if scenario.plan.drawn == "after":
             parts[-1].energy[:] += _bystanders(scenario, fleet, trace.cohort, part, seed)
     ledger = Ledger(
@@ -65,7 +64,13 @@ def simulate_network(
 
 
 def price_trace(scenario: Scenario, fleet: Fleet, trace: Trace, policy: Policy) -> Ledger:
-    """The rounds of a trace, drawn or brought along, under a policy."""
+    """The rounds of a trace that you bring, under a policy."""
+    if scenario.plan.drawn == "after":
+        raise BadInput('a trace does not say who else trained: set plan.drawn to "before"')
+    return _price(scenario, fleet, trace, policy)
+
+
+def _price(scenario: Scenario, fleet: Fleet, trace: Trace, policy: Policy) -> Ledger:
     names = ("duration", "energy", "upload", "compute", "objective")
     sums = {name: np.zeros(len(trace.cohort)) for name in names}
     for where, part in trace.by_size():

@@ -1,12 +1,14 @@
 """Arrays that a user brings into a scenario: real clients, measured channels."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .errors import BadInput
+from .strict import suggestion
 
 Array = NDArray[np.float64]
 
@@ -23,7 +25,9 @@ def numbers(name: str, given: Any) -> Array:
         values = np.asarray(given)
         if values.dtype.kind not in "fiu":
             raise TypeError(f"its type is {values.dtype}")
-        return values.astype(float, copy=not isinstance(given, np.memmap))
+        values = values.astype(float, copy=not isinstance(given, np.memmap))
+        values.flags.writeable = False  # what was checked stays as it is
+        return values
     except (ValueError, TypeError) as error:
         raise BadInput(f"{name} is not an array of numbers: {error}") from error
 
@@ -95,6 +99,19 @@ class ClientTable(Measured):
             faults.append("clients.table has both distance and gain: give one of them")
         if faults:
             raise BadInput(*faults)
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Any]) -> Self:
+        """From columns by name; names that are not columns are refused."""
+        known = [field.name for field in fields(cls)]
+        if unknown := [name for name in columns if name not in known]:
+            raise BadInput(
+                *(
+                    f"clients.table: {name!r} is not a column; {suggestion(name, known)}"
+                    for name in unknown
+                )
+            )
+        return cls(**columns)
 
     def columns(self) -> dict[str, Array]:
         """The columns that are there, by name."""

@@ -2,11 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from inspect import signature
+from typing import Any
 
 from .errors import BadInput
 from .optimal import Optimal
 from .policy import Broadcast, Distributed, EqualFinish, Even, OptimalStaged, Policy
 from .round import Problem, Schedule
+from .strict import suggestion
 
 NAMED: Mapping[str, Callable[[Broadcast], Policy]] = {
     "even": Even,
@@ -24,27 +27,47 @@ def named(name: str, told: Broadcast) -> Policy:
     module, colon, attribute = name.partition(":")
     if not colon:
         raise BadInput(
-            f"{name} is not a policy: choose {', '.join(NAMED)}, or module:callable for your own"
+            f"{name} is not a policy: {suggestion(name, NAMED)}; module:callable for your own"
         )
+    if "/" in module or module.endswith(".py"):
+        raise BadInput(f"the policy {name}: give the name of a module, as in mine:policy")
     try:
-        policy = getattr(import_module(module), attribute)
-        policy = policy() if isinstance(policy, type) else policy
+        policy = as_policy(getattr(import_module(module), attribute), told, name)
+    except BadInput:
+        raise
     except (Exception, SystemExit) as error:  # whatever their code raises
         raise BadInput(f"the policy {name} cannot be loaded: {_said(error)}") from error
-    if not callable(policy):
-        raise BadInput(f"the policy {name} cannot be called: expected Problem -> Schedule")
 
     def guarded(problem: Problem, /) -> Schedule:
         try:
-            schedule = policy(problem)
+            return policy(problem)
+        except BadInput:
+            raise
         except (Exception, SystemExit) as error:  # whatever their code raises
             raise BadInput(f"the policy {name} failed: {_said(error)}") from error
+
+    return guarded
+
+
+def as_policy(given: Any, told: Broadcast, name: str | None = None) -> Policy:
+    """A callable as a policy that answers with schedules; a class is made an object first.
+
+    A class that takes an argument gets what the server tells all clients, as ours do.
+    """
+    name = name or getattr(given, "__name__", type(given).__name__)
+    if isinstance(given, type):
+        given = given(told) if signature(given).parameters else given()
+    if not callable(given):
+        raise BadInput(f"the policy {name} cannot be called: expected Problem -> Schedule")
+
+    def checked(problem: Problem, /) -> Schedule:
+        schedule = given(problem)
         if not isinstance(schedule, Schedule):
             what = type(schedule).__name__
             raise BadInput(f"the policy {name} answered with a {what}: expected a Schedule")
         return schedule
 
-    return guarded
+    return checked
 
 
 def _said(error: BaseException) -> str:

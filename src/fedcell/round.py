@@ -32,14 +32,16 @@ class Problem:
 
     def __post_init__(self) -> None:
         arrays = {name: numbers(name, getattr(self, name)) for name in VECTORS}
+        for name, least in (("work", 1 / LARGE), ("energy_weight", 0.0)):
+            value = numbers(name, getattr(self, name))
+            if value.ndim != 0 or not least <= value <= LARGE:
+                raise BadInput(f"{name} = {value}: expected one number, {least:g} to {LARGE:g}")
         checked = arrays | {"work * samples": self.work * arrays["samples"]}
         faults = [
             f"{name} has a client with {array[wrong][0]:g}: expected {1 / LARGE:g} to {LARGE:g}"
             for name, array in checked.items()
             if (wrong := ~((array >= 1 / LARGE) & (array <= LARGE))).any()  # NaN is wrong too
         ]
-        if not 0 <= self.energy_weight <= LARGE:
-            faults.append(f"energy_weight = {self.energy_weight}: expected 0 to {LARGE:g}")
         try:
             arrays = dict(zip(arrays, np.broadcast_arrays(*arrays.values()), strict=True))
         except ValueError:

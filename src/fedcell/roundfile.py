@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from .errors import BadInput
 from .files import naming, read_tables
 from .measured import Array
 from .round import Problem, pose
@@ -67,5 +68,7 @@ class RoundFile(Table, frozen=True, kw_only=True):
 def load_round(path: str | Path) -> Problem:
     """The problem of one round from a TOML or JSON file."""
     given = read_tables(Path(path))
+    if "bandwidth" not in given and {"cell", "task", "plan"} & given.keys():
+        raise BadInput(f"{path}: is a scenario, not a single round: try fedcell cost")
     with naming(Path(path)):
         return decode(RoundFile, given).problem()

@@ -102,7 +102,7 @@ class Clients(Table, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if isinstance(self.table, dict):
-            msgspec.structs.force_setattr(self, "table", ClientTable(**self.table))
+            msgspec.structs.force_setattr(self, "table", ClientTable.of(self.table))
         if not isinstance(self.table, ClientTable | None):
             raise BadInput(
                 f"clients.table is a {type(self.table).__name__}: expected a ClientTable"
@@ -137,7 +137,7 @@ class Plan(Table, frozen=True, kw_only=True):
 
     cohort: Count = 10  # K
     local_steps: Count = 20  # E_l
-    rounds: Count = 50
+    rounds: Count = 50  # measured gains say themselves how many
     selection: Literal["uniform", "weighted"] = "uniform"  # weighted: by q_j, with replacement
     drawn: Literal["before", "after"] = "before"  # training; after: all who may be called train
 
@@ -172,9 +172,9 @@ class Scenario(Table, frozen=True, kw_only=True):
 
     @property
     def rounds(self) -> int:
-        """Rounds to run where nobody says: plan.rounds, or as many as cell.gains holds."""
+        """Rounds to run where nobody says: plan.rounds, or all that cell.gains holds."""
         gains = self.cell.gains
-        return self.plan.rounds if gains is None else min(self.plan.rounds, len(gains.values))
+        return self.plan.rounds if gains is None else len(gains.values)
 
     @property
     def min_gain(self) -> float:
@@ -195,6 +195,8 @@ class Scenario(Table, frozen=True, kw_only=True):
         tables = {
             name: msgspec.structs.asdict(getattr(self, name)) for name in self.__struct_fields__
         }
+        if "table" in (changes.get("clients") or {}):
+            tables["clients"].pop("count")  # of the table that is replaced
         merged = {
             name: tables.get(name, {}) | values if isinstance(values, dict) else values
             for name, values in changes.items()

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .draw import replicates
+from .errors import BadInput
 from .ledger import Ledger, interval, simulate_network
 from .measured import Array
 from .policy import Policy
@@ -14,7 +15,7 @@ from .scenario import Scenario
 
 Row = dict[str, Any]
 MEASURES = ("upload", "compute", "staged", "objective", "duration", "energy")
-Policies = Sequence[str] | Mapping[str, str | Policy]  # by name, or named by you
+Policies = Sequence[str | Policy] | Mapping[str, str | Policy]  # a mapping names them
 Track = Callable[[Sequence[Any]], Iterable[Any]]  # wraps what is gone through, for progress
 
 
@@ -33,7 +34,8 @@ def compare(
     anew, they are over the means of the fleets: what clients like these will see. Rounds
     that nobody could join are counted and left out.
     """
-    known = dict(policies) if isinstance(policies, Mapping) else {name: name for name in policies}
+    known = _by_name(policies)
+    _check_fleets(scenario, fleets)
     rows: list[Row] = []
     first: dict[str, Array] = {}
     for name in track(list(known)):
@@ -42,7 +44,6 @@ def compare(
         ]
         values = {measure: _values(ledgers, measure) for measure in MEASURES}
         first = first or values
-        one = ledgers[0]
         rows.append(
             {"policy": name, "rounds": rounds, "fleets": fleets}
             | {measure: asdict(interval(values[measure])) for measure in MEASURES}
@@ -50,13 +51,33 @@ def compare(
                 "against": next(iter(known)),
                 "difference": {m: asdict(interval(values[m] - first[m])) for m in MEASURES},
             }
-            | {c: float(getattr(one, c).mean()) for c in ("called", "received", "weak", "poor")}
             | {
-                "short": int((one.draws < scenario.plan.cohort).sum()),
-                "empty": int((one.called == 0).sum()),
+                count: float(np.mean([getattr(ledger, count) for ledger in ledgers]))
+                for count in ("called", "received", "weak", "poor")
+            }
+            | {
+                "short": sum(int((x.draws < scenario.plan.cohort).sum()) for x in ledgers),
+                "empty": sum(int((x.called == 0).sum()) for x in ledgers),
             }
         )
     return rows
+
+
+def _by_name(policies: Policies) -> dict[str, str | Policy]:
+    if isinstance(policies, Mapping):
+        return dict(policies)
+    listed = [policies] if isinstance(policies, str) else list(policies)
+    named = {p if isinstance(p, str) else getattr(p, "__name__", repr(p)): p for p in listed}
+    if len(named) < len(listed) or not named:
+        raise BadInput("policies: give each once, and at least one")
+    return named
+
+
+def _check_fleets(scenario: Scenario, fleets: int) -> None:
+    if not isinstance(fleets, int) or fleets < 1:
+        raise BadInput(f"fleets = {fleets!r}: expected a whole number above 0")
+    if fleets > 1 and (scenario.clients.table is not None or scenario.cell.gains is not None):
+        raise BadInput(f"fleets = {fleets}: there is one fleet where clients or gains are listed")
 
 
 def _values(ledgers: Sequence[Ledger], measure: str) -> Array:

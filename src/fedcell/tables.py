@@ -33,8 +33,9 @@ def print_schedule(out: Console, result: Row) -> None:
         out.print(f"and {more} clients more; --json shows all")
     out.print(f"the round takes {digits(result['duration'])} s and {digits(result['energy'])} J")
     out.print(
-        f"objective (22): {digits(result['objective'])} s; staged (20): upload "
-        f"{digits(result['upload_cost'])} s + compute {digits(result['compute_cost'])} s"
+        f"cost, in seconds + l_0 x joules: joint (22) {digits(result['objective'])} s;\n"
+        f"staged (20) {digits(result['upload_cost'])} s to upload + "
+        f"{digits(result['compute_cost'])} s to compute"
     )
     if proof := result.get("certificate"):
         out.print(
@@ -59,15 +60,20 @@ def print_comparison(out: Console, name: str, world: Scenario, rows: Sequence[Ro
         "time [s]": [plus_minus(row["duration"]) for row in rows],
         "energy [J]": [plus_minus(row["energy"]) for row in rows],
     }
-    if len(rows) > 1:
-        baseline = ["" if row is first else plus_minus(row["difference"]["staged"]) for row in rows]
-        joint = ["" if row is first else plus_minus(row["difference"]["objective"]) for row in rows]
-        spent |= {"change of (20) [s]": baseline, "of (22) [s]": joint}
-    over = (
-        "the rounds of this fleet"
-        if first["fleets"] == 1
-        else f"the means of {first['fleets']} fleets"
-    )
+    changes = {"policy": policies[1:]} | {
+        heading: [plus_minus(row["difference"][name]) for row in rows[1:]]
+        for heading, name in [
+            ("C_u + C_n [s]", "staged"),
+            ("(22) [s]", "objective"),
+            ("time [s]", "duration"),
+            ("energy [J]", "energy"),
+        ]
+    }
+    over = "the rounds of this fleet"
+    if first["fleets"] > 1:
+        over = f"the means of {first['fleets']} fleets"
+    elif world.cell.gains is not None:
+        over += ", as if they were independent"
     task = world.task
     step = "all data" if task.samples_per_step == "dataset" else f"a batch of {task.batch_size}"
     out.print(
@@ -75,18 +81,21 @@ def print_comparison(out: Console, name: str, world: Scenario, rows: Sequence[Ro
         f"local steps, each over {step}\n{first['rounds']} rounds; ± 95 % over {over}"
     )
     _print(out, _table("Cost of a round: upload, compute, staged (20), and joint (22)", means))
-    title = "Really spent in a round"
+    out.print(f"costs are seconds + l_0 x joules, l_0 = {digits(task.energy_weight)} s/J")
+    _print(out, _table("Really spent in a round", spent))
     if len(rows) > 1:
-        title += f"; change against {policies[0]} on the same dice"
-    _print(out, _table(title, spent))
+        _print(out, _table(f"Change against {policies[0]}, on the same dice", changes))
     out.print(
         f"clients per round: {first['called']:.4g} called, {first['received']:.4g} received;\n"
         f"sat out: {first['weak']:.3g} with a weak channel, {first['poor']:.3g} with little data"
     )
+    if plan.drawn == "after":
+        out.print("all who may be called train; their joules are in the energy")
     if first["short"]:
         out.print(
-            f"in {first['short']} rounds fewer than {plan.cohort} clients could be called; "
-            f"in {first['empty']} nobody, which the means leave out"
+            f"in {first['short']} of {first['rounds'] * first['fleets']} rounds fewer than "
+            f"{plan.cohort} clients could be called;\nin {first['empty']} nobody, "
+            "which the means leave out"
         )
 
 

@@ -13,7 +13,8 @@ import numpy as np
 from .certificate import check_schedule
 from .draw import Purpose, draw_fleet, draw_trace, uniform
 from .optimal import Optimal
-from .policy import Policy
+from .policies import as_policy
+from .policy import Broadcast, Policy
 from .round import Problem, Schedule, pose, price
 from .scenario import Scenario
 
@@ -26,6 +27,7 @@ def check_policy(policy: Policy, rounds: int = 20, seed: int = 0) -> None:
     like the round in a batch, and the objective (22) is not below the optimum.
     """
     for name, problem in sample_problems(rounds, seed).items():
+        policy = as_policy(policy, Broadcast.among(problem))
         schedule = policy(problem)
         check_schedule(problem, schedule)
 
