@@ -245,5 +245,6 @@ def _figure(
 
 
 def _progress(items: Sequence[Any]) -> Iterable[Any]:
-    quiet = not err.is_terminal
-    return track(items, "pricing rounds", console=err, transient=True, disable=quiet)
+    if not err.is_terminal:
+        return items
+    return track(items, "pricing rounds", console=err, transient=True)
