@@ -328,6 +328,7 @@ def test_numbers_of_numpy_lists_and_dicts_are_taken():
     assert scenario.cell.distance == (50.0, 200.0)
     assert scenario.clients.count == 3
     assert scenario.using(plan=Plan(cohort=1)).plan.cohort == 1
+    assert Scenario().using(clients=Clients(count=50)).clients.count == 50
     measured = Cell(gains=np.full((2, 3), 1e-12))
     assert measured.gains == Gains(np.full((2, 3), 1e-12))
     for wrong in ({"plan": None}, {"plan": 3}, {"cell": []}):

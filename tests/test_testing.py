@@ -75,6 +75,19 @@ def test_each_fault_is_caught(policy, error, message):
         check_policy(policy)
 
 
+def test_a_class_is_told_anew_for_every_kind_of_round():
+    told_of = set()
+
+    class Told(EqualFinish):
+        def __call__(self, problem: Problem, /) -> Schedule:
+            told_of.add(self.told.freq)
+            return super().__call__(problem)
+
+    check_policy(Told)
+    assert float("inf") in told_of  # where energy is free
+    assert len(told_of) > 2
+
+
 def test_classes_callables_and_names_are_compared_alike():
     def mine(problem: Problem) -> Schedule:
         return Schedule(even_share(problem), problem.freq_max)

@@ -124,11 +124,11 @@ def test_theorem_3_is_exact_at_the_optimum_while_no_bound_binds(problem):
 
 
 def test_theorem_3_is_wrong_where_a_bound_binds():
-    problem = a_round(0, 6, bounds=(1e7, 3e8), u=20.0)
+    problem = a_round(0, 6, bounds=(1e7, 4e8), u=5.0)
     best = Optimal()(problem)
-    assert (best.freq == problem.freq_max).any()
+    assert 0 < (best.freq == problem.freq_max).sum() < 6  # some are held by their bound
     off = np.abs(theorem_3(problem, best.freq) / best.share - 1).max()
-    assert off > 0.2  # measured: 0.26
+    assert_allclose(off, 0.435, atol=0.001)  # what DECISIONS.md, 5 says
     worse = certify(problem, Schedule(theorem_3(problem, best.freq), best.freq))
     assert worse.gap > 0.01
 

@@ -35,6 +35,8 @@ class Purpose(IntEnum):
 
 def uniform(purpose: Purpose, seed: int, rounds: range, count: int) -> Array:
     """Numbers in [0, 1), (round, client): the same for a round however it is asked for."""
+    if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
+        raise BadInput(f"seed = {seed!r}: expected a whole number from 0 to 2^64 - 1")
     blocks = -(-count // 4)  # Philox makes four numbers at a time; a round starts on a fresh four
     stream = np.random.Philox(
         key=np.array([seed, purpose], np.uint64), counter=rounds.start * blocks
@@ -44,7 +46,7 @@ def uniform(purpose: Purpose, seed: int, rounds: range, count: int) -> Array:
 
 def replicates(seed: int, count: int) -> list[int]:
     """Seeds of independent replicates; the first is `seed` itself."""
-    more = uniform(Purpose.SEED, _checked(seed), range(1), count)[0, 1:] * 2.0**53
+    more = uniform(Purpose.SEED, seed, range(1), count)[0, 1:] * 2.0**53
     return [seed, *map(int, more)]
 
 
@@ -54,7 +56,7 @@ def draw_fleet(scenario: Scenario, seed: int = 0) -> Fleet:
     listed = {} if clients.table is None else clients.table.columns()
 
     def dice(purpose: Purpose) -> Array:
-        return np.ravel(uniform(purpose, _checked(seed), range(1), n))
+        return np.ravel(uniform(purpose, seed, range(1), n))
 
     def spread(mean: float, purpose: Purpose) -> Array:
         var = 0.0 if listed else clients.spread
@@ -88,13 +90,13 @@ def draw_trace(
     scenario: Scenario, fleet: Fleet, rounds: int | range | None = None, seed: int = 0
 ) -> Trace:
     """The rounds of a run, or the part of them that a range names."""
-    part = as_range(scenario.rounds if rounds is None else rounds)
+    every = as_range(scenario.rounds if rounds is None else rounds)
     if fleet.count != scenario.clients.count:
         raise BadInput(
             f"the fleet has {fleet.count} clients and the scenario {scenario.clients.count}: "
             "draw it from this scenario"
         )
-    return Trace.join([_draw(scenario, fleet, part, seed) for part in chunks(part, fleet.count)])
+    return Trace.join([_draw(scenario, fleet, part, seed) for part in chunks(every, fleet.count)])
 
 
 def candidates(
@@ -109,7 +111,7 @@ def _draw(scenario: Scenario, fleet: Fleet, rounds: range, seed: int) -> Trace:
     cell, plan, n = scenario.cell, scenario.plan, fleet.count
     heard, fading = _heard(scenario, fleet, rounds, seed)
     rich = _rich(scenario, fleet)
-    dice = uniform(Purpose.SELECTION, _checked(seed), rounds, n)
+    dice = uniform(Purpose.SELECTION, seed, rounds, n)
     if plan.selection == "uniform":
         cohort, count = _select_uniform(dice, heard & rich, plan.cohort)
     else:
@@ -118,7 +120,7 @@ def _draw(scenario: Scenario, fleet: Fleet, rounds: range, seed: int) -> Trace:
     gain = np.take_along_axis(fading, cohort, axis=1)  # -1 reads the last client; masked below
     if cell.gains is None:
         gain = fleet.mean_gain[cohort] * -np.log1p(-gain)  # exponential power gain, Sec. V-A
-    luck = np.take_along_axis(uniform(Purpose.LOSS, _checked(seed), rounds, n), cohort, axis=1)
+    luck = np.take_along_axis(uniform(Purpose.LOSS, seed, rounds, n), cohort, axis=1)
     if cell.loss_kind == "independent":
         lost = luck < cell.loss_rate
     else:  # as many as K_gamma >= K(1 - gamma) allows (Sec. II-B-1), the unluckiest first
@@ -150,7 +152,7 @@ def _heard(scenario: Scenario, fleet: Fleet, rounds: range, seed: int) -> tuple[
             )
         gain = values[rounds.start : rounds.stop]
         return (gain >= min_gain) & (gain > 0), gain
-    dice = uniform(Purpose.FADING, _checked(seed), rounds, fleet.count)
+    dice = uniform(Purpose.FADING, seed, rounds, fleet.count)
     # The fading -log(1 - dice) is below min_gain / mean_gain when dice is below this.
     return dice >= -np.expm1(-min_gain / fleet.mean_gain), dice
 
@@ -199,9 +201,3 @@ def as_range(rounds: int | range) -> range:
     if not isinstance(part, range) or not part or part.step != 1 or part.start < 0:
         raise BadInput(f"rounds = {rounds!r}: expected a whole number above 0, or a range of them")
     return part
-
-
-def _checked(seed: int) -> int:
-    if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
-        raise BadInput(f"seed = {seed!r}: expected a whole number from 0 to 2^64 - 1")
-    return int(seed)

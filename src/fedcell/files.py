@@ -1,4 +1,4 @@
-"""Files in, files out: scenarios, single rounds, client tables, channel gains."""
+"""Files in, files out: scenarios with the client tables and channel gains that they name."""
 
 import csv
 import json

@@ -47,9 +47,11 @@ def simulate_network(
     parts = []
     for part in chunks(every, fleet.count):
         trace = draw_trace(scenario, fleet, part, seed)
-        parts.append(_price(scenario, fleet, trace, policy))
+        ledger = _price(scenario, fleet, trace, policy)
         if scenario.plan.drawn == "after":
-            parts[-1].energy[:] += _bystanders(scenario, fleet, trace.cohort, part, seed)
+            idle = _bystanders(scenario, fleet, trace.cohort, part, seed)
+            ledger = replace(ledger, energy=ledger.energy + idle)
+        parts.append(ledger)
     ledger = Ledger(
         **{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Ledger)}
     )

@@ -41,8 +41,6 @@ class Measured:
             np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)
         )
 
-    __hash__ = None  # type: ignore[assignment]
-
 
 @dataclass(frozen=True, eq=False)
 class Gains(Measured):

@@ -30,7 +30,7 @@ CLOSE = 1e-9  # how well the two sums are met; the objective is then off by abou
 EASY_STEPS = 3  # most rounds need no more; only then is the box looked after
 PATIENCE = 40  # from then on the box is halved, which ends at rounding whatever the problem
 MOST_STEPS = PATIENCE + 2 * 64
-ROUNDED = 1e-16
+LAST_DIGIT = 1e-16  # of a double, relative
 
 
 class Optimal:
@@ -136,7 +136,7 @@ def respond(
     t = within(wish, shortest, longest)
     free = t == wish
     left = e[:, None] + (floor[:, None] - t)
-    left = np.where(t > floor[:, None], np.maximum(left, ROUNDED * H), left)  # not 0 by rounding
+    left = np.where(t > floor[:, None], np.maximum(left, LAST_DIGIT * H), left)  # not 0 by rounding
     return t, np.where(free, H * y**3, left), free
 
 

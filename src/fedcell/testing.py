@@ -1,10 +1,4 @@
-"""What any policy must satisfy, for you to hold your own against.
-
-from fedcell.testing import check_policy
-
-def test_my_policy():
-    check_policy(my_policy)
-"""
+"""What any policy must satisfy: call `check_policy(yours)` in a test of your own."""
 
 from typing import Any
 
@@ -27,15 +21,15 @@ def check_policy(policy: Policy, rounds: int = 20, seed: int = 0) -> None:
     like the round in a batch, and the objective (22) is not below the optimum.
     """
     for name, problem in sample_problems(rounds, seed).items():
-        policy = as_policy(policy, Broadcast.among(problem))
-        schedule = policy(problem)
+        answer = as_policy(policy, Broadcast.among(problem))
+        schedule = answer(problem)
         check_schedule(problem, schedule)
 
         shuffled = (..., uniform(Purpose.SELECTION, seed, range(1), problem.clients)[0].argsort())
-        if not _same(policy(problem[shuffled]), schedule, shuffled):
+        if not _same(answer(problem[shuffled]), schedule, shuffled):
             raise AssertionError(f"{name}: the order of the clients changes their schedule")
         for t in range(min(3, rounds)):
-            if not _same(policy(problem[t]), schedule, t):
+            if not _same(answer(problem[t]), schedule, t):
                 raise AssertionError(f"{name}: round {t} alone is not scheduled as in a batch")
         ours = price(problem, schedule).objective
         best = price(problem, Optimal()(problem)).objective
