@@ -22,8 +22,8 @@ $(VENV)/.test: $(VENV)/.installed
 	$(PIP) install --editable '.[test]'
 	touch $@
 
-$(VENV)/.extras: $(VENV)/.test
-	$(PIP) install --editable '.[test,bench]'
+$(VENV)/.extras: constraints.txt $(VENV)/.test
+	$(PIP) install --constraint constraints.txt --editable '.[test,bench,torch]'
 	touch $@
 
 $(VENV)/.check: $(VENV)/.installed

@@ -107,7 +107,7 @@ def test_a_step_costs_the_dataset_or_the_batch():
     assert_allclose(pose(scenario, fleet, trace).cycles, 20 * 5e5 * 10)
     dataset = pose(Scenario(), fleet, trace)
     assert_allclose(dataset.cycles, 20 * 5e5 * fleet.samples[trace.cohort])
-    tiny = scenario.task.step_samples(np.array([3.0, 10.0, 400.0]))
+    tiny = scenario.step_samples(np.array([3.0, 10.0, 400.0]))
     assert tiny.tolist() == [3, 10, 10]  # a client with less than a batch
 
 

@@ -9,12 +9,14 @@ higher loss rate loses the same uploads and more.
 
 from collections.abc import Iterator
 from enum import IntEnum
+from typing import Any
 
 import numpy as np
 
 from .errors import BadInput
-from .measured import LARGE, Array
+from .measured import Array
 from .scenario import Scenario
+from .strict import LARGE
 from .trace import Bools, Fleet, Ints, Trace
 
 CHUNK = 2**21  # (round, client) places drawn at a time; no more are in memory at once
@@ -31,17 +33,31 @@ class Purpose(IntEnum):
     FADING = 5
     LOSS = 6
     SEED = 7
+    PARTITION = 8
+    MODEL = 9
+    BATCHES = 10
+    EVALUATION = 11
+    NOISE = 12
+
+
+def stream(purpose: Purpose, seed: int, client: int = 0, round: int = 0) -> np.random.Generator:
+    """Dice of one client in one round: the same whoever else rolls, and in whatever order."""
+    return _generator(purpose, seed, np.array([0, 0, client, round], np.uint64))
 
 
 def uniform(purpose: Purpose, seed: int, rounds: range, count: int) -> Array:
     """Numbers in [0, 1), (round, client): the same for a round however it is asked for."""
+    blocks = -(-count // 4)  # Philox makes four numbers at a time; a round starts on a fresh four
+    return _generator(purpose, seed, rounds.start * blocks).random((len(rounds), 4 * blocks))[
+        :, :count
+    ]
+
+
+def _generator(purpose: Purpose, seed: int, counter: Any) -> np.random.Generator:
     if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
         raise BadInput(f"seed = {seed!r}: expected a whole number from 0 to 2^64 - 1")
-    blocks = -(-count // 4)  # Philox makes four numbers at a time; a round starts on a fresh four
-    stream = np.random.Philox(
-        key=np.array([seed, purpose], np.uint64), counter=rounds.start * blocks
-    )
-    return np.random.Generator(stream).random((len(rounds), 4 * blocks))[:, :count]
+    key = np.array([seed, purpose], np.uint64)
+    return np.random.Generator(np.random.Philox(key=key, counter=counter))
 
 
 def replicates(seed: int, count: int) -> list[int]:
@@ -69,6 +85,8 @@ def draw_fleet(scenario: Scenario, seed: int = 0) -> Fleet:
         distance = np.sqrt(near * near + (far * far - near * near) * dice(Purpose.PLACE))
     if "gain" in listed:
         listed["mean_gain"] = listed.pop("gain")
+    if clients.sizes is not None:
+        listed["samples"] = clients.sizes.values
     drawn = {
         "samples": spread(clients.samples, Purpose.SAMPLES),
         "kappa": spread(clients.kappa, Purpose.KAPPA),

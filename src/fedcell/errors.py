@@ -11,3 +11,7 @@ class BadInput(FedcellError, ValueError):  # noqa: N818
     def __init__(self, *faults: str) -> None:
         self.faults = faults
         super().__init__("\n".join(faults))
+
+
+class FedcellWarning(UserWarning):
+    """Something that a user should know and that does not stop the work."""

@@ -1,9 +1,12 @@
 """Pictures of tidy rows. Nothing is simulated here."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from .ledger import Ledger
 from .survey import Row
 
 # Colours of Okabe and Ito, told apart by most readers; each policy keeps its own everywhere.
@@ -66,6 +69,37 @@ def cost_figure(rows: Sequence[Row], caption: str, path: Path) -> None:
     ncols = max(1, min(len(labels) // spreads, 120 // wide))
     figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=ncols)
     figure.savefig(path, dpi=150, bbox_inches="tight")
+
+
+def run_figure(ledgers: Mapping[str, Ledger], target: float | None, path: Path) -> None:
+    """The training loss over rounds, over simulated seconds and over joules."""
+    from matplotlib.figure import Figure
+
+    first = next(iter(ledgers.values()))
+    assert first.train_loss is not None
+    seen = np.flatnonzero(np.isfinite(first.train_loss))  # rounds that were evaluated
+    loss = first.train_loss[seen]
+    figure = Figure(figsize=(11, 3.6), layout="constrained")
+    panels = figure.subplots(1, 3, sharey=True)
+    panels[0].plot(seen + 1, loss, color="black", linewidth=1.5)
+    panels[0].set_xlabel("rounds")
+    panels[0].set_ylabel("training loss")
+    for i, (name, ledger) in enumerate(ledgers.items()):
+        looks = {"color": COLOURS.get(name, SPARE[i % len(SPARE)]), "linewidth": 1.5}
+        panels[1].plot(ledger.seconds[seen], loss, label=name, **looks)
+        panels[2].plot(ledger.joules[seen], loss, label=name, **looks)
+    panels[1].set_xlabel("simulated time [s]")
+    panels[2].set_xlabel("energy of all clients [J]")
+    for panel in panels:
+        if seen.size and loss.min() > 0:
+            panel.set_yscale("log")
+        if target is not None:
+            panel.axhline(target, color="#999999", linestyle="--", linewidth=1)
+        panel.grid(alpha=0.25, which="both")
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.set_xlim(left=0)
+    panels[2].legend(frameon=False)
+    figure.savefig(path, dpi=150)
 
 
 def _band(panel: Any, x: list[int], values: Sequence[Row], label: str, looks: Row) -> None:

@@ -19,7 +19,7 @@ from .measured import ClientTable, Gains
 from .scenario import Scenario
 from .strict import decode
 
-SHIPPED = ("paper", "cnn")
+SHIPPED = ("paper", "cnn", "digits", "mnist")
 MOST_FAULTS = 20  # of a table of clients; more would hide the first
 
 
@@ -109,6 +109,9 @@ def _with_arrays(given: dict[str, Any], folder: Path, faults: list[str]) -> dict
     """`given` with the files that it names read: cell.gains and clients.table."""
     readers = {("cell", "gains"): _gains, ("clients", "table"): _table}
     given = {name: dict(t) if isinstance(t, dict) else t for name, t in given.items()}
+    learning = given.get("learning")
+    if isinstance(learning, dict) and str(learning.get("dataset", "")).lower().endswith(".npz"):
+        learning["dataset"] = str(folder / learning["dataset"])  # as seen from the file
     for (table, key), read in readers.items():
         inside = given.get(table)
         if isinstance(inside, dict) and inside.get(key) is not None:

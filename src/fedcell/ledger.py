@@ -1,6 +1,8 @@
 """The network side of a run: every round scheduled and priced, and their sums over rounds."""
 
 from dataclasses import dataclass, fields, replace
+from functools import reduce
+from typing import Any
 
 import numpy as np
 
@@ -16,21 +18,72 @@ from .trace import Fleet, Ints, Trace
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Totals:
+    """Who pays: sums over the rounds of a run for each of the N clients."""
+
+    called: Ints  # rounds in which it uploaded
+    arrived: Ints  # rounds in which its upload arrived
+    seconds: Array  # training and uploading
+    joules: Array
+
+    def __add__(self, other: "Totals") -> "Totals":
+        return Totals(
+            **{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(Totals)}
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Ledger:
-    """What each round took: arrays of length `rounds`. A round that nobody could join costs
-    its broadcast and nothing else."""
+    """What each round took and gave: arrays of length `rounds`. A round that nobody could
+    join costs its broadcast and nothing else. The last four are there if a model was trained."""
 
     duration: Array  # broadcast and round, T_d + H [s]
     energy: Array  # really spent, by all clients [J]
     upload: Array  # C_u,t (20a) [s]
     compute: Array  # C_n,t (20b) [s]
     staged: Array  # (20): C_u,t + C_n,t [s]
+    cost: Array  # a round's part of (12): T_d + C_u,t + C_n,t [s]
     objective: Array  # (22) [s]
     called: Ints  # clients that uploaded
     draws: Ints  # draws that found a client; more than called where one was drawn twice
     received: Ints  # clients whose upload arrived
     weak: Ints  # clients that sat out because of their channel
     poor: Ints  # clients that sat out because of too little data
+    totals: Totals
+    excluded: Ints | None = None  # uploads that arrived and were not finite
+    train_loss: Array | None = None  # (2) after the round; NaN where it was not evaluated
+    test_loss: Array | None = None
+    accuracy: Array | None = None
+
+    @property
+    def rounds(self) -> int:
+        return self.duration.size
+
+    @property
+    def seconds(self) -> Array:
+        """Simulated time at the end of each round [s]."""
+        return np.asarray(self.duration.cumsum())
+
+    @property
+    def joules(self) -> Array:
+        """Energy spent by the end of each round [J]."""
+        return np.asarray(self.energy.cumsum())
+
+    def rounds_to(self, target: float) -> int | None:
+        """G_epsilon as observed: rounds until the training loss is at or below the target;
+        None if it never was."""
+        if self.train_loss is None:
+            raise BadInput("no model was trained: there is no loss to reach")
+        there = np.flatnonzero(self.train_loss <= target)
+        return int(there[0]) + 1 if there.size else None
+
+
+def _join(parts: list[Ledger]) -> Ledger:
+    """Ledgers of consecutive rounds, of the network alone, as one."""
+    names = [f.name for f in fields(Ledger) if isinstance(getattr(parts[0], f.name), np.ndarray)]
+    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
+    totals = reduce(Totals.__add__, [part.totals for part in parts])
+    return Ledger(**columns, totals=totals)
 
 
 def simulate_network(
@@ -49,12 +102,11 @@ def simulate_network(
         trace = draw_trace(scenario, fleet, part, seed)
         ledger = _price(scenario, fleet, trace, policy)
         if scenario.plan.drawn == "after":
-            idle = _bystanders(scenario, fleet, trace.cohort, part, seed)
-            ledger = replace(ledger, energy=ledger.energy + idle)
+            idle, own = _bystanders(scenario, fleet, trace.cohort, part, seed)
+            totals = replace(ledger.totals, joules=ledger.totals.joules + own)
+            ledger = replace(ledger, energy=ledger.energy + idle, totals=totals)
         parts.append(ledger)
-    ledger = Ledger(
-        **{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(Ledger)}
-    )
+    ledger = _join(parts)
     if not np.isfinite(ledger.objective).all():
         raise BadInput("the costs are too large to be computed with: check the units (SI)")
     if not ledger.called.any():
@@ -74,7 +126,8 @@ def price_trace(scenario: Scenario, fleet: Fleet, trace: Trace, policy: Policy) 
 
 def _price(scenario: Scenario, fleet: Fleet, trace: Trace, policy: Policy) -> Ledger:
     names = ("duration", "energy", "upload", "compute", "objective")
-    sums = {name: np.zeros(len(trace.cohort)) for name in names}
+    sums: dict[str, Any] = {name: np.zeros(len(trace.cohort)) for name in names}
+    busy, spent = np.zeros(fleet.count), np.zeros(fleet.count)
     for where, part in trace.by_size():
         if part.cohort.shape[1] > 0:
             problem = pose(scenario, fleet, part)
@@ -86,10 +139,20 @@ def _price(scenario: Scenario, fleet: Fleet, trace: Trace, policy: Policy) -> Le
             cost = price(problem, schedule)
             for name, values in sums.items():
                 values[where] = getattr(cost, name)
+            np.add.at(busy, part.cohort, cost.compute_time + cost.upload_time)
+            np.add.at(spent, part.cohort, cost.compute_energy + cost.upload_energy)
     sums["duration"] += scenario.cell.broadcast_time
+    staged, there = sums["upload"] + sums["compute"], trace.cohort >= 0
     return Ledger(
         **sums,
-        staged=sums["upload"] + sums["compute"],
+        staged=staged,
+        cost=staged + scenario.cell.broadcast_time,
+        totals=Totals(
+            called=np.bincount(trace.cohort[there], minlength=fleet.count),
+            arrived=np.bincount(trace.cohort[there & ~trace.lost], minlength=fleet.count),
+            seconds=busy,
+            joules=spent,
+        ),
         called=trace.called,
         draws=trace.draws,
         received=trace.received,
@@ -99,17 +162,23 @@ def _price(scenario: Scenario, fleet: Fleet, trace: Trace, policy: Policy) -> Le
 
 
 def _own_freq(scenario: Scenario, fleet: Fleet) -> Array:
-    samples = scenario.task.step_samples(fleet.samples)
+    samples = scenario.step_samples(fleet.samples)
     return broadcast(scenario, fleet).own_freq(samples, fleet.freq_min, fleet.freq_max)
 
 
-def _bystanders(scenario: Scenario, fleet: Fleet, cohort: Ints, rounds: range, seed: int) -> Array:
-    """Joules of those that trained and were then not drawn (DECISIONS.md, 15)."""
-    c = scenario.work * scenario.task.step_samples(fleet.samples)
+def _bystanders(
+    scenario: Scenario, fleet: Fleet, cohort: Ints, rounds: range, seed: int
+) -> tuple[Array, Array]:
+    """Joules of those that trained and were then not drawn (DECISIONS.md, 15): those of each
+    round and those of each client."""
+    c = scenario.work * scenario.step_samples(fleet.samples)
     each = training_energy(c, _own_freq(scenario, fleet), fleet.kappa)
-    everyone = [may @ each for may in candidates(scenario, fleet, rounds, seed)]
+    trained = list(candidates(scenario, fleet, rounds, seed))
     drawn = np.append(each, 0.0)[cohort].sum(-1)  # the 0 is for empty places, -1
-    return np.asarray(np.concatenate(everyone) - drawn)
+    times = sum(may.sum(0) for may in trained) - np.bincount(
+        cohort[cohort >= 0], minlength=fleet.count
+    )
+    return np.concatenate([may @ each for may in trained]) - drawn, times * each
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import BadInput
-from .strict import suggestion
+from .strict import LARGE, suggestion
 
 Array = NDArray[np.float64]
-
-LARGE = 1e60  # numbers beyond it, or below its inverse, could overflow when multiplied
 
 
 def numbers(name: str, given: Any) -> Array:
@@ -58,6 +56,19 @@ class Gains(Measured):
             raise BadInput(
                 f"cell.gains[{t}, {j}] = {values[t, j]}: expected 0 to 1 (power, linear, not dB)"
             )
+        object.__setattr__(self, "values", values)
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes(Measured):
+    """D_j of every client, where they are known and not drawn."""
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        values = numbers("clients.sizes", self.values)
+        if values.ndim != 1 or not ((values >= 1 / LARGE) & (values <= LARGE)).all():
+            raise BadInput("clients.sizes: expected one number above 0 for each client")
         object.__setattr__(self, "values", values)
 
 

@@ -51,7 +51,7 @@ def broadcast(scenario: Scenario, fleet: Fleet) -> Broadcast:
     """What the server of a scenario tells its clients."""
     return Broadcast(
         freq=mean_freq(float(fleet.kappa.mean()), scenario.task.energy_weight),
-        samples=float(scenario.task.step_samples(fleet.samples).mean()),
+        samples=float(scenario.step_samples(fleet.samples).mean()),
     )
 
 

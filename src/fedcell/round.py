@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from .errors import BadInput
-from .measured import LARGE, Array, numbers
+from .measured import Array, numbers
 from .scenario import Scenario
+from .strict import LARGE
 from .trace import Fleet, Trace
 
 VECTORS = ("band_time", "upload_energy", "samples", "kappa", "freq_min", "freq_max")
@@ -149,21 +150,21 @@ class Cost:
 
 def pose(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
     """The problems of the rounds of a trace; all their cohorts must have the same size."""
-    cell, task, who = scenario.cell, scenario.task, trace.cohort
+    cell, bits, who = scenario.cell, scenario.of_task("model_bits"), trace.cohort
     if (who < 0).any():
         raise BadInput("some rounds have fewer clients than others: pose them by trace.by_size()")
     p = fleet.power[who]
     with np.errstate(all="ignore"):  # Problem refuses what is out of range
         r = np.log1p(p * trace.gain / cell.noise) / np.log(2)  # r_j^0 in (5), rate per unit band
         return Problem(
-            band_time=task.model_bits / (cell.bandwidth * r),  # (6) at a_j = 1
-            upload_energy=task.model_bits * p / r,  # (7): p_j = p_j^0 a_j B cancels a_j B of (6)
-            samples=task.step_samples(fleet.samples)[who],
+            band_time=bits / (cell.bandwidth * r),  # (6) at a_j = 1
+            upload_energy=bits * p / r,  # (7): p_j = p_j^0 a_j B cancels a_j B of (6)
+            samples=scenario.step_samples(fleet.samples)[who],
             kappa=fleet.kappa[who],
             freq_min=fleet.freq_min[who],
             freq_max=fleet.freq_max[who],
             work=scenario.work,
-            energy_weight=task.energy_weight,
+            energy_weight=scenario.task.energy_weight,
         )
 
 

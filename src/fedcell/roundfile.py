@@ -9,8 +9,8 @@ from .errors import BadInput
 from .files import naming, read_tables
 from .measured import Array
 from .round import Problem, pose
-from .scenario import Cell, Clients, Count, Gain, NotNegative, Plan, Positive, Scenario, Task
-from .strict import Table, decode
+from .scenario import Cell, Clients, Plan, Scenario, Task
+from .strict import Count, Gain, NotNegative, Positive, Table, decode
 from .trace import Fleet, Trace
 
 
@@ -42,6 +42,9 @@ class RoundFile(Table, frozen=True, kw_only=True):
     local_steps: Count  # E_l
     energy_weight: NotNegative  # l_0 [s/J]
     clients: tuple[RoundClient, ...]
+
+    def faults(self) -> list[str]:
+        return [] if self.clients else ["clients = []: expected at least one table"]
 
     def problem(self) -> Problem:
         """This round as a policy sees it."""

@@ -7,18 +7,10 @@ import numpy as np
 from msgspec import Meta
 
 from .errors import BadInput
-from .measured import LARGE, Array, ClientTable, Gains
-from .strict import Table, decode
+from .learning.settings import Learning
+from .measured import Array, ClientTable, Gains, Sizes
+from .strict import Count, Fraction, NotNegative, Positive, Table, decode
 
-Positive = Annotated[
-    float, Meta(ge=1 / LARGE, le=LARGE, description="a number above 0 (1e-60 to 1e60)")
-]
-NotNegative = Annotated[float, Meta(ge=0, le=LARGE, description="a number from 0 to 1e60")]
-Gain = Annotated[
-    float, Meta(ge=1 / LARGE, le=1, description="a gain above 0 and up to 1 (linear, not dB)")
-]
-Fraction = Annotated[float, Meta(ge=0, lt=1, description="a number from 0 to below 1")]
-Count = Annotated[int, Meta(ge=1, le=10**7, description="a whole number from 1 to 1e7")]
 Distance = Annotated[  # its range stands in Cell.faults: msgspec 0.22 crashes on constraints here
     float | tuple[float, float],
     Meta(description="a number above 0, or two of them, [nearest, farthest]"),
@@ -81,6 +73,9 @@ class Clients(Table, frozen=True, kw_only=True):
     freq_max: Positive = 2e9  # [cycle/s]
     min_samples: NotNegative = 0.0  # clients with fewer sit all rounds out
     table: Any = None  # ClientTable; in a file: the path of a .csv, or a list of tables
+    sizes: Any = (
+        None  # Sizes: D_j themselves, instead of samples; where data is dealt, its partition's
+    )
 
     def faults(self) -> list[str]:
         found = []
@@ -88,6 +83,8 @@ class Clients(Table, frozen=True, kw_only=True):
             found.append(
                 f"freq_min = {self.freq_min:g} is above clients.freq_max = {self.freq_max:g}"
             )
+        if self.sizes is not None and self.sizes.values.size != self.count:
+            found.append(f"sizes has {self.sizes.values.size} numbers for {self.count} clients")
         if self.table is not None:
             if self.count != self.table.count:
                 found.append(
@@ -109,6 +106,8 @@ class Clients(Table, frozen=True, kw_only=True):
             )
         if self.table is not None and self.count == DEFAULT_COUNT:  # as good as not said
             msgspec.structs.force_setattr(self, "count", self.table.count)
+        if self.sizes is not None and not isinstance(self.sizes, Sizes):
+            msgspec.structs.force_setattr(self, "sizes", Sizes(self.sizes))
         super().__post_init__()
 
 
@@ -117,17 +116,14 @@ class Task(Table, frozen=True, kw_only=True):
 
     table_name: ClassVar[str] = "task"
 
-    model_bits: Positive = 3e4  # z_m [bit]
-    cycles_per_sample: Positive = 5e5  # alpha_0 [cycle]
-    samples_per_step: Literal["dataset", "batch"] = "dataset"  # see DECISIONS.md, 2
+    model_bits: Positive | None = None  # z_m [bit]; the trained model's, or the paper's
+    cycles_per_sample: Positive | None = None  # alpha_0 [cycle]; likewise
+    samples_per_step: Literal["dataset", "batch"] | None = None  # see DECISIONS.md, 2
     batch_size: Count = 10  # samples of one local step, where samples_per_step is "batch"
     energy_weight: NotNegative = 1.0  # l_0, what one joule is worth in seconds [s/J]
 
-    def step_samples(self, samples: Array) -> Array:
-        """Samples that one local step processes, for clients that hold `samples`."""
-        return (
-            samples if self.samples_per_step == "dataset" else np.minimum(samples, self.batch_size)
-        )
+
+PAPER = {"model_bits": 3e4, "cycles_per_sample": 5e5, "samples_per_step": "dataset"}  # Sec. V-A
 
 
 class Plan(Table, frozen=True, kw_only=True):
@@ -136,22 +132,29 @@ class Plan(Table, frozen=True, kw_only=True):
     table_name: ClassVar[str] = "plan"
 
     cohort: Count = 10  # K
-    local_steps: Count = 20  # E_l
+    local_steps: Count = 20  # E_l, SGD steps (DECISIONS.md, 1)
+    local_epochs: Count | None = None  # passes over a client's data, instead of local_steps
     rounds: Count = 50  # measured gains say themselves how many
     selection: Literal["uniform", "weighted"] = "uniform"  # weighted: by q_j, with replacement
     drawn: Literal["before", "after"] = "before"  # training; after: all who may be called train
 
 
 class Scenario(Table, frozen=True, kw_only=True):
-    """A world: cell, clients, task and plan. The defaults are the paper's (Sec. V)."""
+    """A world: cell, clients, task, plan and learning. The defaults are the paper's (Sec. V)."""
 
     cell: Cell = Cell()
     clients: Clients = Clients()
     task: Task = Task()
     plan: Plan = Plan()
+    learning: Learning | None = None  # what is really trained
 
     def faults(self) -> list[str]:
         found = []
+        if self.learning is not None and getattr(self.clients.table, "samples", None) is not None:
+            found.append(
+                "clients.table has samples, which are those of learning.partition where a model "
+                "is trained: leave the column out"
+            )
         cohort, count, gains = self.plan.cohort, self.clients.count, self.cell.gains
         if cohort > count:
             found.append(
@@ -165,10 +168,23 @@ class Scenario(Table, frozen=True, kw_only=True):
             )
         return found
 
+    def of_task(self, name: str) -> Any:
+        """A value of the task, or the paper's where it is left out."""
+        value = getattr(self.task, name)
+        return PAPER[name] if value is None else value
+
     @property
     def work(self) -> float:
         """E_l alpha_0, cycles per sample in a round [cycle]."""
-        return self.plan.local_steps * self.task.cycles_per_sample
+        steps = self.plan.local_epochs or self.plan.local_steps
+        return steps * float(self.of_task("cycles_per_sample"))
+
+    def step_samples(self, samples: Array) -> Array:
+        """Samples that one local step processes (or one local epoch, where these are counted),
+        for clients that hold `samples`."""
+        if self.plan.local_epochs or self.of_task("samples_per_step") == "dataset":
+            return samples
+        return np.minimum(samples, self.task.batch_size)
 
     @property
     def rounds(self) -> int:
@@ -192,12 +208,11 @@ class Scenario(Table, frozen=True, kw_only=True):
 
     def using(self, **changes: Any) -> Self:
         """This scenario with other values: `scenario.using(plan={"cohort": 20})`."""
-        tables = {
-            name: msgspec.structs.asdict(getattr(self, name)) for name in self.__struct_fields__
-        }
+        tables: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
         for name, values in changes.items():
             if isinstance(values, dict):
-                kept = dict(tables.get(name, {}))
+                before = tables.get(name)
+                kept = {} if before is None else msgspec.structs.asdict(before)
                 if "table" in values:
                     kept.pop("count", None)  # it was that of the table before
                 values = kept | values

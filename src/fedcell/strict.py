@@ -8,12 +8,28 @@ number is infinite or NaN.
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 import numpy as np
+from msgspec import Meta
 
 from .errors import BadInput
+
+LARGE = 1e60  # numbers beyond it, or below its inverse, could overflow when multiplied
+
+Positive = Annotated[
+    float, Meta(ge=1 / LARGE, le=LARGE, description="a number above 0 (1e-60 to 1e60)")
+]
+NotNegative = Annotated[float, Meta(ge=0, le=LARGE, description="a number from 0 to 1e60")]
+Gain = Annotated[
+    float, Meta(ge=1 / LARGE, le=1, description="a gain above 0 and up to 1 (linear, not dB)")
+]
+Fraction = Annotated[float, Meta(ge=0, lt=1, description="a number from 0 to below 1")]
+Text = Annotated[str, Meta(min_length=1, description="text")]
+Whole = Annotated[int, Meta(ge=0, le=10**7, description="a whole number from 0 to 1e7")]
+Count = Annotated[int, Meta(ge=1, le=10**7, description="a whole number from 1 to 1e7")]
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,12 +66,16 @@ def decode(kind: type[T], given: Mapping[str, Any], faults: Sequence[str] = ()) 
 
 def _read(kind: Any, value: Any, path: str, found: list[str]) -> Any:
     """`value` as a `kind`; what is wrong with it is appended to `found`."""
+    if get_origin(kind) in (Union, UnionType) and NoneType in get_args(kind):  # may be left out
+        if value is None:
+            return None
+        kind = next(choice for choice in get_args(kind) if choice is not NoneType)
     if isinstance(kind, type) and issubclass(kind, Table):
         return value if isinstance(value, kind) else _read_table(kind, value, path, found)
     row = get_args(kind)[0] if get_origin(kind) is tuple else None
     if isinstance(row, type) and issubclass(row, Table):
-        if not isinstance(value, list | tuple) or not value:
-            found.append(f"{path} = {_short(value)}: expected a list of at least one table")
+        if not isinstance(value, list | tuple):
+            found.append(f"{path} = {_short(value)}: expected a list of tables")
             return None
         return tuple(_read(row, item, f"{path}[{i}]", found) for i, item in enumerate(value))
     value = value.item() if isinstance(value, np.generic) else value
@@ -120,6 +140,8 @@ def _short(value: Any) -> str:
 
 def _expected(kind: Any) -> str:
     """What a field takes, in words."""
+    if get_origin(kind) is tuple:
+        return f"a list, each {_expected(get_args(kind)[0])}"
     if get_origin(kind) is Annotated:
         return str(next(meta.description for meta in kind.__metadata__ if meta.description))
     if get_origin(kind) is Literal:

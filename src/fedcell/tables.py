@@ -75,7 +75,11 @@ def print_comparison(out: Console, name: str, world: Scenario, rows: Sequence[Ro
     elif world.cell.gains is not None:
         over += ", as if they were independent"
     task = world.task
-    step = "all data" if task.samples_per_step == "dataset" else f"a batch of {task.batch_size}"
+    step = (
+        "all data"
+        if world.of_task("samples_per_step") == "dataset"
+        else f"a batch of {task.batch_size}"
+    )
     out.print(
         f"{name}: K = {plan.cohort} of {world.clients.count} clients; E_l = {plan.local_steps} "
         f"local steps, each over {step}\n{first['rounds']} rounds; ± 95 % over {over}"
@@ -97,6 +101,59 @@ def print_comparison(out: Console, name: str, world: Scenario, rows: Sequence[Ro
             f"{plan.cohort} clients could be called;\nin {first['empty']} nobody, "
             "which the means leave out"
         )
+
+
+def print_partition(out: Console, name: str, said: Mapping[str, Any]) -> None:
+    """How the data of a scenario is dealt."""
+    out.print(
+        f"{name}: {said['samples']} samples of {said['dataset']} over {said['clients']} clients, "
+        f"{said['kind']}, {said['sizes']} sizes\n"
+        f"each has {said['smallest']} to {said['largest']} samples, {digits(said['mean'])} on "
+        f"average, of {digits(said['classes_per_client'])} classes\n"
+        f"label skew (mean total variation): {said['skew']:.2f}; dealt evenly it would be "
+        f"{said['skew_if_iid']:.2f} by chance"
+    )
+    for note in said["notes"]:
+        out.print(f"note: {note}")
+
+
+def print_run(out: Console, name: str, said: Mapping[str, Any]) -> None:
+    """What a run reached, and what it took under each policy."""
+    rows = said["policies"]
+    first, target = rows[0], said["target"]
+    steps = f"{said['local_steps']} local steps" if said["local_steps"] else "local epochs"
+    if said["local_epochs"]:
+        steps = f"{said['local_epochs']} local epochs"
+    charged = "a batch" if said["samples_per_step"] == "batch" else "all data"
+    out.print(
+        f"{name}: K = {said['cohort']}, {steps}, a step charged as {charged}; "
+        f"{said['model_bits'] / 1e6:.3g} Mbit per upload, "
+        f"{said['cycles_per_sample']:.3g} cycles per sample"
+    )
+    shown = {
+        measure: "-" if first[measure] is None else digits(first[measure])
+        for measure in ("train_loss", "test_loss", "accuracy")
+    }
+    out.print(
+        f"after {first['rounds']} rounds: training loss {shown['train_loss']}, test loss "
+        f"{shown['test_loss']}, accuracy {shown['accuracy']}"
+    )
+    if first["excluded"]:
+        out.print(f"{first['excluded']} uploads were not finite and were left out")
+    goal = all(row["to_target"] for row in rows)
+    if target is not None and not goal:
+        out.print(f"the training loss did not reach the target {digits(target)}")
+    where = [row["to_target"] if goal else row for row in rows]
+    table = {
+        "policy": [row["policy"] for row in rows],
+        "rounds": [str(row["rounds"]) for row in where],
+        "time [s]": [digits(row["seconds"]) for row in where],
+        "energy [J]": [digits(row["joules"]) for row in where],
+        "cost (12) [s]": [digits(row["cost"]) for row in where],
+        "most of a client [J]": [digits(row["joules_per_client"]["most"]) for row in rows],
+    }
+    title = f"To training loss {digits(target)}" if goal else "In all"
+    _print(out, _table(f"{title}, on the same dice", table))
 
 
 def print_json(value: Any) -> None:

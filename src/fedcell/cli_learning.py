@@ -1,0 +1,188 @@
+"""Commands that touch data: show a partition, run a scenario, the demo."""
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from .command import AsJson, DataDir, PolicyNames, Rounds, ScenarioName, Seed, app, err, out
+from .errors import BadInput
+from .figures import FORMATS
+from .files import check_target, load_scenario, shipped_scenario, write_atomically
+from .learning.partition import summary
+from .learning.pictures import partition_figure
+from .learning.prepare import gather_material, wanted
+from .ledger import Ledger
+from .policies import NAMED
+from .runs import Watch, by_name, run
+from .simulate import State
+from .tables import print_json, print_partition, print_run
+
+
+@app.command()
+def partition(
+    scenario: ScenarioName,
+    seed: Seed = 0,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw labels and sizes of all clients to this file.")
+    ] = None,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Show how a scenario deals its training data to the clients."""
+    target = check_target(figure, FORMATS) if figure else None
+    with _watching() as watch:
+        material = gather_material(load_scenario(scenario), seed, data_dir, watch.download)
+    if material.data is None or material.partition is None:
+        raise BadInput(f"{scenario}: quadratics need no data: there is no partition to show")
+    labels, how = material.data.y_train, wanted(material.scenario).partition
+    said = {"dataset": material.data.name, "kind": how.kind, "sizes": how.sizes}
+    said |= summary(material.partition, labels)
+    if target:
+        counts = material.partition.label_counts(labels, material.data.classes)
+        title = f"{material.data.name}, {how.kind}, {how.sizes} sizes, seed {seed}"
+        write_atomically(target, lambda path: partition_figure(counts, title, path))
+    if as_json:
+        print_json(said)
+        return
+    print_partition(out, scenario, said)
+    if figure:
+        out.print(f"figure: {figure}")
+
+
+@app.command("run")
+def run_command(
+    scenario: ScenarioName,
+    policy: PolicyNames = None,
+    rounds: Rounds = None,
+    target_loss: Annotated[
+        float | None,
+        typer.Option(help="Stop when the training loss is there. Default: learning.target."),
+    ] = None,
+    seed: Seed = 0,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder of the run. Default: run-SCENARIO-seedSEED."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, max=1024, help="Default: all processors.")
+    ] = None,
+) -> None:
+    """Train a scenario's model over its cell: loss against rounds, seconds and joules.
+
+    Training does not depend on the policy, so all policies are priced on one training. The
+    folder gets ledger.csv (a line for each round), clients.csv (who pays), summary.json,
+    scenario.json and loss.png. Ctrl-C, or even kill -9, loses at most the round under way:
+    the same command with --resume goes on, to the same bits.
+    """
+    if target_loss is not None and not target_loss > 0:
+        raise BadInput(f"--target-loss = {target_loss}: expected a number above 0")
+    world = load_scenario(scenario)
+    stem = re.sub(r"[^\w.-]", "_", Path(scenario).stem)
+    folder = folder or Path(f"run-{stem}-seed{seed}")
+    with _watching() as watch:
+        result = run(
+            world,
+            by_name(policy or list(NAMED)),
+            rounds=rounds,
+            target=target_loss,
+            seed=seed,
+            folder=folder,
+            resume=resume,
+            data_dir=data_dir,
+            threads=threads,
+            watch=watch,
+        )
+    if as_json:
+        print_json(result.summary)
+    elif result.ledgers:
+        print_run(out, scenario, result.summary)
+        out.print(f"written to {folder}: ledger.csv, clients.csv, summary.json, loss.png")
+    if not result.complete:
+        err.print(f"interrupted; to go on, give the same command with --resume --out {folder}")
+        sys.exit(130)
+
+
+@app.command()
+def demo(
+    folder: Annotated[
+        Path, typer.Option("--out", help="Where results go; made if it is not there.")
+    ] = Path("fedcell-demo"),
+) -> None:
+    """The whole job on what comes with the package, in about a minute."""
+    world = shipped_scenario("digits")
+    folder.mkdir(parents=True, exist_ok=True)
+    material = gather_material(world)
+    assert material.data is not None
+    assert material.partition is not None
+    labels = material.data.y_train
+    print_partition(
+        out,
+        "digits",
+        {"dataset": "digits", "kind": "pathological", "sizes": "uniform"}
+        | summary(material.partition, labels),
+    )
+    counts = material.partition.label_counts(labels, material.data.classes)
+    title = "digits: three classes for each client, sizes with Var 0.5"
+    write_atomically(
+        check_target(folder / "partition.png", FORMATS),
+        lambda path: partition_figure(counts, title, path),
+    )
+    home = folder / "run"
+    with _watching() as watch:
+        done = (home / "run.json").exists()
+        result = run(world, by_name(list(NAMED)), folder=home, resume=done, watch=watch)
+    print_run(out, "digits", result.summary)
+    out.print(f"pictures: {folder / 'partition.png'}, {home / 'loss.png'}\n")
+    out.print("Next: `fedcell scenario digits > mine.toml`, edit it, `fedcell run mine.toml`.")
+
+
+@contextmanager
+def _watching() -> Iterator[Watch]:
+    """Bars on the terminal for downloads and rounds, if somebody looks."""
+    if not err.is_terminal:
+        yield Watch()
+        return
+    loads = Progress(
+        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), console=err, transient=True
+    )
+    turns = Progress(
+        *(TextColumn("round {task.completed}/{task.total}"), BarColumn(), TimeRemainingColumn()),
+        *(TextColumn("{task.description}"),),
+        console=err,
+        transient=True,
+    )
+    bars: dict[str, Any] = {}
+
+    def download(name: str, done: int, total: int | None) -> None:
+        loads.start()
+        if name not in bars:
+            bars[name] = loads.add_task(name, total=total)
+        loads.update(bars[name], completed=done, total=total)
+
+    def each(state: State, network: Ledger, rounds: int) -> None:
+        loads.stop()
+        turns.start()
+        if "run" not in bars:
+            bars["run"] = turns.add_task("", total=rounds)
+        loss, t = state.records[-1, 1], state.rounds
+        text = f"loss {loss:.4f}, {network.seconds[t - 1]:.4g} s, {network.joules[t - 1]:.4g} J"
+        turns.update(bars["run"], completed=t, description=text)
+
+    def compiling() -> Any:
+        loads.stop()
+        return err.status("making the engine ready (compiled once on a machine: half a minute)")
+
+    try:
+        yield Watch(download=download, compile=compiling, round=each)
+    finally:
+        loads.stop()
+        turns.stop()

@@ -1,0 +1,161 @@
+"""The learner that is ours: clients trained by compiled kernels, spread over threads."""
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..draw import Purpose, stream
+from ..measured import Array
+from ..trace import Ints
+from .data import Dataset
+from .learner import Course, Scores
+from .network import Floats, Network, Workspace
+from .partition import Partition
+
+EVALUATED = 64  # samples that go through the network at a time when it is evaluated
+PIECE = 16 * EVALUATED  # samples that a thread evaluates before it takes others
+
+T = TypeVar("T")
+Item = TypeVar("Item")
+
+
+def available_threads() -> int:
+    """Processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class Engine:
+    """Trains a network on partitioned data. Same seed, same bits, however many threads."""
+
+    def __init__(
+        self,
+        network: Network,
+        data: Dataset,
+        partition: Partition,
+        course: Course,
+        evaluate_samples: int = 5000,
+        threads: int | None = None,
+    ) -> None:
+        self.network, self.data, self.partition, self.course = network, data, partition, course
+        self.threads = threads or available_threads()
+        self._watched, self._weights = watched(partition, evaluate_samples, course.seed)
+        self._pool = ThreadPoolExecutor(self.threads, "fedcell")
+        self._spaces: SimpleQueue[Workspace] = SimpleQueue()
+        for _ in range(self.threads):
+            self._spaces.put(Workspace(network, max(course.batch, EVALUATED)))
+
+    @property
+    def sizes(self) -> Ints:
+        return self.partition.sizes
+
+    def warm_up(self) -> None:
+        """Compiles what is not yet compiled on this machine, or loads it."""
+        from .sgd import evaluate, train
+
+        data, none = self.data, np.empty(0, np.int64)
+        space, floats = self._spaces.get(), np.empty(0, np.float32)
+        images = data.x_train, data.y_train, data.scale, data.shift
+        ends = space.layers, space.scratch
+        train(space.weights, space.velocity, *images, none, none, floats, np.float32(0), *ends)
+        evaluate(space.weights, *images, none, EVALUATED, floats, np.empty(0, np.bool_), *ends)
+        self._spaces.put(space)
+
+    def start(self) -> Floats:
+        return self.network.start(stream(Purpose.MODEL, self.course.seed))
+
+    def train(self, model: Floats, clients: Sequence[int], round: int) -> Iterator[Floats]:
+        return self._in_order(lambda client: self._client(model, client, round), clients)
+
+    def _client(self, model: Floats, client: int, round: int) -> Floats:
+        """One client's round: its own samples, E_l steps from the common model (3)."""
+        from .sgd import train
+
+        data, own = self.data, self.partition.of(client)
+        order, sizes = self.course.batches(client, round, own.size)
+        rates, momentum = self.course.rates(round, sizes.size), np.float32(self.course.momentum)
+        images = data.x_train, data.y_train, data.scale, data.shift
+        with_space = self._spaces.get()
+        try:
+            weights, velocity = with_space.weights, with_space.velocity
+            weights[:], velocity[:] = model, 0
+            train(
+                *(weights, velocity, *images, own[order], sizes, rates, momentum),
+                *(with_space.layers, with_space.scratch),
+            )
+            return np.array(weights)
+        finally:
+            self._spaces.put(with_space)
+
+    def evaluate(self, model: Floats) -> Scores:
+        data = self.data
+        losses, _ = self._losses(model, data.x_train, data.y_train, self._watched)
+        test, hits = self._losses(model, data.x_test, data.y_test, np.arange(data.y_test.size))
+        return Scores(float(self._weights @ losses), float(test.mean()), float(hits.mean()))
+
+    def _losses(self, model: Floats, x: Any, y: Ints, index: Ints) -> tuple[Array, Array]:
+        """Each sample's loss and whether its class is found, by pieces that do not depend on
+        the number of threads; they are summed outside, where NaN is still NaN."""
+        from .sgd import evaluate
+
+        losses, hits = np.empty(index.size, np.float32), np.empty(index.size, np.bool_)
+
+        def piece(begin: int) -> None:
+            some = slice(begin, begin + PIECE)
+            space = self._spaces.get()
+            try:
+                space.weights[:] = model
+                evaluate(
+                    *(
+                        space.weights,
+                        x,
+                        y,
+                        self.data.scale,
+                        self.data.shift,
+                        index[some],
+                        EVALUATED,
+                    ),
+                    *(losses[some], hits[some], space.layers, space.scratch),
+                )
+            finally:
+                self._spaces.put(space)
+
+        for _ in self._in_order(piece, range(0, index.size, PIECE)):
+            pass
+        return losses.astype(float), hits.astype(float)
+
+    def _in_order(self, work: Callable[[Item], T], items: Iterable[Item]) -> Iterator[T]:
+        """Results in the order of the items; only a few are under way, or wait, at a time."""
+        waiting: deque[Future[T]] = deque()
+        try:
+            for item in items:
+                waiting.append(self._pool.submit(work, item))
+                if len(waiting) > 2 * self.threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for future in waiting:
+                future.cancel()
+
+
+def watched(partition: Partition, most: int, seed: int) -> tuple[Ints, Array]:
+    """Training samples that losses are judged on, and what each counts in (2).
+
+    All of them, or a fixed part of every client's data, at least one sample each: a client
+    counts q_j whatever part is taken (DECISIONS.md, 3).
+    """
+    total = partition.index.size
+    if most >= total:
+        return partition.index, np.full(total, 1 / total)
+    index, weight = [], []
+    for j in range(partition.count):
+        own = partition.of(j)
+        take = max(1, round(own.size * most / total))
+        index.append(stream(Purpose.EVALUATION, seed, j).choice(own, take, replace=False))
+        weight.append(np.full(take, own.size / total / take))
+    return np.concatenate(index), np.concatenate(weight)

@@ -1,0 +1,77 @@
+"""What a learner is: all that a run asks of whatever is trained. It knows nothing of radios.
+
+Bring your own framework by writing these three methods; models travel as flat vectors of
+32-bit floats. A learner keeps no state between rounds: what it does follows from its
+arguments and its seed, so that a run can be cut and resumed.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from ..draw import Purpose, stream
+from ..trace import Ints
+from .network import Floats
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What is measured on a model; NaN where there is nothing to measure."""
+
+    train_loss: float  # (2): sum_j q_j f_j(w), what targets are judged on (DECISIONS.md, 3)
+    test_loss: float = float("nan")
+    accuracy: float = float("nan")  # share of the test samples whose class is found
+
+
+class Learner(Protocol):
+    """Trains models for the clients of a round."""
+
+    @property
+    def sizes(self) -> Ints:
+        """D_j of every client."""
+        ...
+
+    def start(self) -> Floats:
+        """The model before the first round."""
+        ...
+
+    def train(self, model: Floats, clients: Sequence[int], round: int) -> Iterator[Floats]:
+        """What each of the clients makes of the model, in the order given."""
+        ...
+
+    def evaluate(self, model: Floats) -> Scores: ...
+
+
+@dataclass(frozen=True)
+class Course:
+    """How long and how fast a client learns in a round."""
+
+    batch: int
+    steps: int | None  # E_l, or
+    epochs: int | None  # passes over its own data
+    rate: float
+    rate_decay: float = 0.0
+    momentum: float = 0.0
+    seed: int = 0
+
+    def batches(self, client: int, round: int, samples: int) -> tuple[Ints, Ints]:
+        """Places in the client's own data, batch after batch, and the sizes of the batches.
+
+        Each pass is shuffled anew; its last batch is short where the batch size does not
+        divide the data. They depend on client and round alone, so every learner that asks
+        here sees the same ones.
+        """
+        rng = stream(Purpose.BATCHES, self.seed, client, round)
+        each = np.minimum(self.batch, samples - np.arange(0, samples, self.batch))
+        steps = self.steps or len(each) * (self.epochs or 1)
+        passes = -(-steps // len(each))
+        sizes = np.tile(each, passes)[:steps]
+        order = np.concatenate([rng.permutation(samples) for _ in range(passes)])
+        return order[: sizes.sum()], sizes
+
+    def rates(self, round: int, steps: int) -> Floats:
+        """eta_t of the steps of a round: constant, or falling as 1/t."""
+        t = round * steps + np.arange(steps)
+        return (self.rate / (1 + self.rate_decay * t)).astype(np.float32)

@@ -1,0 +1,96 @@
+"""Clients with quadratic losses: every constant of the theory is known (DECISIONS.md, 17)."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..draw import Purpose, stream
+from ..measured import Array
+from ..trace import Ints
+from .learner import Course, Scores
+from .network import Floats
+from .settings import Quadratic
+
+
+@dataclass(frozen=True, eq=False)
+class Quadratics:
+    """f_j(w) = c_j |w - h_j|^2 / 2, learnt from gradients with noise. A Learner.
+
+    A gradient of b samples has noise of variance noise^2 / b in every coordinate.
+    """
+
+    curvature: Array  # c_j
+    home: Array  # h_j, (client, coordinate)
+    sizes: Ints  # D_j
+    noise: float
+    course: Course
+
+    @classmethod
+    def draw(cls, how: Quadratic, apart: bool, sizes: Ints, course: Course) -> "Quadratics":
+        """Curvatures spread evenly over the clients; minimisers in common, or apart."""
+        rng, count = stream(Purpose.MODEL, course.seed, client=1), len(sizes)
+        curvature = np.linspace(how.curvature_min, how.curvature_max, count)
+        home = np.zeros((count, how.dimension))
+        if apart:
+            home = rng.standard_normal(home.shape)
+            home *= how.distance / np.linalg.norm(home, axis=1, keepdims=True)
+        return cls(rng.permutation(curvature), home, sizes, how.noise, course)
+
+    @property
+    def shares(self) -> Array:
+        """q_j."""
+        return np.asarray(self.sizes / self.sizes.sum())
+
+    @property
+    def smoothness(self) -> float:
+        """L: every f_j is smooth with it."""
+        return float(self.curvature.max())
+
+    @property
+    def convexity(self) -> float:
+        """mu of the global loss, its Polyak-Lojasiewicz constant."""
+        return float(self.shares @ self.curvature)
+
+    @property
+    def optimum(self) -> Array:
+        weight = self.shares * self.curvature
+        return np.asarray(weight @ self.home / weight.sum())
+
+    @property
+    def least_loss(self) -> float:
+        """The loss (2) at the optimum."""
+        return self.loss(self.optimum)
+
+    @property
+    def gradient_diversity(self) -> float:
+        """lambda of Definition 1, the same at every w if the minimisers are common:
+        sum q c^2 / (sum q c)^2. Otherwise it has no bound near the optimum."""
+        if np.ptp(self.home, axis=0).any():
+            return float("inf")
+        return float(self.shares @ self.curvature**2 / (self.shares @ self.curvature) ** 2)
+
+    def loss(self, model: Array) -> float:
+        """sum_j q_j f_j(w) (2)."""
+        distance = ((model - self.home) ** 2).sum(1)
+        return float(self.shares @ (self.curvature * distance / 2))
+
+    def start(self) -> Floats:
+        rng = stream(Purpose.MODEL, self.course.seed)
+        return np.asarray(rng.standard_normal(self.home.shape[1]), np.float32)
+
+    def train(self, model: Floats, clients: Sequence[int], round: int) -> Iterator[Floats]:
+        for client in clients:
+            rng = stream(Purpose.NOISE, self.course.seed, client, round)
+            _, sizes = self.course.batches(client, round, int(self.sizes[client]))
+            rates = self.course.rates(round, sizes.size).astype(float)
+            w, velocity = model.astype(float), np.zeros(model.size)
+            for batch, rate in zip(sizes, rates, strict=True):
+                noise = self.noise / np.sqrt(batch) * rng.standard_normal(w.size)
+                gradient = self.curvature[client] * (w - self.home[client]) + noise
+                velocity = self.course.momentum * velocity + gradient
+                w = w - rate * velocity  # (3)
+            yield w.astype(np.float32)
+
+    def evaluate(self, model: Floats) -> Scores:
+        return Scores(self.loss(model.astype(float)))

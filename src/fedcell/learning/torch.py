@@ -1,0 +1,153 @@
+"""Any PyTorch module as a learner (the extra `torch`), and our networks as modules.
+
+The same seed gives the clients the same batches as in our own engine.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..errors import BadInput
+from ..trace import Ints
+from .data import Dataset
+from .engine import watched
+from .learner import Course, Scores
+from .network import Floats, Network
+from .partition import Partition
+
+try:
+    import torch
+    from torch import Tensor, nn
+except ImportError as error:  # pragma: no cover
+    raise BadInput("fedcell.learning.torch needs PyTorch: pip install 'fedcell[torch]'") from error
+
+Loss = Callable[[Tensor, Tensor], Tensor]  # (outputs, labels) -> the loss of each sample
+
+
+def sample_losses(outputs: Tensor, labels: Tensor) -> Tensor:
+    """Cross-entropy, sample by sample."""
+    return nn.functional.cross_entropy(outputs, labels, reduction="none")
+
+
+class TorchLearner:
+    """Trains a copy of `module` for each client with plain SGD, one after the other.
+
+    `x` and `y` are tensors with a sample in each row; images of a Dataset come from `tensors`.
+    Models travel as the parameters and floating-point buffers of the module, end to end.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        train: tuple[Tensor, Tensor],
+        test: tuple[Tensor, Tensor],
+        partition: Partition,
+        course: Course,
+        evaluate_samples: int = 5000,
+        loss: Loss = sample_losses,
+    ) -> None:
+        if len(train[0]) < partition.index.size:
+            raise BadInput(f"the partition deals {partition.index.size} of {len(train[0])} samples")
+        self.module, self.loss, self.course = module, loss, course
+        self.train_data, self.test_data, self.partition = train, test, partition
+        self._watched, weights = watched(partition, evaluate_samples, course.seed)
+        self._weights = torch.from_numpy(weights)
+        self._first = self._vector()
+
+    @property
+    def sizes(self) -> Ints:
+        return self.partition.sizes
+
+    def start(self) -> Floats:
+        return self._first.copy()
+
+    def train(self, model: Floats, clients: Sequence[int], round: int) -> Iterator[Floats]:
+        x, y = self.train_data
+        for client in clients:
+            own = self.partition.of(client)
+            order, sizes = self.course.batches(client, round, own.size)
+            rates = self.course.rates(round, sizes.size).tolist()
+            self._load(model)
+            self.module.train()
+            parameters = list(self.module.parameters())
+            sgd = torch.optim.SGD(parameters, lr=rates[0], momentum=self.course.momentum)
+            for index, rate in zip(np.split(own[order], sizes.cumsum()[:-1]), rates, strict=True):
+                sgd.param_groups[0]["lr"] = rate
+                sgd.zero_grad()
+                some = torch.from_numpy(index)
+                self.loss(self.module(x[some]), y[some]).mean().backward()  # type: ignore[no-untyped-call]
+                sgd.step()  # (3)
+            yield self._vector()
+
+    @torch.no_grad()
+    def evaluate(self, model: Floats) -> Scores:
+        self._load(model)
+        self.module.eval()
+        losses, _ = self._score(*self.train_data, torch.from_numpy(self._watched))
+        test, hits = self._score(*self.test_data, torch.arange(len(self.test_data[1])))
+        return Scores(float(self._weights @ losses), float(test.mean()), float(hits.mean()))
+
+    def _score(self, x: Tensor, y: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
+        losses, hits = [], []
+        for some in index.split(1000):
+            outputs = self.module(x[some])
+            losses.append(self.loss(outputs, y[some]).double())
+            hits.append((outputs.argmax(-1) == y[some]).double())
+        return torch.cat(losses), torch.cat(hits)
+
+    def _tensors(self) -> list[Tensor]:
+        buffers = [b for b in self.module.buffers() if b.is_floating_point()]
+        return [*(p.data for p in self.module.parameters()), *buffers]
+
+    def _vector(self) -> Floats:
+        flat = [tensor.detach().reshape(-1).float() for tensor in self._tensors()]
+        vector: Floats = torch.cat(flat).numpy().copy()
+        return vector
+
+    def _load(self, model: Floats) -> None:
+        tensors = self._tensors()
+        parts = torch.from_numpy(model.copy()).split([tensor.numel() for tensor in tensors])
+        for tensor, part in zip(tensors, parts, strict=True):
+            tensor.copy_(part.reshape(tensor.shape))
+
+
+def tensors(x: Any, y: Ints, data: Dataset) -> tuple[Tensor, Tensor]:
+    """Images of a dataset, standardised, as (sample, channel, row, column), and their labels."""
+    images = np.asarray(x, np.float32) * data.scale + data.shift
+    return torch.from_numpy(images).permute(0, 3, 1, 2).contiguous(), torch.tensor(y)
+
+
+class Module(nn.Module):
+    """A network of ours as a module with the same weights in the same order."""
+
+    def __init__(self, network: Network, weights: Floats) -> None:
+        super().__init__()
+        self.shapes, rest = network.shapes, torch.tensor(weights)
+        self.weight, self.bias = nn.ParameterList(), nn.ParameterList()
+        for shape in self.shapes:
+            k, inputs, outputs = shape.kernel, shape.channels, shape.outputs
+            size = (outputs, k, k, inputs) if shape.conv else (inputs, outputs)
+            weight, bias, rest = rest.split(
+                [shape.weights - outputs, outputs, rest.numel() - shape.weights]
+            )
+            self.weight.append(nn.Parameter(weight.reshape(size).clone()))
+            self.bias.append(nn.Parameter(bias.clone()))
+
+    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:  # noqa: ARG002
+        """Layer by layer, as our weights stand."""
+        for weight, bias in zip(self.weight, self.bias, strict=True):
+            yield weight
+            yield bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        for shape, w, b in zip(self.shapes, self.weight, self.bias, strict=True):
+            if shape.conv:
+                padding = (shape.height - x.shape[2]) // 2
+                x = nn.functional.conv2d(x, w.permute(0, 3, 1, 2), b, padding=padding)
+                x = nn.functional.max_pool2d(x, 2).relu()
+                continue
+            x = x.permute(0, 2, 3, 1).flatten(1) if x.ndim == 4 else x
+            x = x @ w + b
+            x = x if shape is self.shapes[-1] else x.relu()
+        return x

@@ -1,0 +1,241 @@
+"""What numba lacks for loops that run at the speed of the machine: sums kept in registers.
+
+A multiply-add reads two numbers; read from memory each time, they would take longer than
+the arithmetic. So a block of sums stays in vector registers while a loop adds to it. numba
+cannot say that (an array is written back at each step, short loops become scalar code), so
+the three loops that do almost all the work of training are written out here, as code for
+LLVM. Their matrices lie inside flat arrays, at a place, with so many floats from row to
+row. Nothing checks bounds, and whole vectors are read and written: SLACK floats must stand
+behind every array.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import llvmlite.binding as llvm
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+LANES = 16 if llvm.get_host_cpu_features().get("avx512f") else 8  # floats of a vector register
+SLACK = 16 * LANES
+WIDEST = 3  # vectors of a tile: times four rows, the twelve sums that 16 registers have room for
+PATCHES = {1: 8, 2: 4, 3: 3, 4: 2, 6: 2, 8: 1}  # vectors of a patch: how many patches at a time
+ABREAST = 8  # the most of them
+
+FLOAT, INT = ir.FloatType(), ir.IntType(64)
+VECTOR = ir.VectorType(FLOAT, LANES)
+BYTES = ir.VectorType(ir.IntType(8), LANES)
+NOTHING = ir.Constant(VECTOR, [0.0] * LANES)
+
+
+def make_tile(rows: int) -> Any:
+    """The product of a matrix of `rows` rows with one that is 1 to WIDEST vectors wide.
+
+    tile(vectors, out, to, out_row, x, at, x_row, step, w, begin, w_row, inner) adds, for
+    r < rows and l < vectors * LANES,
+
+        out[to + r * out_row + l] += sum over i < inner of
+            x[at + r * x_row + i * step] * w[begin + i * w_row + l]
+    """
+
+    def tile(builder: Any, vectors: int, args: Sequence[Any]) -> None:
+        out, to, out_row, x, at, x_row, step, w, begin, w_row, inner = args
+        ends = [builder.add(to, builder.mul(out_row, INT(r))) for r in range(rows)]
+        starts = [builder.add(at, builder.mul(x_row, INT(r))) for r in range(rows)]
+        sums = [
+            [_variable(builder, _load(builder, out, end, v)) for v in range(vectors)]
+            for end in ends
+        ]
+        _multiply(builder, sums, x, starts, step, w, _variable(builder, begin), w_row, inner)
+        for r in range(rows):
+            for v in range(vectors):
+                _store(builder, builder.load(sums[r][v]), out, ends[r], v)
+
+    @intrinsic
+    def call(_, vectors, out, to, out_row, x, at, x_row, step, w, begin, w_row, inner):
+        return _by_width("iaiiaiiiaiii", (out, x, w), range(1, WIDEST + 1), tile)
+
+    return call
+
+
+@intrinsic
+def window(_, vectors, y, to, winner, q, x, at, right, line, kernels, outer, inner):
+    """A convolution at the four pixels of a pooling window, their maximum, and the ReLU.
+
+    kernels is (1 + outer * inner, vectors * LANES), its first row the biases. With
+    v[r] the convolution of pixel r at x[at + (r & 1) * right + (r >> 1) * line],
+
+        y[to + l] = max(0, max_r v[r, l]),   winner[q + l] = the r of it, or 4 if y is 0
+    """
+
+    def pool(builder: Any, vectors: int, args: Sequence[Any]) -> None:
+        y, to, winner, q, x, at, right, line, kernels, outer, inner = args
+        bias = [_load(builder, kernels, INT(0), v) for v in range(vectors)]
+        sums = [[_variable(builder, b) for b in bias] for _ in range(4)]
+        wide = INT(vectors * LANES)
+        along = _variable(builder, wide)
+        with cgutils.for_range(builder, outer) as a:
+            first = builder.add(at, builder.mul(a.index, line))
+            starts = [first, builder.add(first, right)]
+            starts += [builder.add(start, line) for start in starts]
+            _multiply(builder, sums, x, starts, INT(1), kernels, along, wide, inner)
+        for v in range(vectors):
+            best, which = builder.load(sums[0][v]), BYTES([0] * LANES)
+            for r in range(1, 4):
+                other = builder.load(sums[r][v])
+                larger = builder.fcmp_ordered(">", other, best)
+                best = builder.select(larger, other, best)
+                which = builder.select(larger, BYTES([r] * LANES), which)
+            alive = builder.fcmp_ordered(">", best, NOTHING)
+            _store(builder, builder.select(alive, best, NOTHING), y, to, v)
+            which = builder.select(alive, which, BYTES([4] * LANES))
+            place = builder.gep(winner, [builder.add(q, INT(v * LANES))])
+            builder.store(which, builder.bitcast(place, BYTES.as_pointer()), align=1)
+
+    arrays = (y, winner, x, kernels)
+    return _by_width("iaiaiaiiiaii", arrays, range(1, WIDEST + 1), pool)
+
+
+def make_dots(rows: int) -> Any:
+    """Products of the rows of a matrix with 1 to WIDEST rows of another.
+
+    dots(columns, out, to, out_row, x, at, x_row, w, begin, w_row, steps) sets, for r < rows
+    and c < columns,
+
+        out[to + r * out_row + c] = sum over i < steps * LANES of
+            x[at + r * x_row + i] * w[begin + c * w_row + i]
+    """
+
+    def dots(builder: Any, columns: int, args: Sequence[Any]) -> None:
+        out, to, out_row, x, at, x_row, w, begin, w_row, steps = args
+        starts = [builder.add(at, builder.mul(x_row, INT(r))) for r in range(rows)]
+        begins = [builder.add(begin, builder.mul(w_row, INT(c))) for c in range(columns)]
+        sums = [[_variable(builder, NOTHING) for _ in range(columns)] for _ in range(rows)]
+        with cgutils.for_range(builder, steps) as step:
+            ahead = builder.mul(step.index, INT(LANES))
+            across = [_load(builder, w, builder.add(place, ahead)) for place in begins]
+            for r in range(rows):
+                along = _load(builder, x, builder.add(starts[r], ahead))
+                for c in range(columns):
+                    _add_product(builder, sums[r][c], along, across[c])
+        kind = ir.FunctionType(FLOAT, [FLOAT, VECTOR])
+        name = f"llvm.vector.reduce.fadd.v{LANES}f32"
+        add_lanes = cgutils.get_or_insert_function(builder.module, kind, name)
+        for r in range(rows):
+            for c in range(columns):
+                lanes = builder.load(sums[r][c])
+                total = builder.call(add_lanes, [FLOAT(0.0), lanes], fastmath=("fast",))
+                place = builder.add(builder.add(to, INT(c)), builder.mul(out_row, INT(r)))
+                builder.store(total, builder.gep(out, [place]))
+
+    @intrinsic
+    def call(_, columns, out, to, out_row, x, at, x_row, w, begin, w_row, steps):
+        return _by_width("iaiiaiiaiii", (out, x, w), range(1, WIDEST + 1), dots)
+
+    return call
+
+
+@intrinsic
+def gather(_, vectors, out, to, x, at, where, value, begin, end):
+    """Sums of patches that lie anywhere; as many vectors wide as PATCHES has a key for.
+
+        out[to + l] += sum over begin <= i < end of value[i] * x[at + where[i] + l]
+
+    for l < vectors * LANES. Narrow patches go into several sums at a time, so that an
+    addition need not wait for the one before: ABREAST zeros must stand behind each list.
+    """
+
+    def add(builder: Any, vectors: int, args: Sequence[Any]) -> None:
+        out, to, x, at, where, value, begin, end = args
+        abreast = PATCHES[vectors]
+        sums = [[_variable(builder, NOTHING) for _ in range(vectors)] for _ in range(abreast)]
+        with cgutils.for_range_slice(builder, begin, end, INT(abreast)) as (first, _):
+            for u in range(abreast):
+                i = builder.add(first, INT(u))
+                patch = builder.add(at, builder.load(builder.gep(where, [i])))
+                factor = _spread(builder, value, i)
+                for v in range(vectors):
+                    _add_product(builder, sums[u][v], factor, _load(builder, x, patch, v))
+        for v in range(vectors):
+            total = _load(builder, out, to, v)
+            for u in range(abreast):
+                total = builder.fadd(total, builder.load(sums[u][v]), flags=("fast",))
+            _store(builder, total, out, to, v)
+
+    return _by_width("iaiaiaaii", (out, x, where, value), PATCHES, add)
+
+
+Emit = Callable[[Any, int, Sequence[Any]], None]
+
+
+def _by_width(kinds: str, arrays: Sequence[Any], widths: Any, emit: Emit) -> tuple[Any, Any]:
+    """Signature and code of an intrinsic whose first argument says which of the loops to run,
+    one for each width. `kinds` has a letter for each argument: an int or an array."""
+
+    def code(context, builder, signature, args):
+        values = [
+            context.make_array(kind)(context, builder, value).data if letter == "a" else value
+            for letter, kind, value in zip(kinds, signature.args, args, strict=True)
+        ]
+        for width in widths:
+            with builder.if_then(builder.icmp_signed("==", values[0], INT(width))):
+                emit(builder, width, values[1:])
+        return context.get_dummy_value()
+
+    given = iter(arrays)
+    return types.void(*(next(given) if letter == "a" else types.intp for letter in kinds)), code
+
+
+def _multiply(
+    builder: Any,
+    sums: Any,
+    x: Any,
+    starts: Any,
+    step: Any,
+    w: Any,
+    along: Any,
+    row: Any,
+    inner: Any,
+) -> None:
+    """sums[r] += sum over i < inner of x[starts[r] + i * step] * (the row of w at `along`)."""
+    with cgutils.for_range(builder, inner) as i:
+        here, ahead = builder.load(along), builder.mul(i.index, step)
+        columns = [_load(builder, w, here, v) for v in range(len(sums[0]))]
+        for r, some in enumerate(sums):
+            factor = _spread(builder, x, builder.add(starts[r], ahead))
+            for v, column in enumerate(columns):
+                _add_product(builder, some[v], factor, column)
+        builder.store(builder.add(here, row), along)
+
+
+def _variable(builder: Any, value: Any) -> Any:
+    """A variable, which LLVM keeps in a register."""
+    return cgutils.alloca_once_value(builder, value)
+
+
+def _vector_at(builder: Any, pointer: Any, place: Any, v: int) -> Any:
+    place = builder.add(place, INT(v * LANES))
+    return builder.bitcast(builder.gep(pointer, [place]), VECTOR.as_pointer())
+
+
+def _load(builder: Any, pointer: Any, place: Any, v: int = 0) -> Any:
+    return builder.load(_vector_at(builder, pointer, place, v), align=4)
+
+
+def _store(builder: Any, vector: Any, pointer: Any, place: Any, v: int) -> None:
+    builder.store(vector, _vector_at(builder, pointer, place, v), align=4)
+
+
+def _spread(builder: Any, pointer: Any, place: Any) -> Any:
+    """One number in all lanes."""
+    one = builder.load(builder.gep(pointer, [place]))
+    vector = builder.insert_element(ir.Constant(VECTOR, ir.Undefined), one, ir.IntType(32)(0))
+    lanes = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
+    return builder.shuffle_vector(vector, vector, lanes)
+
+
+def _add_product(builder: Any, variable: Any, a: Any, b: Any) -> None:
+    product = builder.fmul(a, b, flags=("fast",))
+    builder.store(builder.fadd(builder.load(variable), product, flags=("fast",)), variable)

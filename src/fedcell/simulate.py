@@ -1,0 +1,122 @@
+"""One run, from a scenario to a ledger: the network's rounds, and what is learnt in them.
+
+Nothing that the network does depends on the weights, so its side is computed first, and
+learning reads only whose uploads arrived.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .draw import chunks, draw_fleet, draw_trace
+from .errors import BadInput, FedcellWarning
+from .learning.aggregate import aggregate, doubts, rule_of
+from .learning.learner import Learner, Scores
+from .learning.network import Floats
+from .ledger import Ledger, simulate_network
+from .measured import Array
+from .policy import Policy
+from .scenario import Scenario
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """All that learning carries from one round to the next; what is saved to resume."""
+
+    model: Floats
+    records: Array  # (round, 4): excluded, train_loss, test_loss, accuracy
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that are done."""
+        return len(self.records)
+
+    @classmethod
+    def start(cls, learner: Learner) -> "State":
+        return cls(learner.start(), np.empty((0, 4)))
+
+
+def simulate(
+    scenario: Scenario,
+    policy: str | Policy,
+    learner: Learner,
+    rounds: int | None = None,
+    seed: int = 0,
+    target: float | None = None,
+    report: Callable[[State], None] | None = None,
+    state: State | None = None,
+) -> Ledger:
+    """A run: at most `rounds` rounds, or until the training loss is at `target`.
+
+    `report` is called with the state after each round; a run is resumed from such a state,
+    to the same bits as if it had never stopped.
+    """
+    rounds = scenario.rounds if rounds is None else rounds
+    scenario = with_sizes(scenario, learner)
+    network = simulate_network(scenario, policy, rounds, seed)  # refuses what is wrong, at once
+    state = state or State.start(learner)
+    if not reached(state, target):
+        begin = state
+        for state in learn(scenario, learner, rounds, seed, begin):
+            if report:
+                report(state)
+            if reached(state, target):
+                break
+    return joined(scenario, policy, seed, network, state)
+
+
+def learn(
+    scenario: Scenario, learner: Learner, rounds: int, seed: int, state: State
+) -> Iterator[State]:
+    """The state after each further round."""
+    for doubt in doubts(scenario):
+        warnings.warn(doubt, FedcellWarning, stacklevel=3)
+    rule, shares = rule_of(scenario), learner.sizes / learner.sizes.sum()
+    fleet = draw_fleet(scenario, seed)
+    every = scenario.learning.evaluate_every if scenario.learning else 1
+    for part in chunks(range(state.rounds, rounds), fleet.count):
+        trace = draw_trace(scenario, fleet, part, seed)
+        for i, t in enumerate(part):
+            arrived = (trace.cohort[i] >= 0) & ~trace.lost[i]
+            clients, counts = trace.cohort[i][arrived].tolist(), trace.count[i][arrived].tolist()
+            uploads = learner.train(state.model, clients, t)
+            model, excluded = aggregate(rule, state.model, clients, counts, uploads, shares, t)
+            scores = Scores(float("nan"))
+            if (t + 1) % every == 0 or t + 1 == rounds:
+                scores = learner.evaluate(model)
+            record = [excluded, scores.train_loss, scores.test_loss, scores.accuracy]
+            state = State(model, np.vstack([state.records, record]))
+            yield state
+
+
+def reached(state: State, target: float | None) -> bool:
+    """Whether the training loss is at the target."""
+    return target is not None and state.rounds > 0 and bool(state.records[-1, 1] <= target)
+
+
+def joined(
+    scenario: Scenario, policy: str | Policy, seed: int, network: Ledger, state: State
+) -> Ledger:
+    """The ledger of both sides, as far as learning went."""
+    if state.rounds < network.rounds:
+        network = simulate_network(scenario, policy, state.rounds, seed)
+    excluded, train_loss, test_loss, accuracy = state.records.T
+    return replace(
+        network,
+        excluded=excluded.astype(np.int64),
+        train_loss=train_loss,
+        test_loss=test_loss,
+        accuracy=accuracy,
+    )
+
+
+def with_sizes(scenario: Scenario, learner: Learner) -> Scenario:
+    """The scenario with the learner's D_j, so that they drive time, energy and weight alike."""
+    sizes = np.asarray(learner.sizes, float)
+    if sizes.size != scenario.clients.count:
+        raise BadInput(
+            f"the learner has {sizes.size} clients and the scenario {scenario.clients.count}"
+        )
+    return scenario.using(clients={"sizes": sizes})
