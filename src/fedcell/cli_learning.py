@@ -1,11 +1,13 @@
 """Commands that touch data: show a partition, run a scenario, the demo."""
 
 import re
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import inf
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
@@ -52,7 +54,7 @@ def partition(
         return
     print_partition(out, scenario, said)
     if figure:
-        out.print(f"figure: {figure}")
+        out.print(f"figure: {figure}", soft_wrap=True)
 
 
 @app.command("run")
@@ -83,8 +85,8 @@ def run_command(
     scenario.json and loss.png. Ctrl-C, or even kill -9, loses at most the round under way:
     the same command with --resume goes on, to the same bits.
     """
-    if target_loss is not None and not target_loss > 0:
-        raise BadInput(f"--target-loss = {target_loss}: expected a number above 0")
+    if target_loss is not None and not 0 < target_loss < inf:
+        raise BadInput(f"--target-loss = {target_loss}: expected a finite number above 0")
     world = load_scenario(scenario)
     stem = re.sub(r"[^\w.-]", "_", Path(scenario).stem)
     folder = folder or Path(f"run-{stem}-seed{seed}")
@@ -105,10 +107,11 @@ def run_command(
         print_json(result.summary)
     elif result.ledgers:
         print_run(out, scenario, result.summary)
-        out.print(f"written to {folder}: ledger.csv, clients.csv, summary.json, loss.png")
+        written = f"written to {folder}: ledger.csv, clients.csv, summary.json, loss.png"
+        out.print(written, soft_wrap=True)
     if not result.complete:
-        err.print(f"interrupted; to go on, give the same command with --resume --out {folder}")
-        sys.exit(130)
+        how = f"give the same command with --resume --out {shlex.quote(str(folder))}"
+        _stop(f"interrupted; to go on, {how}")
 
 
 @app.command()
@@ -140,9 +143,16 @@ def demo(
     with _watching() as watch:
         done = (home / "run.json").exists()
         result = run(world, by_name(list(NAMED)), folder=home, resume=done, watch=watch)
+    if not result.complete:
+        _stop("interrupted; to go on, give the same command again")
     print_run(out, "digits", result.summary)
-    out.print(f"pictures: {folder / 'partition.png'}, {home / 'loss.png'}\n")
+    out.print(f"pictures: {folder / 'partition.png'}, {home / 'loss.png'}\n", soft_wrap=True)
     out.print("Next: `fedcell scenario digits > mine.toml`, edit it, `fedcell run mine.toml`.")
+
+
+def _stop(said: str) -> NoReturn:
+    print(f"fedcell: {said}", file=sys.stderr)
+    sys.exit(130)
 
 
 @contextmanager

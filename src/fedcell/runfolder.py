@@ -4,7 +4,7 @@ import csv
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -14,15 +14,16 @@ import numpy as np
 
 from . import __version__
 from .errors import BadInput
-from .files import write_atomically
-from .learning.prepare import Material
+from .learning.data import Dataset
 from .ledger import Ledger, Totals
 from .measured import Measured
 from .scenario import Scenario
 from .simulate import State
 
 FORMAT = 1
-CHECKPOINT, IDENTITY, SCENARIO = "checkpoint.npz", "run.json", "scenario.json"
+CHECKPOINT, IDENTITY, SCENARIO, GAINS = "checkpoint.npz", "run.json", "scenario.json", "gains.npy"
+MOST_NAMED = 5  # of the values in which a run is another one
+ASIDE = ".fedcell-"  # begins the name of a file that is being written; kill -9 may leave one
 
 
 @dataclass(frozen=True)
@@ -30,65 +31,93 @@ class RunFolder:
     """Where a run lives. Every file is written aside and renamed, so none is ever half there."""
 
     path: Path
+    identity: dict[str, Any]
 
     @classmethod
-    def open(
-        cls, path: Path, identity: dict[str, Any], scenario: Scenario, resume: bool
-    ) -> "RunFolder":
-        """A new folder, or that of the same run if it is to be resumed."""
-        folder = cls(path)
+    def find(cls, path: Path, identity: dict[str, Any], resume: bool) -> "RunFolder":
+        """A folder to be made, or that of the same run if it is to be resumed; not touched yet."""
+        folder = cls(path, identity)
         if path.exists() and not path.is_dir():
             raise BadInput(f"{path}: is not a folder: choose another --out")
-        there = path.is_dir() and any(path.iterdir())
-        if there and not (path / IDENTITY).is_file():
-            raise BadInput(f"{path}: holds other things than a run: choose another --out")
-        if there:
-            before = folder._identity()
-            if changed := sorted(key for key in identity if before.get(key) != identity[key]):
-                raise BadInput(
-                    f"{path}: is of another run (other {', '.join(changed)}): choose another --out"
-                )
+        if path.is_dir() and any(not held.name.startswith(ASIDE) for held in path.iterdir()):
+            if not (path / IDENTITY).is_file():
+                raise BadInput(f"{path}: holds other things than a run: choose another --out")
+            if changed := folder._changed():
+                raise BadInput(f"{path}: is of another run (other {changed}): choose another --out")
             if not resume:
                 raise BadInput(f"{path}: holds this run already: give --resume to go on with it")
-        elif resume and not there and not path.is_dir():
+        elif resume and not path.is_dir():
             raise BadInput(f"{path}: there is no run to resume; leave --resume out to start one")
-        path.mkdir(parents=True, exist_ok=True)
-        folder.write_text(SCENARIO, as_json(declared(scenario, path)))
-        folder.write_text(IDENTITY, as_json(identity | {"fedcell": __version__, "format": FORMAT}))
         return folder
 
-    def _identity(self) -> dict[str, Any]:
+    def begin(self, scenario: Scenario) -> None:
+        """Makes the folder. What the run is comes first: with it, it can be resumed."""
         try:
-            found = json.loads((self.path / IDENTITY).read_text("utf-8"))
-        except (OSError, ValueError) as error:
-            raise BadInput(f"{self.path / IDENTITY}: cannot be read: {error}") from error
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            said = error.strerror or error
+            raise BadInput(f"{self.path}: cannot be made: {said}: choose another --out") from error
+        for left in self.path.glob(f"{ASIDE}*"):
+            left.unlink(missing_ok=True)
+        about = {"fedcell": __version__, "format": FORMAT}
+        self.write_text(IDENTITY, as_json(self.identity | about))
+        if scenario.cell.gains is not None:
+            values = scenario.cell.gains.values
+            self.write(GAINS, lambda path: np.save(path, values))
+        self.write_text(SCENARIO, as_json(declared(scenario)))
+
+    def _changed(self) -> str:
+        """In what the run that is there is another one, in words."""
+        path = self.path / IDENTITY
+        try:
+            found = json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise BadInput(f"{path}: is damaged: choose another --out") from error
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise BadInput(f"{self.path}: is of another version of fedcell: choose another --out")
-        return found
+        before, now = _flat({key: found.get(key) for key in self.identity}), _flat(self.identity)
+        names = sorted(name for name in before | now if before.get(name) != now.get(name))
+        more = ["more"] if len(names) > MOST_NAMED else []
+        return ", ".join(name.removeprefix("scenario.") for name in names[:MOST_NAMED] + more)
 
     def save(self, state: State) -> None:
         """The checkpoint: one file, so that model and records always belong together."""
-        target, aside = self.path / CHECKPOINT, self.path / f".{CHECKPOINT}"
-        with open(aside, "wb") as file:
-            np.savez(file, model=state.model, records=state.records)
-        os.replace(aside, target)
+        model, records = state.model, state.records
+        self.write(CHECKPOINT, lambda path: np.savez(path, model=model, records=records))
 
-    def load(self, model_size: int) -> State | None:
-        """Where the run stopped; None if it had not done a round."""
+    def load(self, model_size: int, rounds: int) -> State | None:
+        """Where the run stopped, of at most `rounds` rounds; None if it had not done a round."""
         path = self.path / CHECKPOINT
         if not path.exists():
             return None
         try:
             with np.load(path, allow_pickle=False) as saved:
-                state = State(saved["model"], saved["records"])
+                model, records = saved["model"], saved["records"]
         except Exception as error:  # numpy and zipfile have many ways to fail
             raise BadInput(f"{path}: is damaged: delete it to start the run anew") from error
-        if state.model.shape != (model_size,) or state.records.shape != (state.rounds, 4):
+        kinds = (model.dtype, records.dtype) == (np.float32, np.float64)
+        if not kinds or model.shape != (model_size,) or records.shape[1:] != (4,):
             raise BadInput(f"{path}: does not fit this run: delete it to start anew")
-        return state
+        if len(records) > rounds:
+            raise BadInput(
+                f"{self.path}: has done {len(records)} rounds already: "
+                f"give --rounds {len(records)} or more"
+            )
+        return State(model, records)
+
+    def write(self, name: str, write: Callable[[Path], None]) -> None:
+        """Calls `write` with a path aside and renames what it wrote into place."""
+        path, aside = self.path / name, self.path / f"{ASIDE}{os.getpid()}-{name}"
+        try:
+            write(aside)
+            os.replace(aside, path)
+        except OSError as error:
+            raise BadInput(f"{path}: cannot be written: {error.strerror or error}") from error
+        finally:
+            aside.unlink(missing_ok=True)
 
     def write_text(self, name: str, text: str) -> None:
-        write_atomically(self.path / name, lambda path: _write(path, text))
+        self.write(name, lambda path: _write(path, text))
 
     def write_ledgers(self, ledgers: Mapping[str, Ledger]) -> None:
         """ledger.csv with a line for each round, clients.csv with one for each client."""
@@ -104,48 +133,57 @@ class RunFolder:
     ) -> None:
         def write(path: Path) -> None:
             with path.open("w", newline="", encoding="utf-8") as file:
-                writer = csv.writer(file)
+                writer = csv.writer(file, lineterminator="\n")
                 writer.writerow(["policy", row, *columns])
                 for policy, value in values.items():
                     lists = [getattr(value, column).tolist() for column in columns]
                     for i, line in enumerate(zip(*lists, strict=True)):
                         writer.writerow([policy, first + i, *line])
 
-        write_atomically(self.path / name, write)
+        self.write(name, write)
 
 
-def declared_identity(material: Material, seed: int) -> dict[str, Any]:
+def declared_identity(scenario: Scenario, data: Dataset | None, seed: int) -> dict[str, Any]:
     """What makes a run this run and no other: a resumed one must agree in all of it."""
-    tables = _plain(material.scenario)
-    for name, arrays in (
-        ("gains", material.scenario.cell.gains),
-        ("table", material.scenario.clients.table),
-    ):
+    tables = _plain(scenario)
+    for table, name in (("cell", "gains"), ("clients", "table"), ("clients", "sizes")):
+        arrays = getattr(getattr(scenario, table), name)
         if arrays is not None:
             held = [getattr(arrays, f.name) for f in fields(arrays)]
             parts = [
                 b"" if column is None else np.ascontiguousarray(column).tobytes() for column in held
             ]
-            tables[name] = hashlib.sha256(b"|".join(parts)).hexdigest()
-    for key in ("rounds",):
-        tables["plan"].pop(key)  # how long it runs may change
+            tables[table][name] = hashlib.sha256(b"|".join(parts)).hexdigest()
+    tables["plan"].pop("rounds")  # how long it runs may change,
     tables["learning"].pop("target", None)
-    data = "none" if material.data is None else material.data.fingerprint
-    return {"scenario": tables, "seed": seed, "data": data}
+    tables["learning"].pop("dataset")  # and where the data lies
+    return {"scenario": tables, "seed": seed, "data": data and data.fingerprint}
 
 
-def declared(scenario: Scenario, folder: Path) -> dict[str, Any]:
-    """A scenario as plain tables that load_scenario reads back; measured gains go to a file."""
+def declared(scenario: Scenario) -> dict[str, Any]:
+    """A scenario as plain tables that load_scenario reads back, with measured gains in a file
+    beside them."""
     tables: dict[str, Any] = _plain(scenario)
     if scenario.cell.gains is not None:
-        values = scenario.cell.gains.values
-        write_atomically(folder / "gains.npy", lambda path: np.save(path, values))
-        tables["cell"]["gains"] = "gains.npy"
+        tables["cell"]["gains"] = GAINS
     if scenario.clients.table is not None:
         columns = {name: c.tolist() for name, c in scenario.clients.table.columns().items()}
         rows = zip(*columns.values(), strict=True)
         tables["clients"]["table"] = [dict(zip(columns, row, strict=True)) for row in rows]
+    if scenario.clients.sizes is not None:
+        tables["clients"]["sizes"] = scenario.clients.sizes.values.tolist()
+    if (named := tables["learning"]["dataset"]).lower().endswith(".npz"):
+        tables["learning"]["dataset"] = os.path.abspath(named)
     return tables
+
+
+def _flat(tables: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Nested tables as one, with names as in "learning.rate"."""
+    flat: dict[str, Any] = {}
+    for name, value in tables.items():
+        inner = isinstance(value, dict)
+        flat |= _flat(value, f"{above}{name}.") if inner else {above + name: value}
+    return flat
 
 
 def _plain(value: Any) -> Any:

@@ -6,7 +6,7 @@ one training.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +14,9 @@ import numpy as np
 
 from .errors import BadInput
 from .figures import run_figure
-from .files import write_atomically
 from .learning.aggregate import rule_of
 from .learning.fetch import Report
-from .learning.learner import Learner
+from .learning.learner import Learner, Scores
 from .learning.partition import summary as partition_summary
 from .learning.prepare import Material, gather_material, prepare, wanted
 from .ledger import Ledger, simulate_network
@@ -44,7 +43,7 @@ class Result:
 
     ledgers: Mapping[str, Ledger]
     summary: Row
-    complete: bool = field(default=True)  # False if it was interrupted
+    complete: bool = True  # False if it was interrupted
 
 
 def run(
@@ -67,16 +66,24 @@ def run(
     if resume and folder is None:
         raise BadInput("--resume needs the folder of the run: give --out")
     material = gather_material(scenario, seed, data_dir, watch.download)
+    used = material.scenario.using(
+        plan={"rounds": rounds},
+        learning={"target": target},
+        clients={"sizes": scenario.clients.sizes},  # where left out, they follow from the rest
+    )
     scenario = material.scenario
     networks = {name: simulate_network(scenario, p, rounds, seed) for name, p in policies.items()}
     first = next(iter(networks.values()))
-    home = folder and RunFolder.open(folder, declared_identity(material, seed), scenario, resume)
+    home = folder and RunFolder.find(folder, declared_identity(used, material.data, seed), resume)
     learner = prepare(material, seed, threads)
+    state = State.start(learner)
+    if home and resume:
+        state = home.load(state.model.size, rounds) or state
     with watch.compile():
         getattr(learner, "warm_up", lambda: None)()
-    begin = State.start(learner)
-    state = (home.load(begin.model.size) if home and resume else None) or begin
-    state = as_scheduled(state, rounds, wanted(scenario).evaluate_every)
+    state = as_scheduled(state, learner, rounds, wanted(scenario).evaluate_every)
+    if home:
+        home.begin(used)
     complete = True
     try:
         if not reached(state, target):
@@ -99,20 +106,19 @@ def run(
     if home and ledgers:
         home.write_ledgers(ledgers)
         home.write_text("summary.json", as_json(said))
-        write_atomically(home.path / "loss.png", lambda path: run_figure(ledgers, target, path))
+        home.write("loss.png", lambda path: run_figure(ledgers, target, path))
     return Result(ledgers=ledgers, summary=said, complete=complete)
 
 
-def as_scheduled(state: State, rounds: int, every: int) -> State:
-    """A state to go on from: without rounds beyond `rounds`, and without the evaluation that a
-    shorter run had at its end, out of turn."""
-    if state.rounds > rounds:
-        raise BadInput(
-            f"the run has done {state.rounds} rounds already: give --rounds {state.rounds} or more"
-        )
+def as_scheduled(state: State, learner: Learner, rounds: int, every: int) -> State:
+    """A state to go on from, evaluated when an uninterrupted run of `rounds` would have been:
+    out of turn after its last round, and after no other."""
+    if state.rounds % every == 0:
+        return state
+    ends = state.rounds == rounds
+    scores = learner.evaluate(state.model) if ends else Scores(float("nan"))
     records = state.records.copy()
-    if 0 < state.rounds < rounds and state.rounds % every:
-        records[-1, 1:] = np.nan
+    records[-1, 1:] = astuple(scores)
     return State(state.model, records)
 
 

@@ -8,6 +8,7 @@ from .vector import ABREAST, LANES, PATCHES, WIDEST, gather, window
 DEAD = np.uint8(4)  # a pooling winner that the ReLU stops: it carries no gradient
 MOST = max(PATCHES)
 COVER = np.array([min(w for w in (0, *PATCHES) if w >= n) for n in range(MOST)])
+TALLEST = -min(PATCHES)
 
 
 @jit
@@ -47,7 +48,8 @@ def conv_backward(layer, batch, weights, target, scale, arena, winner, framed, d
     sum dy * (patch of x), and by window for that of x, sum dy * (kernel).
     """
     C, k, O, line = layer.channels, layer.kernel, layer.outputs, layer.width * layer.channels
-    windows, row = layer.pooled_height * layer.pooled_width, k * C
+    Q, row = layer.pooled_width, k * C
+    windows = layer.pooled_height * Q
     where, value, ends, shift = lists
     width, wide = covered(row), covered(row + C)
     dw[: O * k * width * LANES] = 0
@@ -59,49 +61,42 @@ def conv_backward(layer, batch, weights, target, scale, arena, winner, framed, d
         list_by_channel(layer, n, arena, winner, where, value, ends, shift)
         for o in range(O):
             target[layer.b + o] += scale * value[o * long : ends[o]].sum()
+            begin, end, to = o * long, ends[o], o * k * width * LANES
+            if width == 1 and 1 < k <= TALLEST:  # a narrow kernel: all its rows at once
+                gather(-k, dw, to, LANES, arena, x, line, where, value, begin, end)
+                continue
             for ky in range(k):
-                to, at, v = (o * k + ky) * width * LANES, x + ky * line, 0
-                while v < width:
-                    size = min(MOST, width - v)
-                    gather(
-                        size,
-                        dw,
-                        to + v * LANES,
-                        arena,
-                        at + v * LANES,
-                        where,
-                        value,
-                        o * long,
-                        ends[o],
-                    )
-                    v += size
+                add_patches(width, dw, to, arena, x + ky * line, where, value, begin, end)
+                to += width * LANES
         if not layer.first:
             dx, long = layer.dx + n * layer.x_row, O + ABREAST
             list_by_window(layer, n, stride, arena, winner, where, value, ends, shift)
-            for r in range(k + 1):  # windows innermost: meanwhile a slice of all kernels stays near
+            for r in range(k + 1):
                 v = 0
-                while v < wide:
+                while v < wide:  # windows innermost: a slice of all kernels stays near
                     size = min(MOST, wide - v)
-                    for i in range(windows):
-                        at = (
-                            i // layer.pooled_width * 2 + r
-                        ) * line + i % layer.pooled_width * 2 * C
-                        gather(
-                            size,
-                            arena,
-                            dx + at + v * LANES,
-                            framed,
-                            r * stride + v * LANES,
-                            where,
-                            value,
-                            i * long,
-                            ends[i],
-                        )
+                    source, i = r * stride + v * LANES, 0
+                    for py in range(layer.pooled_height):
+                        to = dx + (2 * py + r) * line + v * LANES
+                        for _ in range(Q):
+                            begin, end = i * long, ends[i]
+                            gather(size, arena, to, 0, framed, source, 0, where, value, begin, end)
+                            to, i = to + 2 * C, i + 1
                     v += size
     for i in range(O * k):
         to, given = target[layer.w + i * row : layer.w + (i + 1) * row], dw[i * width * LANES :]
         for j in range(row):
             to[j] += scale * given[j]
+
+
+@jit
+def add_patches(width, out, to, x, at, where, value, begin, end):
+    """out[to:] += sum over begin <= i < end of value[i] * x[at + where[i]:], `width` vectors."""
+    v = 0
+    while v < width:
+        size = min(MOST, width - v)
+        gather(size, out, to + v * LANES, 0, x, at + v * LANES, 0, where, value, begin, end)
+        v += size
 
 
 @jit

@@ -43,6 +43,13 @@ class Engine:
     ) -> None:
         self.network, self.data, self.partition, self.course = network, data, partition, course
         self.threads = threads or available_threads()
+        self._train = _flat(data.x_train), data.y_train  # with rows of pixels as the kernels read
+        self._test = _flat(data.x_test), data.y_test
+        width = data.image[1]
+        self._standard = (
+            _read_only(np.tile(data.scale, width)),
+            _read_only(np.tile(data.shift, width)),
+        )
         self._watched, self._weights = watched(partition, evaluate_samples, course.seed)
         self._pool = ThreadPoolExecutor(self.threads, "fedcell")
         self._spaces: SimpleQueue[Workspace] = SimpleQueue()
@@ -57,9 +64,9 @@ class Engine:
         """Compiles what is not yet compiled on this machine, or loads it."""
         from .sgd import evaluate, train
 
-        data, none = self.data, np.empty(0, np.int64)
+        none = np.empty(0, np.int64)
         space, floats = self._spaces.get(), np.empty(0, np.float32)
-        images = data.x_train, data.y_train, data.scale, data.shift
+        images = *self._train, *self._standard
         ends = space.layers, space.scratch
         train(space.weights, space.velocity, *images, none, none, floats, np.float32(0), *ends)
         evaluate(space.weights, *images, none, EVALUATED, floats, np.empty(0, np.bool_), *ends)
@@ -75,10 +82,10 @@ class Engine:
         """One client's round: its own samples, E_l steps from the common model (3)."""
         from .sgd import train
 
-        data, own = self.data, self.partition.of(client)
+        own = self.partition.of(client)
         order, sizes = self.course.batches(client, round, own.size)
         rates, momentum = self.course.rates(round, sizes.size), np.float32(self.course.momentum)
-        images = data.x_train, data.y_train, data.scale, data.shift
+        images = *self._train, *self._standard
         with_space = self._spaces.get()
         try:
             weights, velocity = with_space.weights, with_space.velocity
@@ -92,9 +99,8 @@ class Engine:
             self._spaces.put(with_space)
 
     def evaluate(self, model: Floats) -> Scores:
-        data = self.data
-        losses, _ = self._losses(model, data.x_train, data.y_train, self._watched)
-        test, hits = self._losses(model, data.x_test, data.y_test, np.arange(data.y_test.size))
+        losses, _ = self._losses(model, *self._train, self._watched)
+        test, hits = self._losses(model, *self._test, np.arange(self._test[1].size))
         return Scores(float(self._weights @ losses), float(test.mean()), float(hits.mean()))
 
     def _losses(self, model: Floats, x: Any, y: Ints, index: Ints) -> tuple[Array, Array]:
@@ -109,18 +115,10 @@ class Engine:
             space = self._spaces.get()
             try:
                 space.weights[:] = model
-                evaluate(
-                    *(
-                        space.weights,
-                        x,
-                        y,
-                        self.data.scale,
-                        self.data.shift,
-                        index[some],
-                        EVALUATED,
-                    ),
-                    *(losses[some], hits[some], space.layers, space.scratch),
-                )
+                images = x, y, *self._standard
+                results = losses[some], hits[some]
+                ends = space.layers, space.scratch
+                evaluate(space.weights, *images, index[some], EVALUATED, *results, *ends)
             finally:
                 self._spaces.put(space)
 
@@ -159,3 +157,13 @@ def watched(partition: Partition, most: int, seed: int) -> tuple[Ints, Array]:
         index.append(stream(Purpose.EVALUATION, seed, j).choice(own, take, replace=False))
         weight.append(np.full(take, own.size / total / take))
     return np.concatenate(index), np.concatenate(weight)
+
+
+def _flat(images: Any) -> Any:
+    """(sample, row, column * channel), a view."""
+    return images.reshape(*images.shape[:2], -1)
+
+
+def _read_only(values: Floats) -> Floats:
+    values.flags.writeable = False  # as all data: the kernels are compiled for it
+    return values

@@ -15,17 +15,17 @@ from .layer import FAST, ZERO, jit
 
 @jit
 def load(layer, images, index, scale, shift, arena):
-    """The chosen samples, standardised, in the middle of the first layer's zero margin."""
-    rows, columns, channels = images.shape[1:]
+    """The chosen samples, standardised, in the middle of the first layer's zero margin.
+    images is (sample, row, column * channel), scale and shift a row of it."""
+    rows, floats = images.shape[1:]
     margin = (layer.height - rows) // 2 if layer.conv else 0
-    line = (columns + 2 * margin) * channels
+    line = floats + 2 * margin * layer.channels if layer.conv else floats
     for n in range(index.size):
         for r in range(rows):
-            image = images[index[n], r]
-            place = layer.x + n * layer.x_row + (r + margin) * line + margin * channels
-            for c in range(columns):
-                for h in range(channels):
-                    arena[place + c * channels + h] = np.float32(image[c, h]) * scale[h] + shift[h]
+            begin = layer.x + n * layer.x_row + (r + margin) * line + (line - floats) // 2
+            image, to = images[index[n], r], arena[begin : begin + floats]
+            for j in range(floats):
+                to[j] = np.float32(image[j]) * scale[j] + shift[j]
 
 
 @jit

@@ -21,8 +21,9 @@ from numba.extending import intrinsic
 LANES = 16 if llvm.get_host_cpu_features().get("avx512f") else 8  # floats of a vector register
 SLACK = 16 * LANES
 WIDEST = 3  # vectors of a tile: times four rows, the twelve sums that 16 registers have room for
-PATCHES = {1: 8, 2: 4, 3: 3, 4: 2, 6: 2, 8: 1}  # vectors of a patch: how many patches at a time
-ABREAST = 8  # the most of them
+PATCHES = {1: 8, 2: 4, 3: 3, 4: 2, 6: 2, 8: 1}  # shapes, and how many patches at a time;
+PATCHES |= {-2: 4, -3: 3, -4: 2, -5: 2, -6: 2, -7: 1}  # below 0: rows of one vector
+ABREAST = max(PATCHES.values())
 
 FLOAT, INT = ir.FloatType(), ir.IntType(64)
 VECTOR = ir.VectorType(FLOAT, LANES)
@@ -138,33 +139,40 @@ def make_dots(rows: int) -> Any:
 
 
 @intrinsic
-def gather(_, vectors, out, to, x, at, where, value, begin, end):
-    """Sums of patches that lie anywhere; as many vectors wide as PATCHES has a key for.
+def gather(_, shape, out, to, out_row, x, at, line, where, value, begin, end):
+    """Sums of patches that lie anywhere.
 
-        out[to + l] += sum over begin <= i < end of value[i] * x[at + where[i] + l]
+    A patch has one row of `shape` vectors, or, for a negative shape, -shape rows of one
+    vector; PATCHES has the shapes. For each row r and its l-th float,
 
-    for l < vectors * LANES. Narrow patches go into several sums at a time, so that an
-    addition need not wait for the one before: ABREAST zeros must stand behind each list.
+        out[to + r * out_row + l] += sum over begin <= i < end of
+            value[i] * x[at + where[i] + r * line + l]
+
+    Small patches go into several sums at a time, so that an addition need not wait for the
+    one before: ABREAST zeros must stand behind each list.
     """
 
-    def add(builder: Any, vectors: int, args: Sequence[Any]) -> None:
-        out, to, x, at, where, value, begin, end = args
-        abreast = PATCHES[vectors]
-        sums = [[_variable(builder, NOTHING) for _ in range(vectors)] for _ in range(abreast)]
-        with cgutils.for_range_slice(builder, begin, end, INT(abreast)) as (first, _):
-            for u in range(abreast):
+    def add(builder: Any, shape: int, args: Sequence[Any]) -> None:
+        out, to, out_row, x, at, line, where, value, begin, end = args
+        rows, vectors = (1, shape) if shape > 0 else (-shape, 1)
+        places = [(r, v) for r in range(rows) for v in range(vectors)]
+        sums = [[_variable(builder, NOTHING) for _ in places] for _ in range(PATCHES[shape])]
+        with cgutils.for_range_slice(builder, begin, end, INT(len(sums))) as (first, _):
+            for u, some in enumerate(sums):
                 i = builder.add(first, INT(u))
                 patch = builder.add(at, builder.load(builder.gep(where, [i])))
                 factor = _spread(builder, value, i)
-                for v in range(vectors):
-                    _add_product(builder, sums[u][v], factor, _load(builder, x, patch, v))
-        for v in range(vectors):
-            total = _load(builder, out, to, v)
-            for u in range(abreast):
-                total = builder.fadd(total, builder.load(sums[u][v]), flags=("fast",))
-            _store(builder, total, out, to, v)
+                for total, (r, v) in zip(some, places, strict=True):
+                    row = builder.add(patch, builder.mul(line, INT(r)))
+                    _add_product(builder, total, factor, _load(builder, x, row, v))
+        for n, (r, v) in enumerate(places):
+            place = builder.add(to, builder.mul(out_row, INT(r)))
+            total = _load(builder, out, place, v)
+            for some in sums:
+                total = builder.fadd(total, builder.load(some[n]), flags=("fast",))
+            _store(builder, total, out, place, v)
 
-    return _by_width("iaiaiaaii", (out, x, where, value), PATCHES, add)
+    return _by_width("iaiiaiiaaii", (out, x, where, value), PATCHES, add)
 
 
 Emit = Callable[[Any, int, Sequence[Any]], None]
@@ -179,9 +187,15 @@ def _by_width(kinds: str, arrays: Sequence[Any], widths: Any, emit: Emit) -> tup
             context.make_array(kind)(context, builder, value).data if letter == "a" else value
             for letter, kind, value in zip(kinds, signature.args, args, strict=True)
         ]
+        end = builder.append_basic_block("end")
+        choice = builder.switch(values[0], end)
         for width in widths:
-            with builder.if_then(builder.icmp_signed("==", values[0], INT(width))):
-                emit(builder, width, values[1:])
+            block = builder.append_basic_block(f"width {width}")
+            choice.add_case(INT(width), block)
+            builder.position_at_end(block)
+            emit(builder, width, values[1:])
+            builder.branch(end)
+        builder.position_at_end(end)
         return context.get_dummy_value()
 
     given = iter(arrays)
