@@ -8,7 +8,8 @@ disturbs the machine disturbs all. Minimum and median are printed, and ratios of
 live in an environment of their own:
 
     python3 -m venv .venv-peers
-    .venv-peers/bin/pip install torch==2.13.0 && .venv-peers/bin/pip install -r benchmarks/peers/requirements.txt
+    .venv-peers/bin/pip install torch==2.13.0
+    .venv-peers/bin/pip install -r benchmarks/peers/requirements.txt
 
 A peer that cannot run is left out and said so. Flower runs its own whole simulation.
 """
@@ -17,7 +18,6 @@ import argparse
 import json
 import os
 import platform
-
 import subprocess
 import sys
 from pathlib import Path

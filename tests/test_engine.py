@@ -35,7 +35,11 @@ def convs(*sizes):
 
 
 AWKWARD = {
-    "three convolutions": ((30, 27, 3), Layers(convs=convs((7, 3, 1), (40, 3, 1), (13, 5, 2)), hidden=(33, 21)), 7),
+    "three convolutions": (
+        (30, 27, 3),
+        Layers(convs=convs((7, 3, 1), (40, 3, 1), (13, 5, 2)), hidden=(33, 21)),
+        7,
+    ),
     "cnn-small": ((28, 28, 1), MODELS["cnn-small"], 10),
     "one convolution": ((8, 8, 1), Layers(convs=convs((9, 3, 1))), 5),
     "even kernels": ((12, 14, 5), Layers(convs=convs((33, 4, 1), (25, 2, 0)), hidden=(50,)), 9),
@@ -43,7 +47,7 @@ AWKWARD = {
     "odd and padded": ((11, 7, 2), Layers(convs=convs((17, 5, 3), (24, 3, 2))), 4),
     "mlp": ((1, 13, 1), Layers(hidden=(17, 5)), 6),
     "logistic": ((8, 8, 2), Layers(), 1),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", AWKWARD)
@@ -58,8 +62,15 @@ def test_training_equals_plain_numpy(name, momentum):
     own = ours.partition.of(2)
     order, sizes = course.batches(2, 1, own.size)
     expected = reference.train(
-        ours.network, start, data.x_train, data.y_train, own[order], sizes, course.rates(1, 5), momentum
-    )  # fmt: skip
+        ours.network,
+        start,
+        data.x_train,
+        data.y_train,
+        own[order],
+        sizes,
+        course.rates(1, 5),
+        momentum,
+    )
     assert np.abs(expected - start).max() > 1e-3  # it moved
     assert_allclose(got, expected, atol=1e-5, rtol=0)
 
@@ -106,7 +117,12 @@ def test_losses_are_those_of_plain_numpy():
 
 def test_the_training_loss_is_weighted_by_the_clients_data():
     data = load_data("digits")
-    partition = split(data.y_train, 30, Split(kind="inner-dirichlet", sizes="lognormal", alpha=0.3), np.random.default_rng(3))  # fmt: skip
+    partition = split(
+        data.y_train,
+        30,
+        Split(kind="inner-dirichlet", sizes="lognormal", alpha=0.3),
+        np.random.default_rng(3),
+    )
     index, weight = watched(partition, 300, seed=0)
     q = partition.sizes / partition.sizes.sum()
     owner = np.empty(data.y_train.size, int)
@@ -133,14 +149,18 @@ def test_the_number_of_threads_changes_no_bit(threads):
 def test_evaluation_in_many_pieces_is_the_same_as_in_one():
     data = made((4, 4, 1), count=3 * PIECE + 5)
     ours = engine(data, Layers(), Course(4, 1, None, 0.1), threads=3)
-    _, losses = reference.gradient(ours.network, ours.start().astype(float), data.x_train, data.y_train)  # fmt: skip
+    _, losses = reference.gradient(
+        ours.network, ours.start().astype(float), data.x_train, data.y_train
+    )
     assert_allclose(ours.evaluate(ours.start()).train_loss, losses.mean(), rtol=1e-6)
 
 
 def test_bytes_and_floats_are_the_same_data():
     small = made((6, 6, 1), kind=np.uint8)
     as_floats = (small.x_train * small.scale + small.shift).astype(np.float32)
-    floats = Dataset.of(x_train=as_floats, y_train=small.y_train, x_test=as_floats, y_test=small.y_train)  # fmt: skip
+    floats = Dataset.of(
+        x_train=as_floats, y_train=small.y_train, x_test=as_floats, y_test=small.y_train
+    )
     course = Course(batch=3, steps=5, epochs=None, rate=0.1)
     results = []
     for data in (small, floats):
@@ -187,7 +207,9 @@ def test_a_network_that_does_not_fit_the_images_is_refused():
 
 def test_the_start_depends_on_the_seed_alone():
     data = load_data("digits")
-    starts = [engine(data, MODELS["mlp"], Course(1, 1, None, 0.1, seed=s)).start() for s in (0, 0, 1)]  # fmt: skip
+    starts = [
+        engine(data, MODELS["mlp"], Course(1, 1, None, 0.1, seed=s)).start() for s in (0, 0, 1)
+    ]
     assert_array_equal(starts[0], starts[1])
     assert (starts[0] != starts[2]).mean() > 0.99
     assert abs(starts[0][: 64 * 200].max()) <= 1 / 8  # within 1 / sqrt(inputs)

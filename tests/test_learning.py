@@ -145,7 +145,7 @@ def test_both_trainings_of_appendix_a_agree_in_the_mean():
         for t, (clients, counts) in enumerate(arrivals(scenario, 3000)):
             uploads = learner.train(learner.start(), clients, t)
             shares = learner.shares
-            models.append(aggregate(rule, learner.start(), clients, counts, uploads, shares, t)[0])  # fmt: skip
+            models.append(aggregate(rule, learner.start(), clients, counts, uploads, shares, t)[0])
         means[selection] = in_the_mean(models)
     difference = np.abs(means["uniform"][0] - means["weighted"][0]).max()
     assert difference < means["uniform"][1] + means["weighted"][1] < 0.2
@@ -203,7 +203,9 @@ def test_everything_lost_keeps_the_model():
     ledger = simulate(material.scenario, "even", prepare(material))
     lost = ledger.received == 0
     assert lost.sum() > 20
-    before = np.append(prepare(material).evaluate(prepare(material).start()).train_loss, ledger.train_loss)  # fmt: skip
+    before = np.append(
+        prepare(material).evaluate(prepare(material).start()).train_loss, ledger.train_loss
+    )
     assert_array_equal(ledger.train_loss[lost], before[:-1][lost])
     assert (ledger.energy > 0).all()  # lost uploads cost what others cost
 
@@ -253,7 +255,11 @@ def test_what_the_task_leaves_out_is_that_of_the_model():
     kept = gather_material(scenario_of(model="mlp").using(task={"model_bits": 5e5}))
     assert kept.scenario.of_task("model_bits") == 5e5
     paper = Scenario()
-    assert [paper.of_task(n) for n in ("model_bits", "cycles_per_sample", "samples_per_step")] == [3e4, 5e5, "dataset"]  # fmt: skip
+    assert [paper.of_task(n) for n in ("model_bits", "cycles_per_sample", "samples_per_step")] == [
+        3e4,
+        5e5,
+        "dataset",
+    ]
 
 
 def test_local_epochs_are_charged_as_passes():

@@ -4,7 +4,12 @@ from .certificate import certify
 from .draw import draw_fleet, draw_trace
 from .errors import BadInput, FedcellError
 from .files import load_scenario
-from .ledger import Interval, Ledger, interval, price_trace, simulate_network
+from .learning.data import Dataset, load_data
+from .learning.learner import Learner, Scores
+from .learning.partition import Partition, Split, split
+from .learning.prepare import Material, gather_material, prepare
+from .learning.settings import Learning
+from .ledger import Interval, Ledger, Totals, interval, price_trace, simulate_network
 from .measured import ClientTable, Gains
 from .optimal import Optimal
 from .policies import named
@@ -21,6 +26,7 @@ from .policy import (
 from .round import Certificate, Cost, Problem, Schedule, pose, price
 from .roundfile import load_round
 from .scenario import Cell, Clients, Plan, Scenario, Task
+from .simulate import State, simulate
 from .survey import compare
 from .trace import Fleet, Trace
 
@@ -34,6 +40,7 @@ __all__ = [
     "ClientTable",
     "Clients",
     "Cost",
+    "Dataset",
     "Distributed",
     "EqualFinish",
     "Even",
@@ -41,28 +48,41 @@ __all__ = [
     "Fleet",
     "Gains",
     "Interval",
+    "Learner",
+    "Learning",
     "Ledger",
+    "Material",
     "Optimal",
     "OptimalStaged",
+    "Partition",
     "Plan",
     "Policy",
     "Problem",
     "Scenario",
     "Schedule",
+    "Scores",
+    "Split",
+    "State",
     "Task",
+    "Totals",
     "Trace",
     "broadcast",
     "certify",
     "compare",
     "draw_fleet",
     "draw_trace",
+    "gather_material",
     "interval",
+    "load_data",
     "load_round",
     "load_scenario",
     "mean_freq",
     "named",
     "pose",
+    "prepare",
     "price",
     "price_trace",
+    "simulate",
     "simulate_network",
+    "split",
 ]

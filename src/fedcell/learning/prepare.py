@@ -27,18 +27,23 @@ class Material:
 
 
 def gather_material(
-    scenario: Scenario, seed: int = 0, folder: Path | None = None, report: Report | None = None
+    scenario: Scenario,
+    seed: int = 0,
+    folder: Path | None = None,
+    report: Report | None = None,
+    data: Dataset | None = None,
 ) -> Material:
     """Data, its partition and the network, and the scenario that follows from them.
 
     What the task leaves out comes from the model; a local step is a batch (DECISIONS.md, 2).
+    `data` of your own stands in place of learning.dataset.
     """
     learning = wanted(scenario)
     if learning.analytic:
         sizes = np.maximum(1, np.rint(draw_fleet(scenario, seed).samples))
         bits, cycles = 32.0 * learning.quadratic.dimension, 3.0 * learning.quadratic.dimension
         return Material(_settled(scenario, sizes, bits, cycles))
-    data = load_data(learning.dataset, folder, report=report)
+    data = data or load_data(learning.dataset, folder, report=report)
     network = Network.of(learning.architecture, data.image, data.classes)
     how = learning.partition
     rng = stream(Purpose.PARTITION, seed if how.seed is None else how.seed)

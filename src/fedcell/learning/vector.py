@@ -1,12 +1,11 @@
 """What numba lacks for loops that run at the speed of the machine: sums kept in registers.
 
-A multiply-add reads two numbers; read from memory each time, they would take longer than
-the arithmetic. So a block of sums stays in vector registers while a loop adds to it. numba
-cannot say that (an array is written back at each step, short loops become scalar code), so
-the three loops that do almost all the work of training are written out here, as code for
-LLVM. Their matrices lie inside flat arrays, at a place, with so many floats from row to
-row. Nothing checks bounds, and whole vectors are read and written: SLACK floats must stand
-behind every array.
+Where sums are read from memory and written back at each step, that takes longer than the
+arithmetic. numba cannot keep a block of them in registers (arrays are written back, short
+loops become scalar code), so the loops that do almost all the work of training are written
+out here, for LLVM. Matrices lie inside flat arrays, at a place, with so many floats from row
+to row. Nothing checks bounds, and whole vectors are read and written: SLACK floats must
+stand behind every array.
 """
 
 from collections.abc import Callable, Sequence
@@ -45,10 +44,8 @@ def make_tile(rows: int) -> Any:
         out, to, out_row, x, at, x_row, step, w, begin, w_row, inner = args
         ends = [builder.add(to, builder.mul(out_row, INT(r))) for r in range(rows)]
         starts = [builder.add(at, builder.mul(x_row, INT(r))) for r in range(rows)]
-        sums = [
-            [_variable(builder, _load(builder, out, end, v)) for v in range(vectors)]
-            for end in ends
-        ]
+        before = [[_load(builder, out, end, v) for v in range(vectors)] for end in ends]
+        sums = [[_variable(builder, vector) for vector in row] for row in before]
         _multiply(builder, sums, x, starts, step, w, _variable(builder, begin), w_row, inner)
         for r in range(rows):
             for v in range(vectors):
@@ -121,8 +118,7 @@ def make_dots(rows: int) -> Any:
                 along = _load(builder, x, builder.add(starts[r], ahead))
                 for c in range(columns):
                     _add_product(builder, sums[r][c], along, across[c])
-        kind = ir.FunctionType(FLOAT, [FLOAT, VECTOR])
-        name = f"llvm.vector.reduce.fadd.v{LANES}f32"
+        kind, name = ir.FunctionType(FLOAT, [FLOAT, VECTOR]), f"llvm.vector.reduce.fadd.v{LANES}f32"
         add_lanes = cgutils.get_or_insert_function(builder.module, kind, name)
         for r in range(rows):
             for c in range(columns):
@@ -190,8 +186,7 @@ def _by_width(kinds: str, arrays: Sequence[Any], widths: Any, emit: Emit) -> tup
         end = builder.append_basic_block("end")
         choice = builder.switch(values[0], end)
         for width in widths:
-            block = builder.append_basic_block(f"width {width}")
-            choice.add_case(INT(width), block)
+            choice.add_case(INT(width), block := builder.append_basic_block())
             builder.position_at_end(block)
             emit(builder, width, values[1:])
             builder.branch(end)
@@ -230,8 +225,8 @@ def _variable(builder: Any, value: Any) -> Any:
 
 
 def _vector_at(builder: Any, pointer: Any, place: Any, v: int) -> Any:
-    place = builder.add(place, INT(v * LANES))
-    return builder.bitcast(builder.gep(pointer, [place]), VECTOR.as_pointer())
+    begin = builder.gep(pointer, [builder.add(place, INT(v * LANES))])
+    return builder.bitcast(begin, VECTOR.as_pointer())
 
 
 def _load(builder: Any, pointer: Any, place: Any, v: int = 0) -> Any:

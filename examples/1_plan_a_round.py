@@ -1,0 +1,22 @@
+"""One round, five clients: who gets which share of the band and which CPU frequency?"""
+
+import numpy as np
+
+from fedcell import Optimal, Problem, certify, price
+
+round_ = Problem(
+    band_time=np.array([2.0, 3.5, 1.2, 6.0, 2.4]),  # seconds to upload with the whole band
+    upload_energy=np.array([20.0, 35.0, 12.0, 60.0, 24.0]),  # joules, whatever the share
+    samples=np.array([500.0, 300.0, 650.0, 480.0, 520.0]),  # of a local step
+    kappa=np.full(5, 5e-27),  # a cycle at frequency f costs kappa f^2 joules
+    freq_min=np.full(5, 1e7),
+    freq_max=np.full(5, 1e9),
+    work=20 * 5e5,  # cycles per sample: local steps times cycles of a step
+    energy_weight=1.0,  # seconds that a joule is worth
+)
+answer = Optimal()(round_)
+cost = price(round_, answer)
+for j in range(5):
+    print(f"client {j}: {answer.share[j]:6.1%} of the band, {answer.freq[j] / 1e6:4.0f} MHz")
+print(f"the round takes {cost.duration:.1f} s and {cost.energy:.0f} J")
+print(f"proved optimal to a gap of {certify(round_, answer).gap:.0e}")

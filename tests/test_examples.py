@@ -1,0 +1,32 @@
+"""The examples run and say what they promise."""
+
+import runpy
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SAYS = {
+    "1_plan_a_round": ["client 4:", "the round takes", "proved optimal"],
+    "2_own_policy": ["by_channel:", "optimal:"],
+    "3_own_data": ["test accuracy 8", "paid most"],
+    "4_own_learner": ["loss 0.01 after"],
+    "5_torch_module": ["accuracy 8", " J"],
+}
+
+
+def test_every_example_is_here():
+    assert sorted(file.stem for file in EXAMPLES.glob("*.py")) == sorted(SAYS)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=pytest.mark.extras if "torch" in n else ()) for n in SAYS],
+)
+def test_an_example_runs(name, capsys):
+    if "torch" in name:
+        pytest.importorskip("torch")
+    runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
+    said = capsys.readouterr().out
+    for words in SAYS[name]:
+        assert words in said
