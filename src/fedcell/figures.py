@@ -74,6 +74,7 @@ def cost_figure(rows: Sequence[Row], caption: str, path: Path) -> None:
 def run_figure(ledgers: Mapping[str, Ledger], target: float | None, path: Path) -> None:
     """The training loss over rounds, over simulated seconds and over joules."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullLocator
 
     first = next(iter(ledgers.values()))
     assert first.train_loss is not None
@@ -85,7 +86,9 @@ def run_figure(ledgers: Mapping[str, Ledger], target: float | None, path: Path) 
     panels[0].set_xlabel("rounds")
     panels[0].set_ylabel("training loss")
     for i, (name, ledger) in enumerate(ledgers.items()):
-        looks = {"color": COLOURS.get(name, SPARE[i % len(SPARE)]), "linewidth": 1.5}
+        # Lines that lie on each other stay visible: the later, the thinner.
+        looks = {"color": COLOURS.get(name, SPARE[i % len(SPARE)])}
+        looks |= {"linewidth": 1 + 3 * (len(ledgers) - 1 - i) / max(1, len(ledgers) - 1)}
         panels[1].plot(ledger.seconds[seen], loss, label=name, **looks)
         panels[2].plot(ledger.joules[seen], loss, label=name, **looks)
     panels[1].set_xlabel("simulated time [s]")
@@ -93,12 +96,15 @@ def run_figure(ledgers: Mapping[str, Ledger], target: float | None, path: Path) 
     for panel in panels:
         if seen.size and loss.min() > 0:
             panel.set_yscale("log")
+            panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+            panel.yaxis.set_major_formatter("{x:g}")
+            panel.yaxis.set_minor_locator(NullLocator())
         if target is not None:
             panel.axhline(target, color="#999999", linestyle="--", linewidth=1)
-        panel.grid(alpha=0.25, which="both")
+        panel.grid(alpha=0.25)
         panel.spines[["top", "right"]].set_visible(False)
         panel.set_xlim(left=0)
-    panels[2].legend(frameon=False)
+    figure.legend(*panels[1].get_legend_handles_labels(), loc="outside right", frameon=False)
     figure.savefig(path, dpi=150)
 
 

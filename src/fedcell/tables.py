@@ -121,12 +121,12 @@ def print_run(out: Console, name: str, said: Mapping[str, Any]) -> None:
     """What a run reached, and what it took under each policy."""
     rows = said["policies"]
     first, target = rows[0], said["target"]
-    steps = f"{said['local_steps']} local steps" if said["local_steps"] else "local epochs"
+    steps = f"{said['local_steps']} local steps"
     if said["local_epochs"]:
         steps = f"{said['local_epochs']} local epochs"
     charged = "a batch" if said["samples_per_step"] == "batch" else "all data"
     out.print(
-        f"{name}: K = {said['cohort']}, {steps}, a step charged as {charged}; "
+        f"{name}: K = {said['cohort']}, {steps}, a step charged as {charged};\n"
         f"{said['model_bits'] / 1e6:.3g} Mbit per upload, "
         f"{said['cycles_per_sample']:.3g} cycles per sample"
     )
