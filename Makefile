@@ -55,8 +55,17 @@ wheel-check: $(VENV)/.made
 	cd build/wheel && venv/bin/fedcell scenario cnn > mine.toml && venv/bin/fedcell cost mine.toml --rounds 5
 	cd build/wheel && venv/bin/python -c 'import fedcell; print("wheel", fedcell.__version__, "works")'
 
-benchmarks: $(VENV)/.extras
+# The peers of the training benchmark, in an environment of their own; torch first, so that
+# nothing else chooses its build.
+.venv-peers/.made: benchmarks/peers/requirements.txt constraints.txt
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/pip --disable-pip-version-check --quiet install --constraint constraints.txt torch
+	.venv-peers/bin/pip --disable-pip-version-check --quiet install --requirement $<
+	touch $@
+
+benchmarks: $(VENV)/.extras .venv-peers/.made
 	$(BIN)/python benchmarks/scheduling.py
+	$(BIN)/python benchmarks/training.py
 
 clean:
-	rm -rf $(VENV) build dist
+	rm -rf $(VENV) .venv-peers build dist

@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import numpy as np
@@ -278,7 +279,10 @@ def test_ctrl_c_leaves_results_and_says_how_to_go_on(fedcell, tmp_path, uninterr
 
 KILLING = """
 import os, signal, sys
+from fedcell import runs
 from fedcell.cli import main
+
+runs.run_figure = lambda ledgers, target, path: path.write_text("a figure")
 
 def at(moment, *words):
     '''The command in a fork that is killed when it renames a file: before, if even, or after.'''
@@ -394,10 +398,17 @@ def test_interrupted_before_the_first_round(fedcell, world, tmp_path, monkeypatc
 # Folders that are refused, and left as they are.
 
 
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished")
+    world = load_scenario(write(folder / "world.json", QUADRATIC))
+    run(world, {"even": "even"}, folder=folder / "run")
+    return folder / "run"
+
+
 @pytest.fixture
-def done(fedcell, world, tmp_path) -> Path:
-    assert fedcell("run", world, "--policy", "even", "--out", tmp_path / "done").code == 0
-    return tmp_path / "done"
+def done(finished: Path, tmp_path: Path) -> Path:
+    return Path(copytree(finished, tmp_path / "done"))
 
 
 @pytest.mark.parametrize(
@@ -413,7 +424,7 @@ def done(fedcell, world, tmp_path) -> Path:
         (
             ["--resume"],
             {"learning": {"model": "logistic"}, "clients": {"count": 9}},
-            "(other clients.count, data, learning.model, task.cycles_per_sample, task.model_bits)",
+            "(other data, clients.count, learning.model, task.cycles_per_sample, task.model_bits)",
         ),
     ],
 )
@@ -676,7 +687,7 @@ def test_strange_learning_never_ends_in_a_traceback(fedcell, tmp_path, strange):
     learning = json.loads(json.dumps(DIGITS["learning"]))
     for key, value in strange.items():
         *above, last = key.split(".")
-        table = learning[above[0]] if above else learning
+        table = learning.setdefault(above[0], {}) if above else learning
         if isinstance(table, dict):
             table[last] = value
     file = write(tmp_path / "world.json", DIGITS | {"learning": learning})

@@ -91,7 +91,7 @@ class RunFolder:
         if not path.exists():
             return None
         try:
-            with np.load(path, allow_pickle=False) as saved:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as saved:
                 model, records = saved["model"], saved["records"]
         except Exception as error:  # numpy and zipfile have many ways to fail
             raise BadInput(f"{path}: is damaged: delete it to start the run anew") from error

@@ -7,6 +7,7 @@ from .vector import ABREAST, LANES, PATCHES, WIDEST, gather, window
 
 DEAD = np.uint8(4)  # a pooling winner that the ReLU stops: it carries no gradient
 MOST = max(PATCHES)
+# Vectors of the smallest gather that covers so many.
 COVER = np.array([min(w for w in (0, *PATCHES) if w >= n) for n in range(MOST)])
 TALLEST = -min(PATCHES)
 
@@ -102,22 +103,15 @@ def add_patches(width, out, to, x, at, where, value, begin, end):
 @jit
 def list_by_channel(layer, n, arena, winner, where, value, ends, shift):
     """Where in x the winners of a channel stand, and their dy; lists end at ends[channel]."""
-    C, W, O, P, Q = (
-        layer.channels,
-        layer.width,
-        layer.outputs,
-        layer.pooled_height,
-        layer.pooled_width,
-    )
-    m, long = layer.margin, P * Q + ABREAST
+    C, W, O = layer.channels, layer.width, layer.outputs
+    P, Q, m = layer.pooled_height, layer.pooled_width, layer.margin
+    long = P * Q + ABREAST
     shift[0], shift[1], shift[2], shift[3] = 0, C, W * C, (W + 1) * C
     for o in range(O):
         ends[o] = o * long
     for py in range(P):
-        q, dy = (
-            layer.winner + (n * P + py) * Q * O,
-            layer.dy + ((n * (P + 2 * m) + py + m) * (Q + 2 * m) + m) * O,
-        )
+        q = layer.winner + (n * P + py) * Q * O
+        dy = layer.dy + ((n * (P + 2 * m) + py + m) * (Q + 2 * m) + m) * O
         for px in range(Q):
             at, qs, dys = (2 * py * W + 2 * px) * C, winner[q : q + O], arena[dy : dy + O]
             for o in range(O):  # written always, counted if alive: no branch to guess wrong
@@ -132,20 +126,13 @@ def list_by_channel(layer, n, arena, winner, where, value, ends, shift):
 @jit
 def list_by_window(layer, n, stride, arena, winner, where, value, ends, shift):
     """Where in the frames the kernels of a window's winners stand, and their dy."""
-    C, k, O, P, Q = (
-        layer.channels,
-        layer.kernel,
-        layer.outputs,
-        layer.pooled_height,
-        layer.pooled_width,
-    )
-    m, long = layer.margin, O + ABREAST
+    C, k, O = layer.channels, layer.kernel, layer.outputs
+    P, Q, m = layer.pooled_height, layer.pooled_width, layer.margin
+    long = O + ABREAST
     shift[0], shift[1], shift[2], shift[3] = stride + C, stride, C, 0
     for py in range(P):
-        q, dy = (
-            layer.winner + (n * P + py) * Q * O,
-            layer.dy + ((n * (P + 2 * m) + py + m) * (Q + 2 * m) + m) * O,
-        )
+        q = layer.winner + (n * P + py) * Q * O
+        dy = layer.dy + ((n * (P + 2 * m) + py + m) * (Q + 2 * m) + m) * O
         for px in range(Q):
             i, qs, dys = (py * Q + px) * long, winner[q : q + O], arena[dy : dy + O]
             for o in range(O):
@@ -158,6 +145,7 @@ def list_by_window(layer, n, stride, arena, winner, where, value, ends, shift):
 
 @jit
 def end_list(where, value, end):
+    """Zeros behind a list, as far as a gather may read."""
     where[end : end + ABREAST] = 0
     value[end : end + ABREAST] = 0
 
