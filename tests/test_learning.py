@@ -110,10 +110,19 @@ def test_uploads_that_are_not_finite_are_named_and_left_out(rule):
     with pytest.warns(FedcellWarning) as said:
         after, excluded = aggregate(rule, model, range(5), [1] * 5, bad, SHARES, round=7)
     assert excluded == 2
-    assert "round 7: the upload of client 2 is not finite" in str(said[0].message)
+    assert "round 8: the upload of client 2 is not finite" in str(said[0].message)
     rest = [0, 1, 3]
     without, _ = aggregate(rule, model, rest, [1] * 3, MODELS[rest], SHARES, round=7)
     assert_array_equal(after, without)
+
+
+def test_an_aggregate_beyond_the_range_of_floats_keeps_the_model():
+    model, huge = np.ones(2, np.float32), np.full((1, 2), 3e38, np.float32)
+    after, excluded = aggregate("unbiased", model, [0], [1], huge, np.array([0.9, 0.1]), round=0)
+    assert_array_equal(after, model)
+    assert excluded == 0
+    after, _ = aggregate("normalised", model, [0], [1], huge, np.array([0.9, 0.1]), round=0)
+    assert_array_equal(after, huge[0])
 
 
 def test_pairs_that_are_biased_warn():

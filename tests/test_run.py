@@ -11,6 +11,7 @@ import time
 import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import deepcopy
 from pathlib import Path
 from shutil import copytree
 from typing import Any
@@ -84,6 +85,13 @@ def world(tmp_path: Path) -> Path:
     return write(tmp_path / "world.json", QUADRATIC)
 
 
+@pytest.fixture
+def no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures take most of the time of a short run."""
+    draw = lambda ledgers, target, path: path.write_text(f"{list(ledgers)} {target}")
+    monkeypatch.setattr(runs, "run_figure", draw)
+
+
 # What a run writes.
 
 
@@ -143,6 +151,7 @@ WORLDS = {
 }
 
 
+@pytest.mark.usefixtures("no_figure")
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_scenario_that_was_used_gives_the_same_run(fedcell, tmp_path, monkeypatch, name):
     """From elsewhere, and without the options that it was run with."""
@@ -178,6 +187,7 @@ def test_figures_and_losses_where_few_rounds_are_evaluated(fedcell, tmp_path, ta
     assert strict_json(said.out)["policies"][0]["train_loss"] > 0
 
 
+@pytest.mark.usefixtures("no_figure")
 def test_threads_change_nothing(fedcell, tmp_path):
     for threads in (1, 2, 5):
         words = ["--rounds", 3, "--policy", "even", "--threads", threads]
@@ -185,6 +195,7 @@ def test_threads_change_nothing(fedcell, tmp_path):
     assert results(tmp_path / "1") == results(tmp_path / "2") == results(tmp_path / "5")
 
 
+@pytest.mark.usefixtures("no_figure")
 def test_a_run_stops_at_its_target(fedcell, tmp_path):
     words = ["--policy", "even", "--json", "--target-loss"]
     row = strict_json(fedcell("run", "digits", *words, 1.5, "--out", tmp_path / "o").out)
@@ -235,8 +246,7 @@ LONG = ["run", "digits", "--rounds", 120, "--target-loss", 1e-9, "--policy", "op
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("straight") / "run"
-    with process(*LONG, folder) as started:
-        assert started.wait(300) == 0
+    run(load_scenario("digits"), {"optimal": "optimal"}, rounds=120, target=1e-9, folder=folder)
     return folder
 
 
@@ -343,6 +353,7 @@ def interrupt_after(rounds: int) -> Watch:
     return Watch(round=each)
 
 
+@pytest.mark.usefixtures("no_figure")
 @pytest.mark.parametrize("every", [1, 3])
 def test_more_rounds_are_as_if_never_stopped(fedcell, tmp_path, every):
     for name, tables in (("q", QUADRATIC), ("d", changed(DIGITS, plan={"local_steps": 2}))):
@@ -355,6 +366,7 @@ def test_more_rounds_are_as_if_never_stopped(fedcell, tmp_path, every):
         assert held(tmp_path / name) == held(tmp_path / f"{name}7")
 
 
+@pytest.mark.usefixtures("no_figure")
 def test_an_interrupted_run_may_end_where_it_stopped(fedcell, world, tmp_path):
     """Its last round is then evaluated, as that of a run which was to end there."""
     write(world, changed(QUADRATIC, learning={"evaluate_every": 3}))
@@ -439,6 +451,7 @@ def test_another_run_is_refused_and_left_alone(fedcell, done, world, words, chan
     assert held(done) == before
 
 
+@pytest.mark.usefixtures("no_figure")
 def test_other_data_is_another_run_and_the_same_elsewhere_is_not(fedcell, tmp_path):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
@@ -478,6 +491,7 @@ def test_places_that_are_no_run(fedcell, world, tmp_path, resume):
     assert held(tmp_path) == before
 
 
+@pytest.mark.usefixtures("no_figure")
 def test_what_is_not_there_cannot_be_resumed_and_what_is_empty_is_begun(fedcell, world, tmp_path):
     said = fedcell("run", world, "--out", tmp_path / "o", "--resume")
     assert said.code == 2
@@ -665,6 +679,16 @@ def test_more_rounds_than_gains(fedcell, tmp_path):
     assert not (tmp_path / "o").exists()
 
 
+def test_data_that_cannot_be_had(fedcell, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("FEDCELL_MIRROR", "http://127.0.0.1:9")
+    said = fedcell("run", "mnist", "--data-dir", tmp_path / "data", "--out", tmp_path / "o")
+    assert (said.code, said.out) == (2, "")
+    assert "cannot be downloaded" in said.err
+    assert str(tmp_path / "data") in said.err  # where to put it
+    assert not held(tmp_path)
+
+
 STRANGE = st.sampled_from(
     [
         *[None, True, 0, -1, 1, 3, 0.5, 1e-300, 1e59, 10**30, float("nan"), float("inf"), ""],
@@ -689,7 +713,7 @@ def test_strange_learning_never_ends_in_a_traceback(fedcell, tmp_path, strange):
         *above, last = key.split(".")
         table = learning.setdefault(above[0], {}) if above else learning
         if isinstance(table, dict):
-            table[last] = value
+            table[last] = deepcopy(value)
     file = write(tmp_path / "world.json", DIGITS | {"learning": learning})
     said = fedcell("partition", file, "--json")
     assert said.code in (0, 2)
@@ -796,6 +820,7 @@ def test_losses_that_are_not_numbers_are_null(fedcell, tmp_path):
     assert imread(tmp_path / "o" / "loss.png").size
 
 
+@pytest.mark.usefixtures("no_figure")
 def test_the_model_stays_where_nothing_arrives(fedcell, tmp_path):
     file = write(tmp_path / "world.json", changed(DIGITS, cell={"loss_rate": 0.97}))
     words = ["--rounds", 12, "--policy", "even", "--out", tmp_path / "o", "--json"]

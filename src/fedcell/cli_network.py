@@ -109,7 +109,8 @@ def cost(
                 "scenario": scenario,
                 "seed": seed,
                 "cohort": world.plan.cohort,
-                "local_steps": world.plan.local_steps,
+                "local_steps": None if world.plan.local_epochs else world.plan.local_steps,
+                "local_epochs": world.plan.local_epochs,
                 "samples_per_step": world.of_task("samples_per_step"),
                 "broadcast_time": world.cell.broadcast_time,
                 "policies": rows,
@@ -142,10 +143,12 @@ def draw_costs(
     """The figure of a sweep over K and E_l, and its rows."""
     spreads = spreads or [world.clients.spread]
     rows = sweep(world, policies, spreads, rounds, seed, fleets, progress)
+    plan = world.plan
+    work = f"{plan.local_epochs} epochs" if plan.local_epochs else f"$E_l$ = {plan.local_steps}"
     over = "rounds of one fleet" if fleets == 1 else f"{fleets} fleets"
     caption = (
         f"{rounds} rounds per point, bands: 95 % confidence over {over}; "
-        f"left: $E_l$ = {world.plan.local_steps}, right: K = {world.plan.cohort}"
+        f"left: {work}, right: K = {world.plan.cohort}"
     )
     write_atomically(target, lambda temporary: cost_figure(rows, caption, temporary))
     return rows

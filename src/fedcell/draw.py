@@ -16,7 +16,7 @@ import numpy as np
 from .errors import BadInput
 from .measured import Array
 from .scenario import Scenario
-from .strict import LARGE
+from .strict import SMALL
 from .trace import Bools, Fleet, Ints, Trace
 
 CHUNK = 2**21  # (round, client) places drawn at a time; no more are in memory at once
@@ -96,7 +96,7 @@ def draw_fleet(scenario: Scenario, seed: int = 0) -> Fleet:
         "freq_max": np.full(n, clients.freq_max),
     }
     fleet = Fleet(**drawn | listed)
-    if not ((fleet.mean_gain >= 1 / LARGE) & (fleet.mean_gain <= 1)).all():
+    if not ((fleet.mean_gain >= SMALL) & (fleet.mean_gain <= 1)).all():
         raise BadInput(
             "the mean channel gain is not between 0 and 1 for some clients: check "
             "cell.distance, cell.reference_gain and cell.path_loss_exponent"

@@ -28,7 +28,11 @@ MARKERS = {
 SPARE = ["#0072B2", "#D55E00", "#F0E442", "#999999"]
 FORMATS = ("png", "pdf", "svg")
 STYLES = ["-", "--", ":", "-."]
-TITLES = {"cohort": "clients per round, K", "local_steps": "local steps, $E_l$"}
+TITLES = {
+    "cohort": "clients per round, K",
+    "local_steps": "local steps, $E_l$",
+    "local_epochs": "local epochs",
+}
 
 
 def cost_figure(rows: Sequence[Row], caption: str, path: Path) -> None:
@@ -104,7 +108,7 @@ def run_figure(ledgers: Mapping[str, Ledger], target: float | None, path: Path) 
         panel.grid(alpha=0.25)
         panel.spines[["top", "right"]].set_visible(False)
         panel.set_xlim(left=0)
-    figure.legend(*panels[1].get_legend_handles_labels(), loc="outside right", frameon=False)
+    figure.legend(*panels[1].get_legend_handles_labels(), loc="outside right center", frameon=False)
     figure.savefig(path, dpi=150)
 
 

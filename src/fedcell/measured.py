@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .errors import BadInput
-from .strict import LARGE, suggestion
+from .strict import LARGE, SMALL, suggestion
 
 Array = NDArray[np.float64]
 
@@ -67,7 +67,7 @@ class Sizes(Measured):
 
     def __post_init__(self) -> None:
         values = numbers("clients.sizes", self.values)
-        if values.ndim != 1 or not ((values >= 1 / LARGE) & (values <= LARGE)).all():
+        if values.ndim != 1 or not ((values >= SMALL) & (values <= LARGE)).all():
             raise BadInput("clients.sizes: expected one number above 0 for each client")
         object.__setattr__(self, "values", values)
 
@@ -94,7 +94,7 @@ class ClientTable(Measured):
             object.__setattr__(self, column.name, values)
             sizes[column.name] = values.size
             most = 1 if column.name == "gain" else LARGE
-            wrong = ~((values >= 1 / LARGE) & (values <= most))
+            wrong = ~((values >= SMALL) & (values <= most))
             if values.ndim != 1:
                 faults.append(f"{name} has {values.ndim} axes: expected one")
             elif wrong.any():

@@ -12,7 +12,7 @@ import numpy as np
 from .errors import BadInput
 from .measured import Array, numbers
 from .scenario import Scenario
-from .strict import LARGE
+from .strict import LARGE, SMALL
 from .trace import Fleet, Trace
 
 VECTORS = ("band_time", "upload_energy", "samples", "kappa", "freq_min", "freq_max")
@@ -33,15 +33,15 @@ class Problem:
 
     def __post_init__(self) -> None:
         arrays = {name: numbers(name, getattr(self, name)) for name in VECTORS}
-        for name, least in (("work", 1 / LARGE), ("energy_weight", 0.0)):
+        for name, least in (("work", SMALL), ("energy_weight", 0.0)):
             value = numbers(name, getattr(self, name))
             if value.ndim != 0 or not least <= value <= LARGE:
                 raise BadInput(f"{name} = {value}: expected one number, {least:g} to {LARGE:g}")
         checked = arrays | {"work * samples": self.work * arrays["samples"]}
         faults = [
-            f"{name} has a client with {array[wrong][0]:g}: expected {1 / LARGE:g} to {LARGE:g}"
+            f"{name} has a client with {array[wrong][0]:g}: expected {SMALL:g} to {LARGE:g}"
             for name, array in checked.items()
-            if (wrong := ~((array >= 1 / LARGE) & (array <= LARGE))).any()  # NaN is wrong too
+            if (wrong := ~((array >= SMALL) & (array <= LARGE))).any()  # NaN is wrong too
         ]
         try:
             arrays = dict(zip(arrays, np.broadcast_arrays(*arrays.values()), strict=True))

@@ -17,14 +17,14 @@ from msgspec import Meta
 
 from .errors import BadInput
 
-LARGE = 1e60  # numbers beyond it, or below its inverse, could overflow when multiplied
+LARGE, SMALL = 1e60, 1e-60  # numbers beyond these could overflow when multiplied
 
 Positive = Annotated[
-    float, Meta(ge=1 / LARGE, le=LARGE, description="a number above 0 (1e-60 to 1e60)")
+    float, Meta(ge=SMALL, le=LARGE, description="a number above 0 (1e-60 to 1e60)")
 ]
 NotNegative = Annotated[float, Meta(ge=0, le=LARGE, description="a number from 0 to 1e60")]
 Gain = Annotated[
-    float, Meta(ge=1 / LARGE, le=1, description="a gain above 0 and up to 1 (linear, not dB)")
+    float, Meta(ge=SMALL, le=1, description="a gain above 0 and up to 1 (linear, not dB)")
 ]
 Fraction = Annotated[float, Meta(ge=0, lt=1, description="a number from 0 to below 1")]
 Text = Annotated[str, Meta(min_length=1, description="text")]

@@ -87,10 +87,12 @@ def _values(ledgers: Sequence[Ledger], measure: str) -> Array:
 
 def axes(scenario: Scenario) -> dict[str, list[int]]:
     """K and E_l as in Fig. 6: up to half of the clients, and around the planned steps."""
-    count, steps = scenario.clients.count, scenario.plan.local_steps
+    count, plan = scenario.clients.count, scenario.plan
+    work = "local_epochs" if plan.local_epochs else "local_steps"
+    steps = getattr(plan, work)
     cohorts = {max(1, round(count * part)) for part in (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)}
     times = {max(1, round(steps * part)) for part in (0.25, 0.5, 1, 1.5, 2, 2.5)}
-    return {"cohort": sorted(cohorts | {scenario.plan.cohort}), "local_steps": sorted(times)}
+    return {"cohort": sorted(cohorts | {scenario.plan.cohort}), work: sorted(times)}
 
 
 def sweep(

@@ -75,14 +75,9 @@ def print_comparison(out: Console, name: str, world: Scenario, rows: Sequence[Ro
     elif world.cell.gains is not None:
         over += ", as if they were independent"
     task = world.task
-    step = (
-        "all data"
-        if world.of_task("samples_per_step") == "dataset"
-        else f"a batch of {task.batch_size}"
-    )
     out.print(
-        f"{name}: K = {plan.cohort} of {world.clients.count} clients; E_l = {plan.local_steps} "
-        f"local steps, each over {step}\n{first['rounds']} rounds; ± 95 % over {over}"
+        f"{name}: K = {plan.cohort} of {world.clients.count} clients; {_work(world)}\n"
+        f"{first['rounds']} rounds; ± 95 % over {over}"
     )
     _print(out, _table("Cost of a round: upload, compute, staged (20), and joint (22)", means))
     out.print(f"costs are seconds + l_0 x joules, l_0 = {digits(task.energy_weight)} s/J")
@@ -101,6 +96,17 @@ def print_comparison(out: Console, name: str, world: Scenario, rows: Sequence[Ro
             f"{plan.cohort} clients could be called;\nin {first['empty']} nobody, "
             "which the means leave out"
         )
+
+
+def _work(world: Scenario) -> str:
+    """What a client computes in a round, in words."""
+    if world.plan.local_epochs:
+        return f"{world.plan.local_epochs} local epochs"
+    steps, batch = world.plan.local_steps, world.task.batch_size
+    dataset = world.of_task("samples_per_step") == "dataset"
+    return f"E_l = {steps} local steps, each over " + (
+        "all data" if dataset else f"a batch of {batch}"
+    )
 
 
 def print_partition(out: Console, name: str, said: Mapping[str, Any]) -> None:

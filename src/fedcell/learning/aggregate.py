@@ -56,7 +56,7 @@ def aggregate(
         if not np.isfinite(upload).all():
             excluded += 1
             warnings.warn(
-                f"round {round}: the upload of client {client} is not finite and is left out; "
+                f"round {round + 1}: the upload of client {client} is not finite and is left out; "
                 "lower learning.rate",
                 FedcellWarning,
                 stacklevel=2,
@@ -69,8 +69,11 @@ def aggregate(
             own, part = float(count), float(count)  # (28)
         else:
             own, part = q * count, q * count
-        total += own * upload
+        total += own * upload.astype(float)
         weight += part
     if weight == 0:
         return model, excluded
-    return (total / weight).astype(np.float32), excluded
+    with np.errstate(over="ignore"):
+        after = (total / weight).astype(np.float32)
+    # The weights of (4) may carry uploads that are near the end of the range beyond it.
+    return (after if np.isfinite(after).all() else model), excluded

@@ -56,18 +56,22 @@ class Course:
     momentum: float = 0.0
     seed: int = 0
 
+    def sizes(self, samples: int) -> Ints:
+        """The batches of a round, for a client with so many samples: the last of each pass is
+        short where the batch size does not divide the data."""
+        each = -(-samples // self.batch)  # batches of a pass
+        batch = np.arange(self.steps or each * (self.epochs or 1))
+        last = samples - (each - 1) * self.batch
+        return np.where(batch % each == each - 1, last, self.batch)
+
     def batches(self, client: int, round: int, samples: int) -> tuple[Ints, Ints]:
         """Places in the client's own data, batch after batch, and the sizes of the batches.
 
-        Each pass is shuffled anew; its last batch is short where the batch size does not
-        divide the data. They depend on client and round alone, so every learner that asks
-        here sees the same ones.
+        Each pass is shuffled anew. They depend on client and round alone, so every learner
+        that asks here sees the same ones.
         """
-        rng = stream(Purpose.BATCHES, self.seed, client, round)
-        each = np.minimum(self.batch, samples - np.arange(0, samples, self.batch))
-        steps = self.steps or len(each) * (self.epochs or 1)
-        passes = -(-steps // len(each))
-        sizes = np.tile(each, passes)[:steps]
+        rng, sizes = stream(Purpose.BATCHES, self.seed, client, round), self.sizes(samples)
+        passes = -(-int(sizes.sum()) // samples)
         order = np.concatenate([rng.permutation(samples) for _ in range(passes)])
         return order[: sizes.sum()], sizes
 

@@ -15,6 +15,8 @@ from .network import Network
 from .partition import Partition, split
 from .settings import Learning
 
+MOST_SAMPLES = 10**9
+
 
 @dataclass(frozen=True, eq=False)
 class Material:
@@ -41,13 +43,22 @@ def gather_material(
     learning = wanted(scenario)
     if learning.analytic:
         sizes = np.maximum(1, np.rint(draw_fleet(scenario, seed).samples))
+        if sizes.max() > MOST_SAMPLES:
+            raise BadInput(f"clients.samples: a client can learn from {MOST_SAMPLES:g} at most")
         bits, cycles = 32.0 * learning.quadratic.dimension, 3.0 * learning.quadratic.dimension
         return Material(_settled(scenario, sizes, bits, cycles))
-    data = data or load_data(learning.dataset, folder, report=report)
+    if data is None:
+        try:
+            data = load_data(learning.dataset, folder, report=report)
+        except BadInput as error:
+            raise BadInput(*(f"learning.dataset: {fault}" for fault in error.faults)) from error
     network = Network.of(learning.architecture, data.image, data.classes)
     how = learning.partition
     rng = stream(Purpose.PARTITION, seed if how.seed is None else how.seed)
     partition = split(data.y_train, scenario.clients.count, how, rng)
+    given = scenario.clients.sizes
+    if given is not None and not np.array_equal(given.values, partition.sizes):
+        raise BadInput("clients.sizes are those of learning.partition: leave them out")
     settled = _settled(scenario, partition.sizes, network.bits, network.cycles)
     return Material(settled, data, partition, network)
 

@@ -82,7 +82,7 @@ class Quadratics:
     def train(self, model: Floats, clients: Sequence[int], round: int) -> Iterator[Floats]:
         for client in clients:
             rng = stream(Purpose.NOISE, self.course.seed, client, round)
-            _, sizes = self.course.batches(client, round, int(self.sizes[client]))
+            sizes = self.course.sizes(int(self.sizes[client]))
             rates = self.course.rates(round, sizes.size).astype(float)
             w, velocity = model.astype(float), np.zeros(model.size)
             for batch, rate in zip(sizes, rates, strict=True):
