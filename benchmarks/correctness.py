@@ -82,7 +82,7 @@ def mcmahan_run(rate, seed):
     scenario = world(
         100,
         {"cohort": 10, "local_epochs": 5, "rounds": 40},
-        {"model": "cnn-mcmahan", "rate": rate, "evaluate_samples": 1000},
+        {"model": "cnn-mcmahan", "rate": rate, "evaluate_samples": 10_000},
         batch=10,
     )
     material = gather_material(scenario, seed)

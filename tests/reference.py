@@ -19,6 +19,30 @@ def unpack(network, weights):
     return parts
 
 
+def logits(network, weights, image):
+    """What the last layer says of one image."""
+    x = image
+    for shape, (w, b) in zip(network.shapes, unpack(network, weights), strict=True):
+        if shape.conv:
+            x = convolved(shape, w, b, x)[-1]
+        else:
+            x = x.reshape(-1) @ w + b
+            x = x if shape is network.shapes[-1] else np.maximum(x, 0)
+    return x
+
+
+def convolved(shape, w, b, x):
+    """The padded input, its padding, the four pixels of each window, and their pooled ReLU."""
+    pad = (shape.height - x.shape[0]) // 2
+    x = np.pad(x, ((pad, pad), (pad, pad), (0, 0)))
+    patches = np.lib.stride_tricks.sliding_window_view(x, w.shape[1:3], axis=(0, 1))
+    full = np.einsum("yxcij,oijc->yxo", patches, w) + b
+    height, width = shape.pooled
+    blocks = full[: 2 * height, : 2 * width].reshape(height, 2, width, 2, -1)
+    blocks = blocks.transpose(0, 2, 4, 1, 3).reshape(height, width, -1, 4)
+    return x, pad, blocks, np.maximum(blocks.max(-1), 0)
+
+
 def gradient(network, weights, images, labels):
     """The gradient of the mean cross-entropy, and the loss of each sample."""
     layers = unpack(network, weights)
@@ -28,14 +52,7 @@ def gradient(network, weights, images, labels):
         kept, x = [], image
         for shape, (w, b) in zip(network.shapes, layers, strict=True):
             if shape.conv:
-                pad = (shape.height - x.shape[0]) // 2
-                x = np.pad(x, ((pad, pad), (pad, pad), (0, 0)))
-                patches = np.lib.stride_tricks.sliding_window_view(x, w.shape[1:3], axis=(0, 1))
-                full = np.einsum("yxcij,oijc->yxo", patches, w) + b
-                height, width = shape.pooled
-                blocks = full[: 2 * height, : 2 * width].reshape(height, 2, width, 2, -1)
-                blocks = blocks.transpose(0, 2, 4, 1, 3).reshape(height, width, -1, 4)
-                y = np.maximum(blocks.max(-1), 0)
+                x, pad, blocks, y = convolved(shape, w, b, x)
                 kept.append((x, pad, blocks, y))
             else:
                 x = x.reshape(-1)

@@ -1,5 +1,9 @@
 """The engine: equal to plain NumPy on awkward networks, whatever the threads and batches."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,10 +13,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 import reference
 from fedcell import BadInput
 from fedcell.learning.data import Dataset, load_data
-from fedcell.learning.engine import EVALUATED, PIECE, Engine, watched
+from fedcell.learning.engine import EVALUATED, PIECE, Engine, judged, watched
 from fedcell.learning.learner import Course
 from fedcell.learning.network import MODELS, Conv, Layers, Network
-from fedcell.learning.partition import Split, split
+from fedcell.learning.partition import Partition, Split, split
 
 
 def made(image, classes=7, count=40, seed=0, kind=np.float32):
@@ -78,7 +82,7 @@ def test_training_equals_plain_numpy(name, momentum):
 @settings(max_examples=25)
 @given(
     image=st.tuples(st.integers(4, 13), st.integers(4, 13), st.integers(1, 4)),
-    sizes=st.lists(st.tuples(st.integers(1, 35), st.integers(1, 4), st.integers(0, 2)), max_size=2),
+    sizes=st.lists(st.tuples(st.integers(1, 35), st.integers(1, 9), st.integers(0, 4)), max_size=2),
     hidden=st.lists(st.integers(1, 40), max_size=2),
     batch=st.integers(1, 11),
     classes=st.integers(2, 12),
@@ -90,13 +94,13 @@ def test_training_equals_plain_numpy_on_any_shape(image, sizes, hidden, batch, c
     except BadInput:
         return  # does not fit the image
     data = made(image, classes, 30)
-    course = Course(batch=batch, steps=3, epochs=None, rate=0.05)
+    course = Course(batch=batch, steps=2, epochs=None, rate=0.5)
     ours = engine(data, layers, course, clients=2, threads=1)
     (got,) = ours.train(ours.start(), [0], round=0)
     own = ours.partition.of(0)
     order, many = course.batches(0, 0, own.size)
     expected = reference.train(
-        ours.network, ours.start(), data.x_train, data.y_train, own[order], many, course.rates(0, 3)
+        ours.network, ours.start(), data.x_train, data.y_train, own[order], many, course.rates(0, 2)
     )
     assert_allclose(got, expected, atol=1e-5, rtol=0)
 
@@ -112,7 +116,8 @@ def test_losses_are_those_of_plain_numpy():
     scores = ours.evaluate(model)
     assert_allclose(scores.train_loss, losses.mean(), rtol=1e-6)
     assert_allclose(scores.test_loss, test_losses.mean(), rtol=1e-6)
-    assert 0 <= scores.accuracy <= 1
+    logits = [reference.logits(ours.network, model.astype(float), image) for image in test]
+    assert scores.accuracy == np.mean(np.argmax(logits, 1) == data.y_test)
 
 
 def test_the_training_loss_is_weighted_by_the_clients_data():
@@ -135,11 +140,43 @@ def test_the_training_loss_is_weighted_by_the_clients_data():
     assert_allclose(same, 1 / data.y_train.size)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"network": Network.of(MODELS["mlp"], (9, 8, 1), 10)}, "is for images"),
+        ({"network": Network.of(MODELS["mlp"], (8, 8, 1), 9)}, "tells 9 classes apart"),
+        ({"partition": Partition(np.arange(5000), np.array([0, 5000]))}, "of other data"),
+        ({"partition": Partition(np.arange(3), np.array([0, 3, 3]))}, "no samples"),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(change, message):
+    ours = engine(load_data("digits"), MODELS["mlp"], Course(1, 1, None, 0.1))
+    given = {"network": ours.network, "partition": ours.partition} | change
+    with pytest.raises(BadInput, match=message):
+        Engine(given["network"], ours.data, given["partition"], ours.course)
+
+
+def test_a_large_test_set_is_judged_by_a_fixed_part():
+    assert_array_equal(judged(50, 50, seed=0), np.arange(50))
+    some = judged(1000, 50, seed=0)
+    assert some.size == np.unique(some).size == 50
+    assert_array_equal(some, judged(1000, 50, seed=0))
+
+
+@pytest.mark.extras
+@pytest.mark.parametrize("lanes", ["8", "16"])
+def test_processors_with_other_registers_compute_the_same(lanes):
+    words = [sys.executable, "-m", "pytest", "-q", __file__, "-m", "not extras", "-k", "equals"]
+    ran = subprocess.run(words, env=os.environ | {"FEDCELL_LANES": lanes}, capture_output=True)
+    assert ran.returncode == 0, ran.stdout.decode()
+
+
+@pytest.mark.parametrize("threads", [2, 5])
 def test_the_number_of_threads_changes_no_bit(threads):
     data = load_data("digits")
     course = Course(batch=7, steps=4, epochs=None, rate=0.1)
-    one, many = (engine(data, MODELS["mlp"], course, 12, t) for t in (1, threads))
+    layers = Layers(convs=convs((9, 3, 1)), hidden=(20,))
+    one, many = (engine(data, layers, course, 12, t) for t in (1, threads))
     model = one.start()
     for a, b in zip(one.train(model, range(12), 0), many.train(model, range(12), 0), strict=True):
         assert_array_equal(a, b)

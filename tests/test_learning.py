@@ -6,7 +6,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedcell import BadInput, Clients, Plan, Scenario, Task, draw_fleet, draw_trace
+from fedcell import (
+    BadInput,
+    Clients,
+    Plan,
+    Scenario,
+    Task,
+    draw_fleet,
+    draw_trace,
+    simulate_network,
+)
 from fedcell.errors import FedcellWarning
 from fedcell.learning.aggregate import aggregate, doubts, rule_of
 from fedcell.learning.learner import Course, Scores
@@ -110,7 +119,7 @@ def test_uploads_that_are_not_finite_are_named_and_left_out(rule):
     with pytest.warns(FedcellWarning) as said:
         after, excluded = aggregate(rule, model, range(5), [1] * 5, bad, SHARES, round=7)
     assert excluded == 2
-    assert "round 8: the upload of client 2 is not finite" in str(said[0].message)
+    assert "round 8: the uploads of clients 2, 4 are not finite" in str(said[0].message)
     rest = [0, 1, 3]
     without, _ = aggregate(rule, model, rest, [1] * 3, MODELS[rest], SHARES, round=7)
     assert_array_equal(after, without)
@@ -137,9 +146,36 @@ def test_pairs_that_are_biased_warn():
         for rule in ("unbiased", "mean", "normalised"):
             assert bool(doubts(of(selection, rule))) == ((selection, rule) not in sensible)
     learner = quadratics(count=5)
-    scenario = of("weighted", "unbiased").using(clients={"sizes": learner.sizes.astype(float)})
-    with pytest.warns(FedcellWarning, match="is biased"):
+    scenario = of("weighted", "unbiased").using(
+        clients={"sizes": learner.sizes.astype(float)},
+        task={"model_bits": 1e4, "cycles_per_sample": 10.0},
+    )
+    with pytest.warns(FedcellWarning, match="does not go with"):
         next(learn(scenario, learner, 1, 0, State.start(learner)))
+
+
+def test_clients_that_are_not_heard_equally_often_make_a_doubt():
+    ring = world("uniform", learning=Learning(aggregation="unbiased")).using(
+        cell={"distance": (50.0, 200.0)}
+    )
+    assert "mean channels differ" in doubts(ring)[0]
+    assert not doubts(ring.using(cell={"gain_threshold": 0.0}))
+    assert not doubts(ring.using(learning={"aggregation": "normalised"}))
+
+
+def test_weights_are_among_those_that_may_be_drawn():
+    """Clients below clients.min_samples are never called: N and q_j leave them out."""
+    learner = quadratics(apart=False, count=100)
+    sizes = np.where(np.arange(100) < 50, 10, 100)
+    learner = Quadratics(learner.curvature, learner.home, sizes, 0.0, learner.course)
+    scenario = Scenario(
+        clients=Clients(min_samples=50.0),
+        task=Task(model_bits=1e4, cycles_per_sample=10.0),
+        learning=Learning(aggregation="unbiased"),
+    )
+    ledger = simulate(scenario, "even", learner, rounds=20)
+    assert ledger.train_loss[-1] < ledger.train_loss[0]
+    assert (ledger.poor == 50).all()
 
 
 def test_both_trainings_of_appendix_a_agree_in_the_mean():
@@ -292,6 +328,94 @@ def test_samples_belong_to_the_partition_where_a_model_is_trained():
 def test_a_learner_of_another_size_is_refused():
     with pytest.raises(BadInput, match="the learner has 8 clients and the scenario 100"):
         simulate(Scenario(), "even", quadratics(), rounds=1)
+
+
+def test_what_a_run_needs_to_know_is_not_guessed():
+    scenario = scenario_of(model="logistic")
+    material = gather_material(scenario)
+    with pytest.raises(BadInput, match="take the scenario of gather_material"):
+        simulate(scenario, "even", prepare(material), rounds=1)
+    states = []
+    simulate(material.scenario, "even", prepare(material), rounds=3, report=states.append)
+    with pytest.raises(BadInput, match="the run has done 3 already"):
+        simulate(material.scenario, "even", prepare(material), rounds=2, state=states[-1])
+
+
+def test_a_run_from_a_state_is_evaluated_when_an_uninterrupted_one_is():
+    material = gather_material(scenario_of(model="logistic", evaluate_every=3))
+    whole, states = simulate(material.scenario, "even", prepare(material), rounds=10), []
+    simulate(material.scenario, "even", prepare(material), rounds=4, report=states.append)
+    assert np.isfinite(states[-1].records[-1, 1])  # its last round, out of turn
+    after = simulate(material.scenario, "even", prepare(material), rounds=10, state=states[-1])
+    assert_array_equal(after.train_loss, whole.train_loss)
+
+
+def test_the_charge_of_a_step_is_the_mean_of_its_batches():
+    scenario = Scenario(task=Task(samples_per_step="batch", batch_size=10))
+    sizes = np.array([3, 10, 11, 25, 500])
+    course = Course(10, scenario.plan.local_steps, None, 0.1)
+    trained = [course.sizes(int(d)).mean() for d in sizes]
+    assert_allclose(scenario.step_samples(sizes.astype(float)), trained)
+
+
+def test_bystanders_pay_seconds_and_joules():
+    scenario = Scenario(clients=Clients(count=20), plan=Plan(cohort=2, drawn="after"))
+    totals = simulate_network(scenario, "even", rounds=5).totals
+    assert ((totals.seconds > 0) == (totals.joules > 0)).all()
+    assert (totals.seconds > 0).all()
+    assert (totals.called == 0).any()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"steps": None}, "either steps or epochs"),
+        ({"epochs": 2}, "either steps or epochs"),
+        ({"batch": 0}, "at least 1"),
+        ({"rate": 0.0}, "the rate above 0"),
+    ],
+)
+def test_a_course_that_cannot_be_is_refused(given, message):
+    with pytest.raises(BadInput, match=message):
+        Course(**{"batch": 1, "steps": 1, "epochs": None, "rate": 0.1} | given)
+
+
+class Stubborn:
+    """A learner that does what it should not."""
+
+    sizes = np.full(100, 7)
+
+    def __init__(self, train):
+        self.train = train
+
+    def start(self):
+        return np.zeros(2, np.float32)
+
+    def evaluate(self, model):
+        return Scores(float(model.sum()))
+
+
+def test_a_learner_cannot_change_the_model_in_place():
+    def train(model, clients, round):  # noqa: ARG001
+        for _ in clients:
+            model += 1
+            yield model
+
+    with pytest.raises(ValueError, match="read-only"):
+        simulate(Scenario(), "even", Stubborn(train), rounds=1)
+
+
+@pytest.mark.parametrize(
+    ("uploads", "message"),
+    [
+        (lambda n: [np.float32(1)] * n, r"an upload of shape \(\) for client"),
+        (lambda n: [np.zeros(2, np.float32)] * (n - 1), "nothing for client"),
+    ],
+)
+def test_uploads_of_another_shape_are_refused(uploads, message):
+    learner = Stubborn(lambda model, clients, round: uploads(len(clients)))  # noqa: ARG005
+    with pytest.raises(BadInput, match=message):
+        simulate(Scenario(), "even", learner, rounds=1)
 
 
 def test_a_learner_is_three_methods():

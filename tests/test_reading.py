@@ -22,15 +22,20 @@ ORDER = [
     *["scenario", "draw", "round", "policy", "certificate", "optimal", "policies", "ledger"],
     *["survey", "files", "roundfile", "testing"],
     *["learning.fetch", "learning.decode", "learning.data", "learning.learner"],
-    *["learning.vector", "learning.layer", "learning.convolution", "learning.dense"],
+    *[
+        "learning.registers",
+        "learning.vector",
+        "learning.layer",
+        "learning.convolution",
+        "learning.dense",
+    ],
     *["learning.sgd", "learning.engine"],
     *["learning.quadratic", "learning.torch", "learning.aggregate", "learning.prepare"],
     *["simulate", "figures", "learning.pictures", "runfolder", "runs"],
     *["tables", "command", "cli_network", "cli_learning", "cli"],
 ]
-LATE = {
-    "learning.network": {"learning.vector", "learning.layer", "learning.convolution"}
-}  # imported when it is used: numba is heavy
+HEAVY = ["registers", "vector", "layer", "convolution"]  # of numba: imported when used
+LATE = {"learning.network": {f"learning.{name}" for name in HEAVY}}
 
 
 def room(file: Path) -> str:

@@ -86,6 +86,28 @@ def test_any_module_with_buffers_is_a_learner():
     assert learner.evaluate(np.mean(first, 0)).train_loss < before
 
 
+def test_what_a_module_draws_depends_on_client_and_round_alone():
+    data = load_data("digits")
+    ours = engine(data, MODELS["logistic"], Course(10, 5, None, 0.05), clients=10)
+    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Dropout(), torch.nn.Linear(64, 10))
+    train, test = (data.x_train, data.y_train), (data.x_test, data.y_test)
+    pairs = [tensors(x, y, data) for x, y in (train, test)]
+    learner = TorchLearner(module, *pairs, ours.partition, ours.course)
+    model = learner.start()
+    _, second = learner.train(model, [3, 5], 0)
+    torch.rand(7)
+    assert_array_equal(next(learner.train(model, [5], 0)), second)
+    assert (next(learner.train(model, [5], 1)) != second).any()
+
+
+def test_a_loss_that_is_one_number_is_refused():
+    data = load_data("digits")
+    ours = engine(data, MODELS["logistic"], Course(10, 5, None, 0.05), clients=10)
+    learner = twin(ours, loss=torch.nn.CrossEntropyLoss())
+    with pytest.raises(BadInput, match="give one for each"):
+        learner.evaluate(learner.start())
+
+
 def test_a_partition_of_more_samples_than_there_are_is_refused():
     ours = engine(load_data("digits"), MODELS["logistic"], Course(10, 5, None, 0.05))
     x, y = torch.zeros(3, 64), torch.zeros(3, dtype=torch.int64)

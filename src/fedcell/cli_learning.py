@@ -9,6 +9,7 @@ from math import inf
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
+import numpy as np
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -18,11 +19,12 @@ from .figures import FORMATS
 from .files import check_target, load_scenario, shipped_scenario, write_atomically
 from .learning.partition import summary
 from .learning.pictures import partition_figure
-from .learning.prepare import gather_material, wanted
+from .learning.prepare import Material, gather_material, wanted
 from .ledger import Ledger
 from .policies import NAMED
 from .runs import Watch, by_name, run
 from .simulate import State
+from .survey import Row
 from .tables import print_json, print_partition, print_run
 
 
@@ -40,21 +42,27 @@ def partition(
     target = check_target(figure, FORMATS) if figure else None
     with _watching() as watch:
         material = gather_material(load_scenario(scenario), seed, data_dir, watch.download)
-    if material.data is None or material.partition is None:
-        raise BadInput(f"{scenario}: quadratics need no data: there is no partition to show")
-    labels, how = material.data.y_train, wanted(material.scenario).partition
-    said = {"dataset": material.data.name, "kind": how.kind, "sizes": how.sizes}
-    said |= summary(material.partition, labels)
-    if target:
-        counts = material.partition.label_counts(labels, material.data.classes)
-        title = f"{material.data.name}, {how.kind}, {how.sizes} sizes, seed {seed}"
-        write_atomically(target, lambda path: partition_figure(counts, title, path))
+    said = _partition(scenario, material, seed, target)
     if as_json:
         print_json(said)
         return
     print_partition(out, scenario, said)
     if figure:
         out.print(f"figure: {figure}", soft_wrap=True)
+
+
+def _partition(scenario: str, material: Material, seed: int, target: Path | None) -> Row:
+    """A partition in numbers, and its picture if there is a place for it."""
+    data, dealt = material.data, material.partition
+    if data is None or dealt is None:
+        raise BadInput(f"{scenario}: quadratics need no data: there is no partition to show")
+    how = wanted(material.scenario).partition
+    if target:
+        counts = dealt.label_counts(data.y_train, data.classes)
+        title = f"{data.name}, {how.kind}, {how.sizes} sizes, seed {seed}"
+        write_atomically(target, lambda path: partition_figure(counts, title, path))
+    said = {"dataset": data.name, "kind": how.kind, "sizes": how.sizes}
+    return said | summary(dealt, data.y_train)
 
 
 @app.command("run")
@@ -123,22 +131,8 @@ def demo(
     """The whole job on what comes with the package, in about a minute."""
     world = shipped_scenario("digits")
     folder.mkdir(parents=True, exist_ok=True)
-    material = gather_material(world)
-    assert material.data is not None
-    assert material.partition is not None
-    labels = material.data.y_train
-    print_partition(
-        out,
-        "digits",
-        {"dataset": "digits", "kind": "pathological", "sizes": "uniform"}
-        | summary(material.partition, labels),
-    )
-    counts = material.partition.label_counts(labels, material.data.classes)
-    title = "digits: three classes for each client, sizes with Var 0.5"
-    write_atomically(
-        check_target(folder / "partition.png", FORMATS),
-        lambda path: partition_figure(counts, title, path),
-    )
+    picture = check_target(folder / "partition.png", FORMATS)
+    print_partition(out, "digits", _partition("digits", gather_material(world), 0, picture))
     home = folder / "run"
     with _watching() as watch:
         done = (home / "run.json").exists()
@@ -183,7 +177,8 @@ def _watching() -> Iterator[Watch]:
         turns.start()
         if "run" not in bars:
             bars["run"] = turns.add_task("", total=rounds)
-        loss, t = state.records[-1, 1], state.rounds
+        known = state.records[:, 1][np.isfinite(state.records[:, 1])]
+        loss, t = known[-1] if known.size else float("nan"), state.rounds
         text = f"loss {loss:.4f}, {network.seconds[t - 1]:.4g} s, {network.joules[t - 1]:.4g} J"
         turns.update(bars["run"], completed=t, description=text)
 

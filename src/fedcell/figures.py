@@ -91,7 +91,7 @@ def run_figure(ledgers: Mapping[str, Ledger], target: float | None, path: Path) 
     panels[0].set_ylabel("training loss")
     for i, (name, ledger) in enumerate(ledgers.items()):
         # Lines that lie on each other stay visible: the later, the thinner.
-        looks = {"color": COLOURS.get(name, SPARE[i % len(SPARE)])}
+        looks: dict[str, Any] = {"color": COLOURS.get(name, SPARE[i % len(SPARE)])}
         looks |= {"linewidth": 1 + 3 * (len(ledgers) - 1 - i) / max(1, len(ledgers) - 1)}
         panels[1].plot(ledger.seconds[seen], loss, label=name, **looks)
         panels[2].plot(ledger.joules[seen], loss, label=name, **looks)

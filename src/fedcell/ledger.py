@@ -87,11 +87,16 @@ def _join(parts: list[Ledger]) -> Ledger:
 
 
 def simulate_network(
-    scenario: Scenario, policy: str | Policy, rounds: int | None = None, seed: int = 0
+    scenario: Scenario,
+    policy: str | Policy,
+    rounds: int | None = None,
+    seed: int = 0,
+    may_be_idle: bool = False,
 ) -> Ledger:
     """The rounds of a scenario under a policy; nothing is trained.
 
-    The dice are the same for every policy. Memory is that of one chunk of rounds.
+    The dice are the same for every policy. Memory is that of one chunk of rounds. Rounds in
+    which no client is ever called are refused, unless they may be idle.
     """
     every = as_range(scenario.rounds if rounds is None else rounds)
     fleet = draw_fleet(scenario, seed)
@@ -103,13 +108,12 @@ def simulate_network(
         ledger = _price(scenario, fleet, trace, policy)
         if scenario.plan.drawn == "after":
             idle, own = _bystanders(scenario, fleet, trace.cohort, part, seed)
-            totals = replace(ledger.totals, joules=ledger.totals.joules + own)
-            ledger = replace(ledger, energy=ledger.energy + idle, totals=totals)
+            ledger = replace(ledger, energy=ledger.energy + idle, totals=ledger.totals + own)
         parts.append(ledger)
     ledger = _join(parts)
     if not np.isfinite(ledger.objective).all():
         raise BadInput("the costs are too large to be computed with: check the units (SI)")
-    if not ledger.called.any():
+    if not ledger.called.any() and not may_be_idle:
         raise BadInput(
             "no client was ever called: all sat out, too weak or too poor in data; "
             "lower cell.gain_threshold or clients.min_samples"
@@ -168,17 +172,19 @@ def _own_freq(scenario: Scenario, fleet: Fleet) -> Array:
 
 def _bystanders(
     scenario: Scenario, fleet: Fleet, cohort: Ints, rounds: range, seed: int
-) -> tuple[Array, Array]:
-    """Joules of those that trained and were then not drawn (DECISIONS.md, 15): those of each
-    round and those of each client."""
-    c = scenario.work * scenario.step_samples(fleet.samples)
-    each = training_energy(c, _own_freq(scenario, fleet), fleet.kappa)
+) -> tuple[Array, Totals]:
+    """What those paid that trained and were then not drawn (DECISIONS.md, 15): the joules of
+    each round, and the totals of each client."""
+    c, f = scenario.work * scenario.step_samples(fleet.samples), _own_freq(scenario, fleet)
+    each = training_energy(c, f, fleet.kappa)
     trained = list(candidates(scenario, fleet, rounds, seed))
     drawn = np.append(each, 0.0)[cohort].sum(-1)  # the 0 is for empty places, -1
     times = sum(may.sum(0) for may in trained) - np.bincount(
         cohort[cohort >= 0], minlength=fleet.count
     )
-    return np.concatenate([may @ each for may in trained]) - drawn, times * each
+    none = np.zeros(fleet.count, np.int64)
+    totals = Totals(called=none, arrived=none, seconds=times * c / f, joules=times * each)
+    return np.concatenate([may @ each for may in trained]) - drawn, totals
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ one training.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +16,14 @@ from .errors import BadInput
 from .figures import run_figure
 from .learning.aggregate import rule_of
 from .learning.fetch import Report
-from .learning.learner import Learner, Scores
+from .learning.learner import Learner
 from .learning.partition import summary as partition_summary
 from .learning.prepare import Material, gather_material, prepare, wanted
 from .ledger import Ledger, simulate_network
 from .policy import Policy
 from .runfolder import RunFolder, as_json, declared_identity
 from .scenario import Scenario
-from .simulate import State, joined, learn, reached
+from .simulate import State, advance, joined
 
 Row = dict[str, Any]
 
@@ -61,8 +61,10 @@ def run(
 ) -> Result:
     """Trains until `target` (the scenario's where left out) or for `rounds`, with a checkpoint
     after each round if there is a folder. An interrupt (Ctrl-C) ends the run in good order."""
-    rounds = rounds or scenario.rounds
+    rounds = scenario.rounds if rounds is None else rounds
     target = wanted(scenario).target if target is None else target
+    if not policies:
+        raise BadInput("policies: give at least one")
     if resume and folder is None:
         raise BadInput("--resume needs the folder of the run: give --out")
     material = gather_material(scenario, seed, data_dir, watch.download)
@@ -81,20 +83,20 @@ def run(
         state = home.load(state.model.size, rounds) or state
     with watch.compile():
         getattr(learner, "warm_up", lambda: None)()
-    state = as_scheduled(state, learner, rounds, wanted(scenario).evaluate_every)
     if home:
         home.begin(used)
+
+    def report(after: State) -> None:
+        nonlocal state
+        state = after  # what an interrupt leaves
+        if home:
+            home.save(state)
+        if watch.round:
+            watch.round(state, first, rounds)
+
     complete = True
     try:
-        if not reached(state, target):
-            begin = state
-            for state in learn(scenario, learner, rounds, seed, begin):
-                if home:
-                    home.save(state)
-                if watch.round:
-                    watch.round(state, first, rounds)
-                if reached(state, target):
-                    break
+        state = advance(scenario, learner, rounds, seed, state, target, report)
     except KeyboardInterrupt:
         complete = False
     ledgers = {
@@ -108,18 +110,6 @@ def run(
         home.write_text("summary.json", as_json(said))
         home.write("loss.png", lambda path: run_figure(ledgers, target, path))
     return Result(ledgers=ledgers, summary=said, complete=complete)
-
-
-def as_scheduled(state: State, learner: Learner, rounds: int, every: int) -> State:
-    """A state to go on from, evaluated when an uninterrupted run of `rounds` would have been:
-    out of turn after its last round, and after no other."""
-    if state.rounds % every == 0:
-        return state
-    ends = state.rounds == rounds
-    scores = learner.evaluate(state.model) if ends else Scores(float("nan"))
-    records = state.records.copy()
-    records[-1, 1:] = astuple(scores)
-    return State(state.model, records)
 
 
 def summarise(

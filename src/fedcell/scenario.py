@@ -169,9 +169,11 @@ class Scenario(Table, frozen=True, kw_only=True):
         return found
 
     def of_task(self, name: str) -> Any:
-        """A value of the task, or the paper's where it is left out."""
+        """A value of the task; where it is left out the paper's, or a batch for a step if a
+        model is trained."""
+        default = PAPER | ({"samples_per_step": "batch"} if self.learning is not None else {})
         value = getattr(self.task, name)
-        return PAPER[name] if value is None else value
+        return default[name] if value is None else value
 
     @property
     def work(self) -> float:
@@ -180,11 +182,14 @@ class Scenario(Table, frozen=True, kw_only=True):
         return steps * float(self.of_task("cycles_per_sample"))
 
     def step_samples(self, samples: Array) -> Array:
-        """Samples that one local step processes (or one local epoch, where these are counted),
-        for clients that hold `samples`."""
+        """Samples that a local step processes on average (or a local epoch, where these are
+        counted), for clients that hold `samples`."""
         if self.plan.local_epochs or self.of_task("samples_per_step") == "dataset":
             return samples
-        return np.minimum(samples, self.task.batch_size)
+        # E_l batches of passes over the data; the last batch of a pass is what is left.
+        steps, batch = self.plan.local_steps, self.task.batch_size
+        each = np.ceil(samples / batch)  # batches of a pass
+        return np.asarray((steps // each * samples + steps % each * batch) / steps)
 
     @property
     def rounds(self) -> int:

@@ -6,7 +6,7 @@ learning reads only whose uploads arrived.
 
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 
@@ -57,14 +57,29 @@ def simulate(
     scenario = with_sizes(scenario, learner)
     network = simulate_network(scenario, policy, rounds, seed)  # refuses what is wrong, at once
     state = state or State.start(learner)
-    if not reached(state, target):
-        begin = state
-        for state in learn(scenario, learner, rounds, seed, begin):
-            if report:
-                report(state)
-            if reached(state, target):
-                break
+    state = advance(scenario, learner, rounds, seed, state, target, report or (lambda _: None))
     return joined(scenario, policy, seed, network, state)
+
+
+def advance(
+    scenario: Scenario,
+    learner: Learner,
+    rounds: int,
+    seed: int,
+    state: State,
+    target: float | None,
+    report: Callable[[State], None],
+) -> State:
+    """The state after `rounds` rounds, or at the target; `report` is told of each on the way."""
+    state = as_scheduled(state, learner, rounds, _every(scenario))
+    if reached(state, target):
+        return state
+    for after in learn(scenario, learner, rounds, seed, state):
+        state = after
+        report(state)
+        if reached(state, target):
+            break
+    return state
 
 
 def learn(
@@ -73,27 +88,46 @@ def learn(
     """The state after each further round."""
     for doubt in doubts(scenario):
         warnings.warn(doubt, FedcellWarning, stacklevel=3)
-    rule, shares = rule_of(scenario), learner.sizes / learner.sizes.sum()
-    fleet = draw_fleet(scenario, seed)
-    every = scenario.learning.evaluate_every if scenario.learning else 1
+    fleet, every = draw_fleet(scenario, seed), _every(scenario)
+    rule, eligible = rule_of(scenario), fleet.samples >= scenario.clients.min_samples
+    shares = np.where(eligible, fleet.samples, 0) / max(1.0, fleet.samples[eligible].sum())  # q_j
     for part in chunks(range(state.rounds, rounds), fleet.count):
         trace = draw_trace(scenario, fleet, part, seed)
         for i, t in enumerate(part):
             arrived = (trace.cohort[i] >= 0) & ~trace.lost[i]
             clients, counts = trace.cohort[i][arrived].tolist(), trace.count[i][arrived].tolist()
+            state.model.flags.writeable = False  # a learner trains a copy
             uploads = learner.train(state.model, clients, t)
             model, excluded = aggregate(rule, state.model, clients, counts, uploads, shares, t)
             scores = Scores(float("nan"))
             if (t + 1) % every == 0 or t + 1 == rounds:
                 scores = learner.evaluate(model)
-            record = [excluded, scores.train_loss, scores.test_loss, scores.accuracy]
+            record = [excluded, *astuple(scores)]
             state = State(model, np.vstack([state.records, record]))
             yield state
 
 
+def _every(scenario: Scenario) -> int:
+    return scenario.learning.evaluate_every if scenario.learning else 1
+
+
+def as_scheduled(state: State, learner: Learner, rounds: int, every: int) -> State:
+    """A state to go on from, evaluated when an uninterrupted run of `rounds` would have been:
+    out of turn after its last round, and after no other."""
+    if state.rounds > rounds:
+        raise BadInput(f"rounds = {rounds}: the run has done {state.rounds} already")
+    if state.rounds % every == 0:
+        return state
+    ends = state.rounds == rounds
+    scores = learner.evaluate(state.model) if ends else Scores(float("nan"))
+    records = state.records.copy()
+    records[-1, 1:] = astuple(scores)
+    return State(state.model, records)
+
+
 def reached(state: State, target: float | None) -> bool:
-    """Whether the training loss is at the target."""
-    return target is not None and state.rounds > 0 and bool(state.records[-1, 1] <= target)
+    """Whether the training loss has been at the target."""
+    return target is not None and bool((state.records[:, 1] <= target).any())
 
 
 def joined(
@@ -101,7 +135,7 @@ def joined(
 ) -> Ledger:
     """The ledger of both sides, as far as learning went."""
     if state.rounds < network.rounds:
-        network = simulate_network(scenario, policy, state.rounds, seed)
+        network = simulate_network(scenario, policy, state.rounds, seed, may_be_idle=True)
     excluded, train_loss, test_loss, accuracy = state.records.T
     return replace(
         network,
@@ -114,9 +148,14 @@ def joined(
 
 def with_sizes(scenario: Scenario, learner: Learner) -> Scenario:
     """The scenario with the learner's D_j, so that they drive time, energy and weight alike."""
-    sizes = np.asarray(learner.sizes, float)
+    sizes, task = np.asarray(learner.sizes, float), scenario.task
     if sizes.size != scenario.clients.count:
         raise BadInput(
             f"the learner has {sizes.size} clients and the scenario {scenario.clients.count}"
+        )
+    if scenario.learning is not None and None in (task.model_bits, task.cycles_per_sample):
+        raise BadInput(
+            "task.model_bits and task.cycles_per_sample are left out: take the scenario of "
+            "gather_material, which has those of the model, or give them"
         )
     return scenario.using(clients={"sizes": sizes})

@@ -127,12 +127,13 @@ def print_run(out: Console, name: str, said: Mapping[str, Any]) -> None:
     """What a run reached, and what it took under each policy."""
     rows = said["policies"]
     first, target = rows[0], said["target"]
-    steps = f"{said['local_steps']} local steps"
     if said["local_epochs"]:
-        steps = f"{said['local_epochs']} local epochs"
-    charged = "a batch" if said["samples_per_step"] == "batch" else "all data"
+        work = f"{said['local_epochs']} local epochs, charged as passes over the data"
+    else:
+        charged = "a batch" if said["samples_per_step"] == "batch" else "all data"
+        work = f"{said['local_steps']} local steps, a step charged as {charged}"
     out.print(
-        f"{name}: K = {said['cohort']}, {steps}, a step charged as {charged};\n"
+        f"{name}: K = {said['cohort']}, {work};\n"
         f"{said['model_bits'] / 1e6:.3g} Mbit per upload, "
         f"{said['cycles_per_sample']:.3g} cycles per sample"
     )
@@ -156,8 +157,10 @@ def print_run(out: Console, name: str, said: Mapping[str, Any]) -> None:
         "time [s]": [digits(row["seconds"]) for row in where],
         "energy [J]": [digits(row["joules"]) for row in where],
         "cost (12) [s]": [digits(row["cost"]) for row in where],
-        "most of a client [J]": [digits(row["joules_per_client"]["most"]) for row in rows],
     }
+    if all(row["rounds"] == there["rounds"] for row, there in zip(rows, where, strict=True)):
+        most = [digits(row["joules_per_client"]["most"]) for row in rows]
+        table["most of a client [J]"] = most  # known for all rounds only
     title = f"To training loss {digits(target)}" if goal else "In all"
     _print(out, _table(f"{title}, on the same dice", table))
 

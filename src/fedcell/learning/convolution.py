@@ -3,7 +3,8 @@
 import numpy as np
 
 from .layer import jit, vectors
-from .vector import ABREAST, LANES, PATCHES, WIDEST, gather, window
+from .registers import LANES
+from .vector import ABREAST, PATCHES, WIDEST, gather, window
 
 DEAD = np.uint8(4)  # a pooling winner that the ReLU stops: it carries no gradient
 MOST = max(PATCHES)

@@ -169,6 +169,7 @@ def _images(name: str, given: Any) -> NDArray[Any]:
             f"{name} has shape {x.shape}: expected (sample, feature), "
             "(sample, height, width) or (sample, height, width, channel)"
         )
+    x = np.ascontiguousarray(x)  # as the engine is compiled for
     if x.dtype == np.uint8:
         return x
     with np.errstate(over="ignore"):  # what is too large becomes infinite and is named

@@ -1,7 +1,8 @@
 """Dense layers, forward and backward."""
 
 from .layer import ZERO, jit, vectors
-from .vector import LANES, WIDEST, make_dots, make_tile
+from .registers import LANES
+from .vector import WIDEST, make_dots, make_tile
 
 tile_4, tile_2, tile_1 = make_tile(4), make_tile(2), make_tile(1)
 dots_4, dots_1 = make_dots(4), make_dots(1)

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..draw import Purpose, stream
+from ..errors import BadInput
 from ..measured import Array
 from ..trace import Ints
 from .data import Dataset
@@ -41,6 +42,7 @@ class Engine:
         evaluate_samples: int = 5000,
         threads: int | None = None,
     ) -> None:
+        _check(network, data, partition)  # for the kernels check nothing
         self.network, self.data, self.partition, self.course = network, data, partition, course
         self.threads = threads or available_threads()
         self._train = _flat(data.x_train), data.y_train  # with rows of pixels as the kernels read
@@ -51,10 +53,12 @@ class Engine:
             _read_only(np.tile(data.shift, width)),
         )
         self._watched, self._weights = watched(partition, evaluate_samples, course.seed)
+        self._tested = judged(data.y_test.size, evaluate_samples, course.seed)
         self._pool = ThreadPoolExecutor(self.threads, "fedcell")
         self._spaces: SimpleQueue[Workspace] = SimpleQueue()
         for _ in range(self.threads):
-            self._spaces.put(Workspace(network, max(course.batch, EVALUATED)))
+            largest = min(course.batch, int(partition.sizes.max()))
+            self._spaces.put(Workspace(network, max(largest, EVALUATED)))
 
     @property
     def sizes(self) -> Ints:
@@ -100,12 +104,13 @@ class Engine:
 
     def evaluate(self, model: Floats) -> Scores:
         losses, _ = self._losses(model, *self._train, self._watched)
-        test, hits = self._losses(model, *self._test, np.arange(self._test[1].size))
-        return Scores(float(self._weights @ losses), float(test.mean()), float(hits.mean()))
+        test, hits = self._losses(model, *self._test, self._tested)
+        train_loss = float((self._weights * losses).sum())  # not @: BLAS sums by threads
+        return Scores(train_loss, float(test.mean()), float(hits.mean()))
 
     def _losses(self, model: Floats, x: Any, y: Ints, index: Ints) -> tuple[Array, Array]:
         """Each sample's loss and whether its class is found, by pieces that do not depend on
-        the number of threads; they are summed outside, where NaN is still NaN."""
+        the number of threads; they are summed outside, in order."""
         from .sgd import evaluate
 
         losses, hits = np.empty(index.size, np.float32), np.empty(index.size, np.bool_)
@@ -139,6 +144,26 @@ class Engine:
         finally:
             for future in waiting:
                 future.cancel()
+
+
+def _check(network: Network, data: Dataset, partition: Partition) -> None:
+    index = partition.index
+    if network.image != data.image:
+        raise BadInput(f"the network is for images {network.image}, the data has {data.image}")
+    if network.shapes[-1].outputs < data.classes:
+        raise BadInput(
+            f"the network tells {network.shapes[-1].outputs} classes apart, and there are "
+            f"{data.classes}"
+        )
+    if partition.sizes.min() < 1 or index.min() < 0 or index.max() >= data.y_train.size:
+        raise BadInput("the partition is of other data: some client has no samples of these")
+
+
+def judged(count: int, most: int, seed: int) -> Ints:
+    """Test samples that models are judged on: all, or a fixed part."""
+    if most >= count:
+        return np.arange(count)
+    return np.sort(stream(Purpose.EVALUATION, seed, round=1).choice(count, most, replace=False))
 
 
 def watched(partition: Partition, most: int, seed: int) -> tuple[Ints, Array]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from .vector import LANES
+from .registers import LANES
 
 # fastmath lets sums be reordered, which vectors need; it also lets the compiler assume that
 # there is no NaN, so these are looked for elsewhere (DECISIONS.md, 20).

@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from ..draw import Purpose, stream
+from ..errors import BadInput
 from ..trace import Ints
 from .network import Floats
 
@@ -55,6 +56,12 @@ class Course:
     rate_decay: float = 0.0
     momentum: float = 0.0
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if (self.steps is None) == (self.epochs is None):
+            raise BadInput("a course has either steps or epochs: give one of them")
+        if min(self.batch, self.steps or self.epochs or 0) < 1 or not self.rate > 0:
+            raise BadInput(f"{self}: batch, steps or epochs are at least 1, the rate above 0")
 
     def sizes(self, samples: int) -> Ints:
         """The batches of a round, for a client with so many samples: the last of each pass is

@@ -137,7 +137,8 @@ class Workspace:
     def __init__(self, network: Network, batch: int) -> None:
         from .convolution import MOST
         from .layer import Layer
-        from .vector import ABREAST, LANES, SLACK, WIDEST
+        from .registers import LANES
+        from .vector import ABREAST, SLACK, WIDEST
 
         def vectors(floats: int) -> int:  # whole vectors that hold so many, and some more
             return (-(-floats // LANES) + MOST) * LANES

@@ -17,7 +17,7 @@ class Quadratic(Table, frozen=True, kw_only=True):
     dimension: Count = 20
     curvature_min: Positive = 0.5  # mu_j: c_j are spread evenly from here
     curvature_max: Positive = 2.0  # L: to here
-    distance: Positive = 1.0  # of the h_j from their mean, for quadratic-apart
+    distance: Positive = 1.0  # of the h_j from the origin, for quadratic-apart
     noise: NotNegative = 0.1  # of a gradient of one sample, standard deviation per coordinate
 
     def faults(self) -> list[str]:
@@ -46,7 +46,7 @@ class Learning(Table, frozen=True, kw_only=True):
     aggregation: Literal["unbiased", "mean", "normalised"] | None = None  # see DECISIONS.md, 13
     target: Positive | None = None  # training loss (2) at which a run may stop
     evaluate_every: Count = 1  # rounds
-    evaluate_samples: Count = 5000  # of the training data, at most; a fixed part of every client's
+    evaluate_samples: Count = 5000  # about so many, to train and to test; a fixed part, or all
 
     @property
     def architecture(self) -> Layers:

@@ -1,12 +1,14 @@
 """A client's work and an evaluation, each one compiled call."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import njit
 
-from . import convolution, dense, vector
+from ..errors import FedcellWarning
+from . import convolution, dense, registers, vector
 from . import layer as layer_module
 from .convolution import conv_backward, conv_forward
 from .dense import dense_backward, dense_forward
@@ -65,13 +67,13 @@ def backward(layers, batch, weights, target, scale, scratch):
             dense_backward(layer, batch, weights, target, scale, arena, scaled)
 
 
-def compiled(stamp: str) -> tuple[Any, Any]:
+def compiled(stamp: str, cache: bool = True) -> tuple[Any, Any]:
     """The two calls, kept compiled on disk.
 
     numba looks for changes in the file of a cached function only, and in the values that it
     closes over. So these close over a stamp of all the files that they are made from.
     """
-    cached: Any = njit(cache=True, **FAST)
+    cached: Any = njit(cache=cache, **FAST)
 
     @cached
     def train(
@@ -131,8 +133,20 @@ def compiled(stamp: str) -> tuple[Any, Any]:
 
 
 def _stamp() -> str:
-    files = [Path(str(module.__file__)) for module in (vector, layer_module, convolution, dense)]
-    return "".join(file.read_text("utf-8") for file in files)
+    files = [
+        Path(str(module.__file__))
+        for module in (registers, vector, layer_module, convolution, dense)
+    ]
+    return "".join(file.read_text("utf-8") for file in files) + str(registers.LANES)
 
 
-train, evaluate = compiled(_stamp())
+try:
+    train, evaluate = compiled(_stamp())
+except RuntimeError:  # numba found no folder to write to
+    train, evaluate = compiled(_stamp(), cache=False)
+    warnings.warn(
+        "the engine is compiled anew at every start: there is no folder to keep it in; "
+        "name one in NUMBA_CACHE_DIR",
+        FedcellWarning,
+        stacklevel=2,
+    )

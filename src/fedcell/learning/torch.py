@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ..draw import Purpose, stream
 from ..errors import BadInput
 from ..trace import Ints
 from .data import Dataset
-from .engine import watched
+from .engine import judged, watched
 from .learner import Course, Scores
 from .network import Floats, Network
 from .partition import Partition
@@ -35,6 +36,8 @@ class TorchLearner:
 
     `x` and `y` are tensors with a sample in each row; images of a Dataset come from `tensors`.
     Models travel as the parameters and floating-point buffers of the module, end to end.
+    `loss` gives a number for each sample. A last batch may hold a single sample, which
+    BatchNorm refuses: choose a batch size that leaves none.
     """
 
     def __init__(
@@ -47,13 +50,15 @@ class TorchLearner:
         evaluate_samples: int = 5000,
         loss: Loss = sample_losses,
     ) -> None:
-        if len(train[0]) < partition.index.size:
+        if len(train[0]) != len(train[1]) or len(train[0]) <= partition.index.max():
             raise BadInput(f"the partition deals {partition.index.size} of {len(train[0])} samples")
         self.module, self.loss, self.course = module, loss, course
         self.train_data, self.test_data, self.partition = train, test, partition
         self._watched, weights = watched(partition, evaluate_samples, course.seed)
         self._weights = torch.from_numpy(weights)
+        self._tested = torch.from_numpy(judged(len(test[1]), evaluate_samples, course.seed))
         self._first = self._vector()
+        self._counts = [b.clone() for b in module.buffers() if not b.is_floating_point()]
 
     @property
     def sizes(self) -> Ints:
@@ -63,37 +68,47 @@ class TorchLearner:
         return self._first.copy()
 
     def train(self, model: Floats, clients: Sequence[int], round: int) -> Iterator[Floats]:
-        x, y = self.train_data
         for client in clients:
-            own = self.partition.of(client)
-            order, sizes = self.course.batches(client, round, own.size)
-            rates = self.course.rates(round, sizes.size).tolist()
-            self._load(model)
-            self.module.train()
-            parameters = list(self.module.parameters())
-            sgd = torch.optim.SGD(parameters, lr=rates[0], momentum=self.course.momentum)
-            for index, rate in zip(np.split(own[order], sizes.cumsum()[:-1]), rates, strict=True):
-                sgd.param_groups[0]["lr"] = rate
-                sgd.zero_grad()
-                some = torch.from_numpy(index)
-                self.loss(self.module(x[some]), y[some]).mean().backward()  # type: ignore[no-untyped-call]
-                sgd.step()  # (3)
-            yield self._vector()
+            dice = stream(Purpose.NOISE, self.course.seed, client, round).integers(2**63)
+            with torch.random.fork_rng():  # what the module draws, as in dropout, depends on
+                torch.manual_seed(int(dice))  # client and round alone
+                yield self._client(model, client, round)
+
+    def _client(self, model: Floats, client: int, round: int) -> Floats:
+        x, y = self.train_data
+        own = self.partition.of(client)
+        order, sizes = self.course.batches(client, round, own.size)
+        rates = self.course.rates(round, sizes.size).tolist()
+        self._load(model)
+        self.module.train()
+        parameters = list(self.module.parameters())
+        sgd = torch.optim.SGD(parameters, lr=rates[0], momentum=self.course.momentum)
+        for index, rate in zip(np.split(own[order], sizes.cumsum()[:-1]), rates, strict=True):
+            sgd.param_groups[0]["lr"] = rate
+            sgd.zero_grad()
+            some = torch.from_numpy(index)
+            self.loss(self.module(x[some]), y[some]).mean().backward()  # type: ignore[no-untyped-call]
+            sgd.step()  # (3)
+        return self._vector()
 
     @torch.no_grad()
     def evaluate(self, model: Floats) -> Scores:
         self._load(model)
         self.module.eval()
         losses, _ = self._score(*self.train_data, torch.from_numpy(self._watched))
-        test, hits = self._score(*self.test_data, torch.arange(len(self.test_data[1])))
-        return Scores(float(self._weights @ losses), float(test.mean()), float(hits.mean()))
+        test, hits = self._score(*self.test_data, self._tested)
+        train_loss = float((self._weights * losses).sum())
+        return Scores(train_loss, float(test.mean()), float(hits.mean()))
 
     def _score(self, x: Tensor, y: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         losses, hits = [], []
         for some in index.split(1000):
             outputs = self.module(x[some])
-            losses.append(self.loss(outputs, y[some]).double())
-            hits.append((outputs.argmax(-1) == y[some]).double())
+            each = self.loss(outputs, y[some]).double().cpu()
+            if each.shape != some.shape:
+                raise BadInput("the loss gives one number for many samples: give one for each")
+            losses.append(each)
+            hits.append((outputs.argmax(-1) == y[some]).double().cpu())
         return torch.cat(losses), torch.cat(hits)
 
     def _tensors(self) -> list[Tensor]:
@@ -101,7 +116,7 @@ class TorchLearner:
         return [*(p.data for p in self.module.parameters()), *buffers]
 
     def _vector(self) -> Floats:
-        flat = [tensor.detach().reshape(-1).float() for tensor in self._tensors()]
+        flat = [tensor.detach().reshape(-1).float().cpu() for tensor in self._tensors()]
         vector: Floats = torch.cat(flat).numpy().copy()
         return vector
 
@@ -110,6 +125,9 @@ class TorchLearner:
         parts = torch.from_numpy(model.copy()).split([tensor.numel() for tensor in tensors])
         for tensor, part in zip(tensors, parts, strict=True):
             tensor.copy_(part.reshape(tensor.shape))
+        counts = (b for b in self.module.buffers() if not b.is_floating_point())
+        for count, first in zip(counts, self._counts, strict=True):
+            count.copy_(first)
 
 
 def tensors(x: Any, y: Ints, data: Dataset) -> tuple[Tensor, Tensor]:

@@ -8,26 +8,34 @@ to row. Nothing checks bounds, and whole vectors are read and written: SLACK flo
 stand behind every array.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-import llvmlite.binding as llvm
 from llvmlite import ir
-from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-LANES = 16 if llvm.get_host_cpu_features().get("avx512f") else 8  # floats of a vector register
+from .registers import (
+    BYTES,
+    FLOAT,
+    INT,
+    LANES,
+    NOTHING,
+    VECTOR,
+    add_product,
+    by_width,
+    load,
+    multiply,
+    spread,
+    store,
+    variable,
+)
+
 SLACK = 16 * LANES
 WIDEST = 3  # vectors of a tile: times four rows, the twelve sums that 16 registers have room for
 PATCHES = {1: 8, 2: 4, 3: 3, 4: 2, 6: 2, 8: 1}  # shapes, and how many patches at a time;
 PATCHES |= {-2: 4, -3: 3, -4: 2, -5: 2, -6: 2, -7: 1}  # below 0: rows of one vector
 ABREAST = max(PATCHES.values())
-
-FLOAT, INT = ir.FloatType(), ir.IntType(64)
-VECTOR = ir.VectorType(FLOAT, LANES)
-BYTES = ir.VectorType(ir.IntType(8), LANES)
-NOTHING = ir.Constant(VECTOR, [0.0] * LANES)
 
 
 def make_tile(rows: int) -> Any:
@@ -44,16 +52,16 @@ def make_tile(rows: int) -> Any:
         out, to, out_row, x, at, x_row, step, w, begin, w_row, inner = args
         ends = [builder.add(to, builder.mul(out_row, INT(r))) for r in range(rows)]
         starts = [builder.add(at, builder.mul(x_row, INT(r))) for r in range(rows)]
-        before = [[_load(builder, out, end, v) for v in range(vectors)] for end in ends]
-        sums = [[_variable(builder, vector) for vector in row] for row in before]
-        _multiply(builder, sums, x, starts, step, w, _variable(builder, begin), w_row, inner)
+        before = [[load(builder, out, end, v) for v in range(vectors)] for end in ends]
+        sums = [[variable(builder, vector) for vector in row] for row in before]
+        multiply(builder, sums, x, starts, step, w, variable(builder, begin), w_row, inner)
         for r in range(rows):
             for v in range(vectors):
-                _store(builder, builder.load(sums[r][v]), out, ends[r], v)
+                store(builder, builder.load(sums[r][v]), out, ends[r], v)
 
     @intrinsic
     def call(_, vectors, out, to, out_row, x, at, x_row, step, w, begin, w_row, inner):
-        return _by_width("iaiiaiiiaiii", (out, x, w), range(1, WIDEST + 1), tile)
+        return by_width("iaiiaiiiaiii", (out, x, w), range(1, WIDEST + 1), tile)
 
     return call
 
@@ -70,15 +78,15 @@ def window(_, vectors, y, to, winner, q, x, at, right, line, kernels, outer, inn
 
     def pool(builder: Any, vectors: int, args: Sequence[Any]) -> None:
         y, to, winner, q, x, at, right, line, kernels, outer, inner = args
-        bias = [_load(builder, kernels, INT(0), v) for v in range(vectors)]
-        sums = [[_variable(builder, b) for b in bias] for _ in range(4)]
+        bias = [load(builder, kernels, INT(0), v) for v in range(vectors)]
+        sums = [[variable(builder, b) for b in bias] for _ in range(4)]
         wide = INT(vectors * LANES)
-        along = _variable(builder, wide)
+        along = variable(builder, wide)
         with cgutils.for_range(builder, outer) as a:
             first = builder.add(at, builder.mul(a.index, line))
             starts = [first, builder.add(first, right)]
             starts += [builder.add(start, line) for start in starts]
-            _multiply(builder, sums, x, starts, INT(1), kernels, along, wide, inner)
+            multiply(builder, sums, x, starts, INT(1), kernels, along, wide, inner)
         for v in range(vectors):
             best, which = builder.load(sums[0][v]), BYTES([0] * LANES)
             for r in range(1, 4):
@@ -87,13 +95,13 @@ def window(_, vectors, y, to, winner, q, x, at, right, line, kernels, outer, inn
                 best = builder.select(larger, other, best)
                 which = builder.select(larger, BYTES([r] * LANES), which)
             alive = builder.fcmp_ordered(">", best, NOTHING)
-            _store(builder, builder.select(alive, best, NOTHING), y, to, v)
+            store(builder, builder.select(alive, best, NOTHING), y, to, v)
             which = builder.select(alive, which, BYTES([4] * LANES))
             place = builder.gep(winner, [builder.add(q, INT(v * LANES))])
             builder.store(which, builder.bitcast(place, BYTES.as_pointer()), align=1)
 
     arrays = (y, winner, x, kernels)
-    return _by_width("iaiaiaiiiaii", arrays, range(1, WIDEST + 1), pool)
+    return by_width("iaiaiaiiiaii", arrays, range(1, WIDEST + 1), pool)
 
 
 def make_dots(rows: int) -> Any:
@@ -110,14 +118,14 @@ def make_dots(rows: int) -> Any:
         out, to, out_row, x, at, x_row, w, begin, w_row, steps = args
         starts = [builder.add(at, builder.mul(x_row, INT(r))) for r in range(rows)]
         begins = [builder.add(begin, builder.mul(w_row, INT(c))) for c in range(columns)]
-        sums = [[_variable(builder, NOTHING) for _ in range(columns)] for _ in range(rows)]
+        sums = [[variable(builder, NOTHING) for _ in range(columns)] for _ in range(rows)]
         with cgutils.for_range(builder, steps) as step:
             ahead = builder.mul(step.index, INT(LANES))
-            across = [_load(builder, w, builder.add(place, ahead)) for place in begins]
+            across = [load(builder, w, builder.add(place, ahead)) for place in begins]
             for r in range(rows):
-                along = _load(builder, x, builder.add(starts[r], ahead))
+                along = load(builder, x, builder.add(starts[r], ahead))
                 for c in range(columns):
-                    _add_product(builder, sums[r][c], along, across[c])
+                    add_product(builder, sums[r][c], along, across[c])
         kind, name = ir.FunctionType(FLOAT, [FLOAT, VECTOR]), f"llvm.vector.reduce.fadd.v{LANES}f32"
         add_lanes = cgutils.get_or_insert_function(builder.module, kind, name)
         for r in range(rows):
@@ -129,7 +137,7 @@ def make_dots(rows: int) -> Any:
 
     @intrinsic
     def call(_, columns, out, to, out_row, x, at, x_row, w, begin, w_row, steps):
-        return _by_width("iaiiaiiaiii", (out, x, w), range(1, WIDEST + 1), dots)
+        return by_width("iaiiaiiaiii", (out, x, w), range(1, WIDEST + 1), dots)
 
     return call
 
@@ -152,99 +160,20 @@ def gather(_, shape, out, to, out_row, x, at, line, where, value, begin, end):
         out, to, out_row, x, at, line, where, value, begin, end = args
         rows, vectors = (1, shape) if shape > 0 else (-shape, 1)
         places = [(r, v) for r in range(rows) for v in range(vectors)]
-        sums = [[_variable(builder, NOTHING) for _ in places] for _ in range(PATCHES[shape])]
+        sums = [[variable(builder, NOTHING) for _ in places] for _ in range(PATCHES[shape])]
         with cgutils.for_range_slice(builder, begin, end, INT(len(sums))) as (first, _):
             for u, some in enumerate(sums):
                 i = builder.add(first, INT(u))
                 patch = builder.add(at, builder.load(builder.gep(where, [i])))
-                factor = _spread(builder, value, i)
+                factor = spread(builder, value, i)
                 for total, (r, v) in zip(some, places, strict=True):
                     row = builder.add(patch, builder.mul(line, INT(r)))
-                    _add_product(builder, total, factor, _load(builder, x, row, v))
+                    add_product(builder, total, factor, load(builder, x, row, v))
         for n, (r, v) in enumerate(places):
             place = builder.add(to, builder.mul(out_row, INT(r)))
-            total = _load(builder, out, place, v)
+            total = load(builder, out, place, v)
             for some in sums:
                 total = builder.fadd(total, builder.load(some[n]), flags=("fast",))
-            _store(builder, total, out, place, v)
+            store(builder, total, out, place, v)
 
-    return _by_width("iaiiaiiaaii", (out, x, where, value), PATCHES, add)
-
-
-Emit = Callable[[Any, int, Sequence[Any]], None]
-
-
-def _by_width(kinds: str, arrays: Sequence[Any], widths: Any, emit: Emit) -> tuple[Any, Any]:
-    """Signature and code of an intrinsic whose first argument says which of the loops to run,
-    one for each width. `kinds` has a letter for each argument: an int or an array."""
-
-    def code(context, builder, signature, args):
-        values = [
-            context.make_array(kind)(context, builder, value).data if letter == "a" else value
-            for letter, kind, value in zip(kinds, signature.args, args, strict=True)
-        ]
-        end = builder.append_basic_block("end")
-        choice = builder.switch(values[0], end)
-        for width in widths:
-            choice.add_case(INT(width), block := builder.append_basic_block())
-            builder.position_at_end(block)
-            emit(builder, width, values[1:])
-            builder.branch(end)
-        builder.position_at_end(end)
-        return context.get_dummy_value()
-
-    given = iter(arrays)
-    return types.void(*(next(given) if letter == "a" else types.intp for letter in kinds)), code
-
-
-def _multiply(
-    builder: Any,
-    sums: Any,
-    x: Any,
-    starts: Any,
-    step: Any,
-    w: Any,
-    along: Any,
-    row: Any,
-    inner: Any,
-) -> None:
-    """sums[r] += sum over i < inner of x[starts[r] + i * step] * (the row of w at `along`)."""
-    with cgutils.for_range(builder, inner) as i:
-        here, ahead = builder.load(along), builder.mul(i.index, step)
-        columns = [_load(builder, w, here, v) for v in range(len(sums[0]))]
-        for r, some in enumerate(sums):
-            factor = _spread(builder, x, builder.add(starts[r], ahead))
-            for v, column in enumerate(columns):
-                _add_product(builder, some[v], factor, column)
-        builder.store(builder.add(here, row), along)
-
-
-def _variable(builder: Any, value: Any) -> Any:
-    """A variable, which LLVM keeps in a register."""
-    return cgutils.alloca_once_value(builder, value)
-
-
-def _vector_at(builder: Any, pointer: Any, place: Any, v: int) -> Any:
-    begin = builder.gep(pointer, [builder.add(place, INT(v * LANES))])
-    return builder.bitcast(begin, VECTOR.as_pointer())
-
-
-def _load(builder: Any, pointer: Any, place: Any, v: int = 0) -> Any:
-    return builder.load(_vector_at(builder, pointer, place, v), align=4)
-
-
-def _store(builder: Any, vector: Any, pointer: Any, place: Any, v: int) -> None:
-    builder.store(vector, _vector_at(builder, pointer, place, v), align=4)
-
-
-def _spread(builder: Any, pointer: Any, place: Any) -> Any:
-    """One number in all lanes."""
-    one = builder.load(builder.gep(pointer, [place]))
-    vector = builder.insert_element(ir.Constant(VECTOR, ir.Undefined), one, ir.IntType(32)(0))
-    lanes = ir.Constant(ir.VectorType(ir.IntType(32), LANES), [0] * LANES)
-    return builder.shuffle_vector(vector, vector, lanes)
-
-
-def _add_product(builder: Any, variable: Any, a: Any, b: Any) -> None:
-    product = builder.fmul(a, b, flags=("fast",))
-    builder.store(builder.fadd(builder.load(variable), product, flags=("fast",)), variable)
+    return by_width("iaiiaiiaaii", (out, x, where, value), PATCHES, add)
