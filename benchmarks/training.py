@@ -113,7 +113,7 @@ from fedcell.learning.network import MODELS, Network
 from fedcell.learning.partition import Split, split
 from fedcell.simulate import simulate
 n, rng = int(sys.argv[1]), np.random.default_rng(0)
-x = rng.integers(0, 255, (60_000, 28, 28)).astype(np.uint8)
+x = rng.integers(0, 255, (60_000, 28, 28), np.uint8)
 y = rng.integers(0, 10, 60_000)
 data = Dataset.of(x_train=x, y_train=y, x_test=x[:1000], y_test=y[:1000])
 parts = split(data.y_train, n, Split(), rng)
