@@ -53,6 +53,7 @@ wheel-check: $(VENV)/.made
 	$(PYTHON) -m venv build/wheel/venv
 	build/wheel/venv/bin/python -m pip --disable-pip-version-check --quiet install build/wheel/*.whl
 	cd build/wheel && venv/bin/fedcell scenario cnn > mine.toml && venv/bin/fedcell cost mine.toml --rounds 5
+	cd build/wheel && venv/bin/fedcell partition digits
 	cd build/wheel && venv/bin/python -c 'import fedcell; print("wheel", fedcell.__version__, "works")'
 
 # The peers of the training benchmark, in an environment of their own; torch first, so that

@@ -173,14 +173,19 @@ def summary(partition: Partition, labels: NDArray[np.integer]) -> dict[str, Any]
     clients differ by chance alone; `skew_if_iid` is what to expect of an iid deal to
     clients of these sizes.
     """
-    from scipy.stats import hypergeom
+    from scipy.special import gammaln
+
+    def log_choose(n: Any, k: Any) -> Any:
+        return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
     code, supply = np.unique(labels, return_inverse=True, return_counts=True)[1:]
     sizes, n = partition.sizes[:, None], labels.size
     table = partition.label_counts(code, supply.size)
     # E|X - E X| of a hypergeometric X, as De Moivre found it for the binomial.
     m = sizes * supply // n + 1
-    chance = 2 * m * (n - supply - sizes + m) / n * hypergeom.pmf(m, n, supply, sizes)
+    may = (m <= supply) & (m <= sizes)
+    ways = log_choose(supply, m) + log_choose(n - supply, sizes - m) - log_choose(n, sizes)
+    chance = 2 * m * (n - supply - sizes + m) / n * np.exp(np.where(may, ways, -np.inf))
     return {
         "clients": partition.count,
         "samples": n,
