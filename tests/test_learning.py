@@ -319,6 +319,14 @@ def test_local_epochs_are_charged_as_passes():
     assert np.isfinite(ledger.train_loss).all()
 
 
+def test_the_partition_owns_the_sizes_and_the_spread_the_rest():
+    material = gather_material(scenario_of(model="logistic").using(clients={"spread": 0.5}))
+    fleet = draw_fleet(material.scenario)
+    assert_array_equal(fleet.samples, material.partition.sizes)
+    for values, mean in ((fleet.kappa, 5e-27), (fleet.power, 4e-7)):
+        assert np.ptp(values) > 0.5 * mean
+
+
 def test_samples_belong_to_the_partition_where_a_model_is_trained():
     table = {"samples": np.full(20, 30.0)}
     with pytest.raises(BadInput, match="samples, which are those of"):

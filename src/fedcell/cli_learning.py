@@ -57,11 +57,12 @@ def _partition(scenario: str, material: Material, seed: int, target: Path | None
     if data is None or dealt is None:
         raise BadInput(f"{scenario}: quadratics need no data: there is no partition to show")
     how = wanted(material.scenario).partition
+    sizes = "drawn" if how.kind == "dirichlet" else how.sizes
     if target:
         counts = dealt.label_counts(data.y_train, data.classes)
-        title = f"{data.name}, {how.kind}, {how.sizes} sizes, seed {seed}"
+        title = f"{data.name}, {how.kind}, {sizes} sizes, seed {seed}"
         write_atomically(target, lambda path: partition_figure(counts, title, path))
-    said = {"dataset": data.name, "kind": how.kind, "sizes": how.sizes}
+    said = {"dataset": data.name, "kind": how.kind, "sizes": sizes}
     return said | summary(dealt, data.y_train)
 
 

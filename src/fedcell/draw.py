@@ -75,7 +75,7 @@ def draw_fleet(scenario: Scenario, seed: int = 0) -> Fleet:
         return np.ravel(uniform(purpose, seed, range(1), n))
 
     def spread(mean: float, purpose: Purpose) -> Array:
-        var = 0.0 if listed else clients.spread
+        var = 0.0 if clients.table is not None else clients.spread
         return np.asarray(mean * (1 + var * (2 * dice(purpose) - 1)))  # uniform in mean (1 -+ Var)
 
     if "distance" in listed:

@@ -80,7 +80,10 @@ def print_comparison(out: Console, name: str, world: Scenario, rows: Sequence[Ro
         f"{first['rounds']} rounds; ± 95 % over {over}"
     )
     _print(out, _table("Cost of a round: upload, compute, staged (20), and joint (22)", means))
-    out.print(f"costs are seconds + l_0 x joules, l_0 = {digits(task.energy_weight)} s/J")
+    out.print(
+        f"costs are seconds + l_0 x joules, l_0 = {digits(task.energy_weight)} s/J; of the joules, "
+        "those of\nuploading are summed and those of training averaged, as the paper does"
+    )
     _print(out, _table("Really spent in a round", spent))
     if len(rows) > 1:
         _print(out, _table(f"Change against {policies[0]}, on the same dice", changes))
@@ -145,6 +148,8 @@ def print_run(out: Console, name: str, said: Mapping[str, Any]) -> None:
         f"after {first['rounds']} rounds: training loss {shown['train_loss']}, test loss "
         f"{shown['test_loss']}, accuracy {shown['accuracy']}"
     )
+    if first["train_loss"] is None:
+        out.print("the training loss is not a number: training diverged; lower learning.rate")
     if first["excluded"]:
         out.print(f"{first['excluded']} uploads were not finite and were left out")
     goal = all(row["to_target"] for row in rows)

@@ -30,7 +30,7 @@ def doubts(scenario: Scenario) -> list[str]:
     elif rule != "normalised" and _heard_unequally(scenario):
         found.append(
             f'learning.aggregation = "{rule}" is unbiased only where all clients are heard equally '
-            "often, and their mean channels differ: set cell.gain_threshold to 0"
+            "often, and their mean channels differ: those far away sit out more often"
         )
     return found
 

@@ -98,7 +98,7 @@ def course_of(scenario: Scenario, seed: int = 0) -> Course:
 def wanted(scenario: Scenario) -> Learning:
     """The learning of a scenario that must have one."""
     if scenario.learning is None:
-        raise BadInput("the scenario has no [learning]: say what is trained, see docs/files.md")
+        raise BadInput("the scenario has no [learning]: say what is trained, see docs/training.md")
     return scenario.learning
 
 
