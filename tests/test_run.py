@@ -21,12 +21,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.image import imread
+from rich.console import Console
 
 from fedcell import load_scenario, runs, simulate_network
 from fedcell.files import shipped
 from fedcell.learning.prepare import gather_material
 from fedcell.policies import NAMED
 from fedcell.runs import Watch, run
+from fedcell.tables import print_run
 
 Tables = dict[str, Any]
 
@@ -830,3 +832,15 @@ def test_the_model_stays_where_nothing_arrives(fedcell, tmp_path):
     assert 0 < received.count(0) < 12
     for i, arrived in enumerate(received):
         assert (loss[i + 1] == loss[i]) == (arrived == 0)
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_only_a_run_that_went_to_its_end_is_said_to_diverge(capsys, complete):
+    """An interrupted one may only not have been evaluated after its last round."""
+    row = {"policy": "even", "rounds": 4, "seconds": 1.0, "joules": 1.0, "cost": 2.0}
+    row |= {"train_loss": None, "test_loss": None, "accuracy": None, "excluded": 0}
+    row |= {"to_target": None, "joules_per_client": {"mean": 1.0, "most": 1.0}}
+    said = {"policies": [row], "target": None, "complete": complete, "cohort": 3}
+    said |= {"local_steps": 5, "local_epochs": None, "samples_per_step": "batch"}
+    print_run(Console(), "mine", said | {"model_bits": 1e6, "cycles_per_sample": 10.0})
+    assert ("diverged" in capsys.readouterr().out) == complete

@@ -172,6 +172,28 @@ def torch_batches(samples: int, steps: int, batch: int, seed: int) -> Iterator[A
         yield torch.randint(samples, (steps, batch), generator=generator)
 
 
+def torch_main(build: Callable[..., Callable[[], None]], args: argparse.Namespace) -> None:
+    """Serves rounds in which processes train their clients and the server averages; weights
+    and sums travel through shared memory."""
+    import torch
+
+    model = torch_model(args.model)
+    weights = [p.detach().share_memory_() for p in model.parameters()]  # the model sees them too
+    parts = shares(args.cohort, args.processes)
+    totals = [[torch.zeros_like(w).share_memory_() for w in weights] for _ in parts]
+    team = Team(build, [(args, c, weights, t) for c, t in zip(parts, totals, strict=True)])
+
+    def run() -> float:
+        cpu = team.round()
+        for shared, *sums in zip(weights, *totals, strict=True):
+            shared.copy_(sum(sums) / args.cohort)
+        return cpu
+
+    run()
+    serve(run, torch_loss(model, args.learnable))
+    team.stop()
+
+
 def torch_loss(model: Any, learnable: bool) -> Callable[[], float] | None:
     """The loss on fixed images, if they can be learned."""
     import torch

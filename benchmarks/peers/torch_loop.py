@@ -11,13 +11,10 @@ from collections.abc import Callable
 import torch
 from common import (
     RATE,
-    Team,
     arguments,
-    serve,
-    shares,
     torch_batches,
     torch_data,
-    torch_loss,
+    torch_main,
     torch_model,
 )
 from torch import Tensor
@@ -50,24 +47,5 @@ def build(
     return run
 
 
-def main() -> None:
-    args = arguments(__doc__, processes=2, threads=1)
-    model = torch_model(args.model)
-    weights = [p.detach().share_memory_() for p in model.parameters()]  # the model sees them too
-    parts = shares(args.cohort, args.processes)
-    totals = [[torch.zeros_like(w).share_memory_() for w in weights] for _ in parts]
-    team = Team(build, [(args, c, weights, t) for c, t in zip(parts, totals, strict=True)])
-
-    def run() -> float:
-        cpu = team.round()
-        for shared, *sums in zip(weights, *totals, strict=True):
-            shared.copy_(sum(sums) / args.cohort)
-        return cpu
-
-    run()
-    serve(run, torch_loss(model, args.learnable))
-    team.stop()
-
-
 if __name__ == "__main__":
-    main()
+    torch_main(build, arguments(__doc__, processes=2, threads=1))

@@ -122,18 +122,18 @@ def candidates(
 ) -> Iterator[Bools]:
     """Who may be called, (round, client), in chunks of rounds."""
     for part in chunks(as_range(rounds), fleet.count):
-        yield _heard(scenario, fleet, part, seed)[0] & _rich(scenario, fleet)
+        yield _heard(scenario, fleet, part, seed)[0] & rich(scenario, fleet)
 
 
 def _draw(scenario: Scenario, fleet: Fleet, rounds: range, seed: int) -> Trace:
     cell, plan, n = scenario.cell, scenario.plan, fleet.count
     heard, fading = _heard(scenario, fleet, rounds, seed)
-    rich = _rich(scenario, fleet)
+    enough = rich(scenario, fleet)
     dice = uniform(Purpose.SELECTION, seed, rounds, n)
     if plan.selection == "uniform":
-        cohort, count = _select_uniform(dice, heard & rich, plan.cohort)
+        cohort, count = _select_uniform(dice, heard & enough, plan.cohort)
     else:
-        cohort, count = _select_weighted(dice, (heard & rich) * fleet.samples, plan.cohort)
+        cohort, count = _select_weighted(dice, (heard & enough) * fleet.samples, plan.cohort)
     present = cohort >= 0
     gain = np.take_along_axis(fading, cohort, axis=1)  # -1 reads the last client; masked below
     if cell.gains is None:
@@ -153,8 +153,8 @@ def _draw(scenario: Scenario, fleet: Fleet, rounds: range, seed: int) -> Trace:
         gain=np.where(present, gain, 0.0),
         lost=lost & present,
         count=count,
-        weak=(rich & ~heard).sum(1),
-        poor=np.full(len(rounds), n - rich.sum()),
+        weak=(enough & ~heard).sum(1),
+        poor=np.full(len(rounds), n - enough.sum()),
     )
 
 
@@ -175,7 +175,8 @@ def _heard(scenario: Scenario, fleet: Fleet, rounds: range, seed: int) -> tuple[
     return dice >= -np.expm1(-min_gain / fleet.mean_gain), dice
 
 
-def _rich(scenario: Scenario, fleet: Fleet) -> Bools:
+def rich(scenario: Scenario, fleet: Fleet) -> Bools:
+    """Who has enough data to be called at all."""
     return fleet.samples >= scenario.clients.min_samples
 
 

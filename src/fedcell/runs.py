@@ -24,8 +24,7 @@ from .policy import Policy
 from .runfolder import RunFolder, as_json, declared_identity
 from .scenario import Scenario
 from .simulate import State, advance, joined
-
-Row = dict[str, Any]
+from .survey import Row
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from dataclasses import astuple, dataclass, replace
 
 import numpy as np
 
-from .draw import chunks, draw_fleet, draw_trace
+from .draw import chunks, draw_fleet, draw_trace, rich
 from .errors import BadInput, FedcellWarning
 from .learning.aggregate import aggregate, doubts, rule_of
 from .learning.learner import Learner, Scores
@@ -89,8 +89,8 @@ def learn(
     for doubt in doubts(scenario):
         warnings.warn(doubt, FedcellWarning, stacklevel=3)
     fleet, every = draw_fleet(scenario, seed), _every(scenario)
-    rule, eligible = rule_of(scenario), fleet.samples >= scenario.clients.min_samples
-    shares = np.where(eligible, fleet.samples, 0) / max(1.0, fleet.samples[eligible].sum())  # q_j
+    samples = np.where(rich(scenario, fleet), fleet.samples, 0)
+    rule, shares = rule_of(scenario), samples / samples.sum()  # q_j of those that may be drawn
     for part in chunks(range(state.rounds, rounds), fleet.count):
         trace = draw_trace(scenario, fleet, part, seed)
         for i, t in enumerate(part):

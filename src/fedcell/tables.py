@@ -148,7 +148,7 @@ def print_run(out: Console, name: str, said: Mapping[str, Any]) -> None:
         f"after {first['rounds']} rounds: training loss {shown['train_loss']}, test loss "
         f"{shown['test_loss']}, accuracy {shown['accuracy']}"
     )
-    if first["train_loss"] is None:
+    if first["train_loss"] is None and said["complete"]:  # else it may only not be evaluated
         out.print("the training loss is not a number: training diverged; lower learning.rate")
     if first["excluded"]:
         out.print(f"{first['excluded']} uploads were not finite and were left out")

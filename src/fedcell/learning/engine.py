@@ -90,17 +90,14 @@ class Engine:
         order, sizes = self.course.batches(client, round, own.size)
         rates, momentum = self.course.rates(round, sizes.size), np.float32(self.course.momentum)
         images = *self._train, *self._standard
-        with_space = self._spaces.get()
+        space = self._spaces.get()
         try:
-            weights, velocity = with_space.weights, with_space.velocity
-            weights[:], velocity[:] = model, 0
-            train(
-                *(weights, velocity, *images, own[order], sizes, rates, momentum),
-                *(with_space.layers, with_space.scratch),
-            )
-            return np.array(weights)
+            space.weights[:], space.velocity[:] = model, 0
+            start, ends = (space.weights, space.velocity), (space.layers, space.scratch)
+            train(*start, *images, own[order], sizes, rates, momentum, *ends)
+            return np.array(space.weights)
         finally:
-            self._spaces.put(with_space)
+            self._spaces.put(space)
 
     def evaluate(self, model: Floats) -> Scores:
         losses, _ = self._losses(model, *self._train, self._watched)
