@@ -3,27 +3,22 @@
 import re
 import shlex
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from math import inf
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, NoReturn
 
-import numpy as np
 import typer
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from .command import AsJson, DataDir, PolicyNames, Rounds, ScenarioName, Seed, app, err, out
+from .command import AsJson, DataDir, PolicyNames, Rounds, ScenarioName, Seed, app, out
 from .errors import BadInput
 from .figures import FORMATS
 from .files import check_target, load_scenario, shipped_scenario, write_atomically
 from .learning.partition import summary
 from .learning.pictures import partition_figure
 from .learning.prepare import Material, gather_material, wanted
-from .ledger import Ledger
 from .policies import NAMED
-from .runs import Watch, by_name, run
-from .simulate import State
+from .progress import watching
+from .runs import by_name, run
 from .survey import Row
 from .tables import print_json, print_partition, print_run
 
@@ -40,7 +35,7 @@ def partition(
 ) -> None:
     """Show how a scenario deals its training data to the clients."""
     target = check_target(figure, FORMATS) if figure else None
-    with _watching() as watch:
+    with watching() as watch:
         material = gather_material(load_scenario(scenario), seed, data_dir, watch.download)
     said = _partition(scenario, material, seed, target)
     if as_json:
@@ -99,7 +94,7 @@ def run_command(
     world = load_scenario(scenario)
     stem = re.sub(r"[^\w.-]", "_", Path(scenario).stem)
     folder = folder or Path(f"run-{stem}-seed{seed}")
-    with _watching() as watch:
+    with watching() as watch:
         result = run(
             world,
             by_name(policy or list(NAMED)),
@@ -135,7 +130,7 @@ def demo(
     picture = check_target(folder / "partition.png", FORMATS)
     print_partition(out, "digits", _partition("digits", gather_material(world), 0, picture))
     home = folder / "run"
-    with _watching() as watch:
+    with watching() as watch:
         done = (home / "run.json").exists()
         result = run(world, by_name(list(NAMED)), folder=home, resume=done, watch=watch)
     if not result.complete:
@@ -148,47 +143,3 @@ def demo(
 def _stop(said: str) -> NoReturn:
     print(f"fedcell: {said}", file=sys.stderr)
     sys.exit(130)
-
-
-@contextmanager
-def _watching() -> Iterator[Watch]:
-    """Bars on the terminal for downloads and rounds, if somebody looks."""
-    if not err.is_terminal:
-        yield Watch()
-        return
-    loads = Progress(
-        TextColumn("{task.description}"), BarColumn(), DownloadColumn(), console=err, transient=True
-    )
-    turns = Progress(
-        *(TextColumn("round {task.completed}/{task.total}"), BarColumn(), TimeRemainingColumn()),
-        *(TextColumn("{task.description}"),),
-        console=err,
-        transient=True,
-    )
-    bars: dict[str, Any] = {}
-
-    def download(name: str, done: int, total: int | None) -> None:
-        loads.start()
-        if name not in bars:
-            bars[name] = loads.add_task(name, total=total)
-        loads.update(bars[name], completed=done, total=total)
-
-    def each(state: State, network: Ledger, rounds: int) -> None:
-        loads.stop()
-        turns.start()
-        if "run" not in bars:
-            bars["run"] = turns.add_task("", total=rounds)
-        known = state.records[:, 1][np.isfinite(state.records[:, 1])]
-        loss, t = known[-1] if known.size else float("nan"), state.rounds
-        text = f"loss {loss:.4f}, {network.seconds[t - 1]:.4g} s, {network.joules[t - 1]:.4g} J"
-        turns.update(bars["run"], completed=t, description=text)
-
-    def compiling() -> Any:
-        loads.stop()
-        return err.status("making the engine ready (compiled once on a machine: half a minute)")
-
-    try:
-        yield Watch(download=download, compile=compiling, round=each)
-    finally:
-        loads.stop()
-        turns.stop()

@@ -38,6 +38,8 @@ class Purpose(IntEnum):
     BATCHES = 10
     EVALUATION = 11
     NOISE = 12
+    BOOTSTRAP = 13
+    PROBE = 14
 
 
 def stream(purpose: Purpose, seed: int, client: int = 0, round: int = 0) -> np.random.Generator:

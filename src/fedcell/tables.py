@@ -28,7 +28,7 @@ def print_schedule(out: Console, result: Row) -> None:
         "upload [J]": list(map(digits, result["upload_energy"])),
     }
     shown = {heading: cells[:MOST_CLIENTS] for heading, cells in columns.items()}
-    _print(out, _table(f"One round, policy {result['policy']}", shown))
+    print_table(out, table(f"One round, policy {result['policy']}", shown))
     if (more := len(columns["client"]) - MOST_CLIENTS) > 0:
         out.print(f"and {more} clients more; --json shows all")
     out.print(f"the round takes {digits(result['duration'])} s and {digits(result['energy'])} J")
@@ -79,14 +79,14 @@ def print_comparison(out: Console, name: str, world: Scenario, rows: Sequence[Ro
         f"{name}: K = {plan.cohort} of {world.clients.count} clients; {_work(world)}\n"
         f"{first['rounds']} rounds; ± 95 % over {over}"
     )
-    _print(out, _table("Cost of a round: upload, compute, staged (20), and joint (22)", means))
+    print_table(out, table("Cost of a round: upload, compute, staged (20), and joint (22)", means))
     out.print(
         f"costs are seconds + l_0 x joules, l_0 = {digits(task.energy_weight)} s/J; of the joules, "
         "those of\nuploading are summed and those of training averaged, as the paper does"
     )
-    _print(out, _table("Really spent in a round", spent))
+    print_table(out, table("Really spent in a round", spent))
     if len(rows) > 1:
-        _print(out, _table(f"Change against {policies[0]}, on the same dice", changes))
+        print_table(out, table(f"Change against {policies[0]}, on the same dice", changes))
     out.print(
         f"clients per round: {first['called']:.4g} called, {first['received']:.4g} received;\n"
         f"sat out: {first['weak']:.3g} with a weak channel, {first['poor']:.3g} with little data"
@@ -156,7 +156,7 @@ def print_run(out: Console, name: str, said: Mapping[str, Any]) -> None:
     if target is not None and not goal:
         out.print(f"the training loss did not reach the target {digits(target)}")
     where = [row["to_target"] if goal else row for row in rows]
-    table = {
+    columns = {
         "policy": [row["policy"] for row in rows],
         "rounds": [str(row["rounds"]) for row in where],
         "time [s]": [digits(row["seconds"]) for row in where],
@@ -165,10 +165,10 @@ def print_run(out: Console, name: str, said: Mapping[str, Any]) -> None:
     }
     if all(row["rounds"] == there["rounds"] for row, there in zip(rows, where, strict=True)):
         most = [digits(row["joules_per_client"]["most"]) for row in rows]
-        table["most of a client [J]"] = most  # known for all rounds only
+        columns["most of a client [J]"] = most  # known for all rounds only
     title = f"To training loss {digits(target)}" if goal else "In all"
-    _print(out, _table(f"{title}, on the same dice", table))
-    if {"optimal", "optimal-staged"} <= set(table["policy"]):
+    print_table(out, table(f"{title}, on the same dice", columns))
+    if {"optimal", "optimal-staged"} <= set(columns["policy"]):
         out.print("optimal minimises the joint cost (22) of a round, optimal-staged that of (12)")
 
 
@@ -201,14 +201,14 @@ def digits(value: float) -> str:
     return f"{value:.4g}"
 
 
-def _print(out: Console, table: Table) -> None:
+def print_table(out: Console, made: Table) -> None:
     """Prints a table as wide as it is: a clipped digit would be a wrong number."""
-    wide = out.measure(table, options=out.options.update(max_width=1000)).maximum
-    Console(file=out.file, width=max(wide, out.width), markup=False, highlight=False).print(table)
+    wide = out.measure(made, options=out.options.update(max_width=1000)).maximum
+    Console(file=out.file, width=max(wide, out.width), markup=False, highlight=False).print(made)
 
 
-def _table(title: str, columns: Mapping[str, Sequence[str]]) -> Table:
-    table = Table(
+def table(title: str, columns: Mapping[str, Sequence[str]]) -> Table:
+    made = Table(
         title=Text("\n" + title),
         title_justify="left",
         title_style="bold",
@@ -217,7 +217,7 @@ def _table(title: str, columns: Mapping[str, Sequence[str]]) -> Table:
         pad_edge=False,
     )
     for i, heading in enumerate(columns):
-        table.add_column(Text(heading), justify="left" if i == 0 else "right", no_wrap=True)
+        made.add_column(Text(heading), justify="left" if i == 0 else "right", no_wrap=True)
     for row in zip(*columns.values(), strict=True):
-        table.add_row(*map(Text, row))
-    return table
+        made.add_row(*map(Text, row))
+    return made

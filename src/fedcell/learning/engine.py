@@ -41,6 +41,7 @@ class Engine:
         course: Course,
         evaluate_samples: int = 5000,
         threads: int | None = None,
+        test: bool = True,
     ) -> None:
         _check(network, data, partition)  # for the kernels check nothing
         self.network, self.data, self.partition, self.course = network, data, partition, course
@@ -53,7 +54,8 @@ class Engine:
             _read_only(np.tile(data.shift, width)),
         )
         self._watched, self._weights = watched(partition, evaluate_samples, course.seed)
-        self._tested = judged(data.y_test.size, evaluate_samples, course.seed)
+        tested = judged(data.y_test.size, evaluate_samples, course.seed)
+        self._tested = tested if test else tested[:0]
         self._pool = ThreadPoolExecutor(self.threads, "fedcell")
         self._spaces: SimpleQueue[Workspace] = SimpleQueue()
         for _ in range(self.threads):
@@ -101,9 +103,37 @@ class Engine:
 
     def evaluate(self, model: Floats) -> Scores:
         losses, _ = self._losses(model, *self._train, self._watched)
-        test, hits = self._losses(model, *self._test, self._tested)
         train_loss = float((self._weights * losses).sum())  # not @: BLAS sums by threads
+        if not self._tested.size:
+            return Scores(train_loss)
+        test, hits = self._losses(model, *self._test, self._tested)
         return Scores(train_loss, float(test.mean()), float(hits.mean()))
+
+    def gradients(
+        self, model: Floats, batches: Iterable[tuple[int, Ints | None]]
+    ) -> Iterator[Floats]:
+        return self._in_order(lambda batch: self._gradient(model, *batch), batches)
+
+    def _gradient(self, model: Floats, client: int, places: Ints | None) -> Floats:
+        """With momentum 1 and rate 0, training sums the gradients of its batches."""
+        from .sgd import train
+
+        own = self.partition.of(client)
+        index = own if places is None else own[places]
+        full = index.size // EVALUATED * EVALUATED
+        images, rate, keep = (*self._train, *self._standard), np.zeros, np.float32(1)
+        total = np.zeros(model.size)
+        space = self._spaces.get()
+        try:
+            for part, size in ((index[:full], EVALUATED), (index[full:], index.size - full)):
+                space.weights[:], space.velocity[:] = model, 0
+                sizes = np.full(part.size // max(size, 1), size)
+                start, ends = (space.weights, space.velocity), (space.layers, space.scratch)
+                train(*start, *images, part, sizes, rate(sizes.size, np.float32), keep, *ends)
+                total += size * space.velocity.astype(float)
+        finally:
+            self._spaces.put(space)
+        return (total / index.size).astype(np.float32)
 
     def _losses(self, model: Floats, x: Any, y: Ints, index: Ints) -> tuple[Array, Array]:
         """Each sample's loss and whether its class is found, by pieces that do not depend on

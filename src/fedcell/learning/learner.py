@@ -5,7 +5,7 @@ Bring your own framework by writing these three methods; models travel as flat v
 arguments and its seed, so that a run can be cut and resumed.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -43,6 +43,18 @@ class Learner(Protocol):
         ...
 
     def evaluate(self, model: Floats) -> Scores: ...
+
+
+class Differentiable(Learner, Protocol):
+    """A learner that also shows its gradients, from which the constants of the theory are
+    measured. Ours do; nothing else asks for it."""
+
+    def gradients(
+        self, model: Floats, batches: Iterable[tuple[int, Ints | None]]
+    ) -> Iterator[Floats]:
+        """The gradient of the mean loss for each (client, places in its data); of its whole
+        loss f_j (1) where the places are None."""
+        ...
 
 
 @dataclass(frozen=True)

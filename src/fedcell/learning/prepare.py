@@ -10,7 +10,7 @@ from ..errors import BadInput
 from ..scenario import Scenario
 from .data import Dataset, load_data
 from .fetch import Report
-from .learner import Course, Learner
+from .learner import Course, Differentiable
 from .network import Network
 from .partition import Partition, split
 from .settings import Learning
@@ -63,8 +63,11 @@ def gather_material(
     return Material(settled, data, partition, network)
 
 
-def prepare(material: Material, seed: int = 0, threads: int | None = None) -> Learner:
-    """The learner of a scenario, ours: the compiled engine, or quadratics."""
+def prepare(
+    material: Material, seed: int = 0, threads: int | None = None, test: bool = True
+) -> Differentiable:
+    """The learner of a scenario, ours: the compiled engine, or quadratics. Without `test` it
+    does not judge models on test data."""
     scenario = material.scenario
     learning, course = wanted(scenario), course_of(scenario, seed)
     if material.data is None or material.partition is None or material.network is None:
@@ -77,7 +80,7 @@ def prepare(material: Material, seed: int = 0, threads: int | None = None) -> Le
 
     return Engine(
         *(material.network, material.data, material.partition, course),
-        *(learning.evaluate_samples, threads),
+        *(learning.evaluate_samples, threads, test),
     )
 
 

@@ -1,6 +1,6 @@
 """Clients with quadratic losses: every constant of the theory is known (DECISIONS.md, 17)."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -91,6 +91,17 @@ class Quadratics:
                 velocity = self.course.momentum * velocity + gradient
                 w = w - rate * velocity  # (3)
             yield w.astype(np.float32)
+
+    def gradients(
+        self, model: Floats, batches: Iterable[tuple[int, Ints | None]]
+    ) -> Iterator[Floats]:
+        for i, (client, places) in enumerate(batches):
+            gradient = self.curvature[client] * (model.astype(float) - self.home[client])
+            if places is not None:
+                rng = stream(Purpose.NOISE, self.course.seed, client, 2**40 + i)
+                noise = rng.standard_normal(model.size)
+                gradient = gradient + self.noise / np.sqrt(len(places)) * noise
+            yield gradient.astype(np.float32)
 
     def evaluate(self, model: Floats) -> Scores:
         return Scores(self.loss(model.astype(float)))

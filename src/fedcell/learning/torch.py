@@ -3,7 +3,7 @@
 The same seed gives the clients the same batches as in our own engine.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -90,6 +90,24 @@ class TorchLearner:
             self.loss(self.module(x[some]), y[some]).mean().backward()  # type: ignore[no-untyped-call]
             sgd.step()  # (3)
         return self._vector()
+
+    def gradients(
+        self, model: Floats, batches: Iterable[tuple[int, Ints | None]]
+    ) -> Iterator[Floats]:
+        """Buffers have no gradient: zeros stand in their places. Dropout and the like are off."""
+        x, y = self.train_data
+        for client, places in batches:
+            self._load(model)
+            self.module.eval()
+            self.module.zero_grad()
+            own = self.partition.of(client)
+            some = torch.from_numpy(own if places is None else own[places])
+            self.loss(self.module(x[some]), y[some]).mean().backward()  # type: ignore[no-untyped-call]
+            parameters = list(self.module.parameters())
+            found = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+            found += [torch.zeros_like(b) for b in self._tensors()[len(parameters) :]]
+            flat = [gradient.reshape(-1).float().cpu() for gradient in found]
+            yield torch.cat(flat).numpy().copy()
 
     @torch.no_grad()
     def evaluate(self, model: Floats) -> Scores:

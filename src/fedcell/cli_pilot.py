@@ -1,0 +1,276 @@
+"""Commands that learn about learning: a pilot, its validation, the constants of the theory."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, replace
+from math import inf
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+
+from .command import AsJson, DataDir, ScenarioName, Seed, app, out
+from .errors import BadInput
+from .figures import FORMATS
+from .files import check_target, load_scenario, write_atomically
+from .learning.constants import measure_constants
+from .learning.gradients import Probe, probe
+from .learning.prepare import gather_material, prepare, wanted
+from .pilot import PROBED, Conductor, Setting, conduct, design, mean_batches, seeds_of
+from .pilotfile import Pilot, check_identity, load_pilot, pilot_identity, pilot_row, save_pilot
+from .planfigures import constants_figure, validation_figure
+from .plantables import print_constants, print_notes, print_pilot, print_validation
+from .progress import spending, watching
+from .quantities import seconds
+from .simulate import State, advance
+from .tables import print_json
+from .validate import against, failures, held_out, summary
+
+Budget = Annotated[
+    str, typer.Option(help="Time to run for: 60s, 5min. Two seeds are run in any case.")
+]
+Target = Annotated[
+    float | None, typer.Option(help="Training loss to reach. Default: learning.target.")
+]
+MostRounds = Annotated[
+    int | None,
+    typer.Option(
+        "--rounds", min=1, max=10**6, help="Rounds after which a run ends. Default: plan.rounds."
+    ),
+]
+Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="Default: all processors.")]
+
+
+@app.command("pilot")
+def pilot_command(
+    scenario: ScenarioName,
+    budget: Budget = "60s",
+    written: Annotated[
+        Path | None, typer.Option("--out", help="The pilot's file. Default: pilot-SCENARIO.json.")
+    ] = None,
+    target_loss: Target = None,
+    rounds: MostRounds = None,
+    seed: Seed = 0,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+    threads: Threads = None,
+) -> None:
+    """Find out by short runs how many rounds training takes, as a law in K, E_l and gamma.
+
+    Six settings around the scenario's plan are run, seed after seed, until the budget is used
+    up. The file keeps the loss curves: fedcell plan fits other targets from them. The same
+    command with a larger budget, or after an interrupt, goes on where it stopped.
+    """
+    limit = seconds(budget, "--budget")
+    file = check_target(written or Path(f"pilot-{Path(scenario).stem}.json"), ("json",))
+    conductor, none = _begin(scenario, target_loss, rounds, seed, data_dir, threads)
+    settings = _design(conductor, seed)
+    found = _runs(conductor, none, settings, seeds_of(seed), limit, file, settings[0])
+    said = pilot_row(found)
+    save_pilot(file, found, said)
+    if as_json:
+        print_json(said)
+        return
+    print_pilot(out, scenario, said)
+    out.print(f"written to {file}; next: fedcell plan {scenario} --pilot {file}", soft_wrap=True)
+
+
+@app.command()
+def validate(
+    scenario: ScenarioName,
+    pilot: Annotated[Path, typer.Option(help="The pilot that is to be judged.")],
+    budget: Budget = "60s",
+    written: Annotated[
+        Path | None,
+        typer.Option("--out", help="File of the runs. Default: validation-SCENARIO.json."),
+    ] = None,
+    rounds: MostRounds = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw predicted against measured rounds to this file.")
+    ] = None,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+    threads: Threads = None,
+) -> None:
+    """Judge a pilot by runs that it has not seen: other K, E_l and gamma, and other seeds."""
+    limit = seconds(budget, "--budget")
+    picture = check_target(figure, FORMATS) if figure else None
+    file = check_target(written or Path(f"validation-{Path(scenario).stem}.json"), ("json",))
+    known = load_pilot(pilot)
+    conductor, none = _begin(scenario, known.target, rounds, known.seed, data_dir, threads)
+    check_identity(known, none.identity, pilot)
+    law = known.fit()
+    settings = held_out(_design(conductor, known.seed))
+    seeds = seeds_of(known.seed, validation=True)
+    found = _runs(conductor, none, settings, seeds, limit, file)
+    rows = against(law, found.trials, known.target)
+    said = summary(rows)
+    if picture:
+        title = f"{scenario}: {said['settings']} settings that the pilot has not seen"
+        write_atomically(picture, lambda path: validation_figure(rows, title, path))
+    if as_json:
+        print_json(said | {"rows": rows, "failures": failures(rows)})
+        return
+    print_validation(out, scenario, rows, said)
+    print_notes(out, failures(rows))
+    if figure:
+        out.print(f"figure: {figure}", soft_wrap=True)
+
+
+def _begin(
+    name: str,
+    target: float | None,
+    rounds: int | None,
+    seed: int,
+    data_dir: Path | None,
+    threads: int | None,
+) -> tuple[Conductor, Pilot]:
+    """Whoever runs the trials, with the engine warm, and a pilot without any."""
+    world = load_scenario(name)
+    target = wanted(world).target if target is None else target
+    if target is None:
+        raise BadInput(f"{name}: there is no loss to reach: set learning.target or --target-loss")
+    if not 0 < target < inf:
+        raise BadInput(f"--target-loss = {target}: expected a finite number above 0")
+    most = world.rounds if rounds is None else rounds
+    with watching() as watch:
+        conductor = Conductor(
+            scenario=world,
+            target=target,
+            rounds=most,
+            data_dir=data_dir,
+            threads=threads,
+            download=watch.download,
+        )
+        material = conductor.material(conductor.planned, seed)
+        with watch.compile():
+            getattr(prepare(material, seed, threads), "warm_up", lambda: None)()
+    identity = pilot_identity(material.scenario, material.data)
+    return conductor, Pilot(identity=identity, target=target, seed=seed, kind=world.cell.loss_kind)
+
+
+def _design(conductor: Conductor, seed: int) -> list[Setting]:
+    material = conductor.material(conductor.planned, seed)
+    return design(conductor.scenario, mean_batches(material.scenario))
+
+
+def _runs(
+    conductor: Conductor,
+    none: Pilot,
+    settings: Sequence[Setting],
+    seeds: Sequence[int],
+    budget: float,
+    file: Path,
+    watched: Setting | None = None,
+) -> Pilot:
+    """All runs that the budget allows, each saved as it ends."""
+    found = none
+    if file.exists():
+        before = load_pilot(file)
+        check_identity(before, none.identity, file)
+        if before.seed != none.seed:
+            raise BadInput(f"{file}: is of seed {before.seed}: choose another --out")
+        found = replace(none, trials=before.trials)
+    save_pilot(file, found)  # what cannot be written is known before the runs
+    try:
+        with spending(budget, "runs") as spent:
+            for trial in conduct(conductor, settings, seeds, budget, found.trials, watched):
+                found = found.with_trial(trial)
+                save_pilot(file, found)
+                s, total = trial.setting, sum(t.seconds for t in found.trials)
+                last = f"K = {s.cohort}, E_l = {s.local_steps}: {len(trial.losses)} rounds"
+                spent(total, last)
+    except KeyboardInterrupt:
+        print("fedcell: interrupted; to go on, give the same command again", file=sys.stderr)
+        sys.exit(130)
+    return found
+
+
+@app.command()
+def constants(
+    scenario: ScenarioName,
+    rounds: MostRounds = None,
+    every: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Take gradients every so many rounds. Default: 0, 1, 2, 4, 8, ..."
+        ),
+    ] = None,
+    clients: Annotated[
+        int, typer.Option(min=1, max=10_000, help="Clients whose batches are drawn, for C_1.")
+    ] = 10,
+    draws: Annotated[int, typer.Option(min=2, max=10_000, help="Batches that each draws.")] = 8,
+    target_loss: Target = None,
+    seed: Seed = 0,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw lambda and the P-L ratio to this file.")
+    ] = None,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+    threads: Threads = None,
+) -> None:
+    """Measure Theorem 1's constants along a training: L, mu, lambda, C_1, sigma^2, G^2, ...
+
+    Each comes with its formula and a 90 % interval, and with a note where the assumption that
+    it belongs to is seen to fail.
+    """
+    picture = check_target(figure, FORMATS) if figure else None
+    world = load_scenario(scenario)
+    target = wanted(world).target if target_loss is None else target_loss
+    most = world.rounds if rounds is None else rounds
+    with watching() as watch:
+        material = gather_material(world, seed, data_dir, watch.download)
+        learner = prepare(material, seed, threads, test=False)
+        with watch.compile():
+            getattr(learner, "warm_up", lambda: None)()
+        batch, probes = material.scenario.task.batch_size, list[Probe]()
+
+        def look(state: State) -> None:
+            if state.rounds % every == 0 if every else state.rounds in (0, *PROBED, 64, 128, 256):
+                model = learner.start() if state.rounds == 0 else state.model
+                probes.append(probe(learner, model, state.rounds, batch, clients, draws))
+
+        first = State.start(learner)
+        look(first)
+        last = advance(material.scenario, learner, most, seed, first, target, look)
+    if probes[-1].round < last.rounds:
+        probes.append(probe(learner, last.model, last.rounds, batch, clients, draws))
+    least = getattr(learner, "least_loss", 0.0)
+    found = measure_constants(probes, np.asarray(learner.sizes, float), least)
+    lambdas = np.array(found.diversities)
+    said = {
+        "constants": asdict(found.constants),
+        "estimates": [asdict(estimate) for estimate in found.estimates],
+        "rounds": list(found.rounds),
+        "losses": list(found.losses),
+        "lambdas": lambdas.tolist(),
+        "pl_ratios": list(found.pl_ratios),
+        "lambda": {
+            "max": float(lambdas.max()),
+            "p90": float(np.quantile(lambdas, 0.9)),
+            "median": float(np.median(lambdas)),
+        },
+        "doubts": found.doubts,
+        "target": target,
+    }
+    if target is not None and target > least:
+        k, e, cell = world.plan.cohort, world.plan.local_steps, world.cell
+        said["theorem_1"] = {
+            name: float(
+                found.constants.bound(
+                    target - least, printed=name == "printed", dropped=True
+                ).rounds(k, e, cell.loss_rate, cell.loss_kind)
+            )
+            for name in ("corrected", "printed")
+        }
+        there = last.records[:, 1] <= target
+        said["measured"] = int(np.argmax(there)) + 1 if there.any() else None
+    if picture:
+        write_atomically(picture, lambda path: constants_figure(found, path))
+    if as_json:
+        print_json(said)
+        return
+    print_constants(out, scenario, found, said)
+    if figure:
+        out.print(f"figure: {figure}", soft_wrap=True)

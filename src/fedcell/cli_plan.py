@@ -1,0 +1,232 @@
+"""The command that plans: K and E_l before training, limits and what-if."""
+
+from dataclasses import dataclass
+from math import inf
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from .bound import Bound
+from .command import AsJson, DataDir, PolicyName, ScenarioName, Seed, app, out
+from .errors import BadInput
+from .figures import FORMATS
+from .files import check_target, load_scenario, write_atomically
+from .fit import Fit
+from .learning.data import Dataset
+from .learning.prepare import gather_material
+from .pilotfile import check_identity, load_pilot, pilot_identity
+from .plan import Limits
+from .planfigures import plan_figure
+from .planfile import plan_row
+from .plantables import print_plan
+from .quantities import joules, seconds
+from .runfolder import as_json as json_text
+from .scenario import Scenario
+from .survey import Row
+from .tables import print_json
+from .unitcost import unit_costs
+from .whatif import Question, least_bandwidth, sensitivity
+
+MOST_STEPS = 200  # local steps that are tried where no pilot says how far it went
+
+Coefficient = Annotated[
+    float | None, typer.Option(help="A coefficient of the law of rounds, instead of a pilot.")
+]
+
+
+@app.command()
+def plan(
+    scenario: ScenarioName,
+    pilot: Annotated[
+        Path | None, typer.Option(help="The law of rounds, as fedcell pilot found it.")
+    ] = None,
+    mixing: Coefficient = None,
+    drift: Coefficient = None,
+    start: Coefficient = None,
+    floor: Coefficient = None,
+    dropped: Coefficient = None,
+    policy: PolicyName = "optimal",
+    minimise: Annotated[
+        Literal["cost", "seconds", "joules"],
+        typer.Option(help="What is to be least: the paper's cost (12), or time, or energy."),
+    ] = "cost",
+    target_loss: Annotated[
+        float | None,
+        typer.Option(help="Training loss to reach; the pilot's curves are fitted for it anew."),
+    ] = None,
+    deadline: Annotated[
+        str | None, typer.Option(help="The run may take no longer: 90s, 15min, 2h.")
+    ] = None,
+    energy_budget: Annotated[
+        str | None,
+        typer.Option(
+            help="All clients together may spend no more: 500J, 2kJ; 5J/client: each, on average."
+        ),
+    ] = None,
+    sure: Annotated[
+        bool, typer.Option("--sure", help="Keep limits at the upper end of the 90 % interval.")
+    ] = False,
+    solve_for: Annotated[
+        Literal["bandwidth"] | None,
+        typer.Option(help="bandwidth: the least band with which the deadline can be kept."),
+    ] = None,
+    what_if: Annotated[
+        bool,
+        typer.Option(
+            "--sensitivity",
+            help="Show how the plan moves if gamma doubles, the band halves, the model shrinks.",
+        ),
+    ] = False,
+    max_steps: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=100_000,
+            help="The most local steps that a client may do. Default: what the pilot tried, or "
+            f"{MOST_STEPS}.",
+        ),
+    ] = None,
+    seed: Seed = 0,
+    written: Annotated[
+        Path | None, typer.Option("--out", help="Write the plan here, for fedcell run --plan.")
+    ] = None,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw the cost over K and E_l to this file.")
+    ] = None,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Choose K and E_l before training: how many clients, how many steps, how long, how dear.
+
+    The law of rounds comes from a pilot of the scenario (fedcell pilot), or is given:
+    G = mixing / (K (1 - gamma)) + drift E_l + start / E_l. What a round costs under the policy
+    comes from the scenario. All whole K and E_l are compared.
+    """
+    limits = _limits(deadline, energy_budget, sure)
+    if solve_for and limits.deadline == inf:
+        raise BadInput("--solve-for bandwidth: give the --deadline that is to be kept")
+    picture = check_target(figure, FORMATS) if figure else None
+    file = check_target(written, ("json",)) if written else None
+    world, data = load_scenario(scenario), None
+    if world.learning is not None:
+        material = gather_material(world, seed, data_dir)
+        world, data = material.scenario, material.data
+    given = {"mixing": mixing, "drift": drift, "start": start, "floor": floor, "dropped": dropped}
+    law = _law(world, data, pilot, given, target_loss)
+    question = Question(
+        law=law.law,
+        policy=policy,
+        most_steps=max_steps or law.most_steps,
+        limits=limits,
+        aim=minimise,
+        paper_law=law.paper,
+        seed=seed,
+    )
+    if solve_for:
+        world = least_bandwidth(world, question)
+    over = question.chart(world)
+    best = question.answer(over)
+    said = plan_row(world, scenario, policy, law.target, law.law, limits, best) | {"seed": seed}
+    said["notes"] = [*law.notes, *said["notes"]]
+    if max_steps and max_steps > law.tried:
+        said["notes"].append(f"the pilot tried no more than {law.tried} local steps")
+    if solve_for:
+        said["bandwidth"] = world.cell.bandwidth
+    said["unit_costs"] = _unit_costs(world, policy, said, seed)
+    if what_if:
+        said["sensitivity"] = sensitivity(world, question, best)
+    if file:
+        write_atomically(file, lambda path: _write(path, json_text(said)))
+    if picture:
+        write_atomically(picture, lambda path: plan_figure(over, said, path))
+    if as_json:
+        print_json(said)
+        return
+    print_plan(out, said)
+    for what, path in (("plan", written), ("figure", figure)):
+        if path:
+            out.print(f"{what}: {path}", soft_wrap=True)
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, "utf-8")
+
+
+def _limits(deadline: str | None, budget: str | None, sure: bool) -> Limits:
+    energy = each = inf
+    if budget is not None:
+        amount, _, per = budget.partition("/")
+        if per.strip() not in ("", "client"):
+            raise BadInput(f"--energy-budget = {budget}: expected as in 500J, or 5J/client")
+        energy = joules(amount, "--energy-budget")
+        if per:
+            energy, each = inf, energy
+    return Limits(
+        deadline=inf if deadline is None else seconds(deadline, "--deadline"),
+        energy=energy,
+        energy_per_client=each,
+        sure=sure,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Law:
+    law: Bound | Fit
+    paper: Bound  # with the paper's three coefficients
+    target: float | None
+    most_steps: int = MOST_STEPS
+    tried: float = inf
+    notes: tuple[str, ...] = ()
+
+
+def _law(
+    world: Scenario,
+    data: Dataset | None,
+    pilot: Path | None,
+    given: dict[str, float | None],
+    target: float | None,
+) -> _Law:
+    """The law of rounds, from a pilot or from coefficients."""
+    known = {name: value for name, value in given.items() if value is not None}
+    if pilot is None:
+        missing = [f"--{name}" for name in ("mixing", "drift", "start") if name not in known]
+        if missing:
+            raise BadInput(
+                "there is no law of rounds: give --pilot (fedcell pilot makes one), or "
+                f"{', '.join(missing)}"
+            )
+        law = Bound(**known)
+        own = world.learning.target if world.learning else None
+        return _Law(law=law, paper=law, target=own if target is None else target)
+    if known:
+        raise BadInput(f"--pilot and --{next(iter(known))}: give one of them")
+    if world.learning is None:
+        raise BadInput("the scenario has no [learning], so no pilot is of it: give --mixing, ...")
+    found = load_pilot(pilot)
+    check_identity(found, pilot_identity(world, data), pilot)
+    target = found.target if target is None else target
+    fitted = found.fit(target)
+    paper = fitted if fitted.form == "paper" else found.fit(target, "paper")
+    notes = [
+        f"training diverged in the pilot at K = {s.cohort}, E_l = {s.local_steps}"
+        for s in found.diverged
+    ]
+    return _Law(
+        law=fitted,
+        paper=paper.bound,
+        target=target,
+        most_steps=found.steps,
+        tried=found.steps,
+        notes=tuple(notes),
+    )
+
+
+def _unit_costs(world: Scenario, policy: str, said: Row, seed: int) -> list[Row]:
+    """The paper's unit costs at the plan, beside those of Monte Carlo."""
+    plan = {name: said[name]["value"] for name in ("cohort", "local_steps")}
+    there = world.using(plan=plan | {"local_epochs": None})
+    return [
+        {"way": way, "upload": unit.upload, "compute": unit.compute, "error": error}
+        for way, (unit, error) in unit_costs(there, policy, seed).items()
+    ]

@@ -1,0 +1,229 @@
+"""The coefficients of a Bound from observed rounds to a loss, and how sure they are."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from .bound import TERMS, Bound, LossKind, effective_cohort, terms, useful
+from .draw import Purpose, stream
+from .errors import BadInput
+from .measured import Array
+from .trace import Bools, Ints
+
+FORMS = {  # laws that are tried: which terms they have
+    "paper": ("mixing", "drift", "start"),
+    "dropped": ("mixing", "drift", "start", "dropped"),
+    "floor": ("mixing", "drift", "start", "floor"),
+}
+PREFERENCE = {"paper": 1.0, "dropped": 1.1, "floor": 1.1}  # a tenth better, or the paper's
+REPLICATES = 200
+ITERATIONS = 40
+LEAST = 1e-9  # rounds; a law of which nothing is left
+LEVEL = 0.9
+
+
+def features(cohort: Any, steps: Any, loss_rate: Any, kind: LossKind) -> Array:
+    """The terms of a Bound at settings, for the loss kind: (..., term)."""
+    k, e, g = np.broadcast_arrays(cohort, steps, np.asarray(loss_rate, float))
+    found = np.empty((*k.shape, len(TERMS)))
+    for gamma in np.unique(g).tolist():
+        here = g == gamma
+        effective = effective_cohort(k[here], gamma, kind)
+        found[here] = terms(effective, e[here]) / useful(k[here], gamma, kind)[:, None]
+    return found
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Observed:
+    """Runs that were watched until a loss: arrays with one place for each run."""
+
+    cohort: Ints
+    steps: Ints
+    loss_rate: Array
+    rounds: Array  # G, or all that were run where it was not reached
+    censored: Bools  # it was not reached: G is larger
+    block: Ints  # runs of one block share their dice
+    kind: LossKind = "independent"
+
+    @property
+    def settings(self) -> Ints:
+        """Which runs have K, E_l and gamma in common: a number for each run."""
+        rows = np.stack([self.cohort, self.steps, self.loss_rate], -1)
+        return np.asarray(np.unique(rows, axis=0, return_inverse=True)[1]).ravel()
+
+    @cached_property
+    def features(self) -> Array:
+        """What the coefficients are multiplied by to give the rounds: (run, term)."""
+        return features(self.cohort, self.steps, self.loss_rate, self.kind)
+
+    def __getitem__(self, where: Any) -> "Observed":
+        names = ("cohort", "steps", "loss_rate", "rounds", "censored", "block")
+        return replace(self, **{name: getattr(self, name)[where] for name in names})
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fit:
+    """A law, and what the runs that it was fitted to say of its errors (all relative)."""
+
+    form: str
+    bound: Bound
+    replicates: Array  # (replicate, term): coefficients from resampled blocks
+    luck: float  # how runs of different blocks differ, standard deviation
+    noise: float  # how a run differs from what its block and setting make one expect
+    misfit: float  # how settings differ from the law
+    blocks: int
+    settings: int
+    runs: int
+    censored: int
+    kind: LossKind
+
+    def coefficients(self) -> dict[str, dict[str, float]]:
+        """Each coefficient with its bootstrap interval."""
+        edges = np.quantile(self.replicates, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+        return {
+            name: {"value": getattr(self.bound, name), "low": float(low), "high": float(high)}
+            for name, low, high in zip(TERMS, *edges, strict=True)
+            if name in FORMS[self.form]
+        }
+
+    def predict(
+        self, cohort: Any, steps: Any, loss_rate: float, runs: float = 1
+    ) -> tuple[Array, Array, Array]:
+        """Mean rounds, and the interval in which the mean of `runs` runs falls with
+        probability 0.9; infinitely many runs give the interval of the expectation."""
+        from scipy.special import stdtrit
+
+        x = features(cohort, steps, loss_rate, self.kind)
+        mean = x @ self.bound.coefficients
+        spread = np.log(np.maximum(x @ self.replicates.T, LEAST)).std(-1)
+        few = self.blocks / max(1, self.blocks - 1)  # few blocks resampled vary too little
+        run = (self.luck**2 + self.noise**2) / runs
+        sd = np.sqrt(spread**2 * few + self.misfit**2 + run)
+        half = np.exp(stdtrit(max(1, self.blocks - 1), (1 + LEVEL) / 2) * sd)
+        return mean, mean / half, mean * half
+
+
+def fit(observed: Observed, form: str | None = None, seed: int = 0) -> Fit:
+    """The law that fits best, of the given form or of that which predicts settings it has not
+    seen best."""
+    if observed.censored.all():
+        raise BadInput(
+            "no run reached the loss: take a higher target, or let the runs be longer (plan.rounds)"
+        )
+    there = np.unique(observed.settings).size
+    if form is None:
+        form = min(FORMS, key=lambda name: unseen_error(observed, name) * PREFERENCE[name])
+    if there < len(FORMS[form]):
+        raise BadInput(
+            f"there are runs of {there} settings, and {len(FORMS[form])} coefficients to tell "
+            "apart: give the pilot a larger budget"
+        )
+    use = [TERMS.index(name) for name in FORMS[form]]
+    found, own = _solve(observed, use)
+    luck, noise, misfit = _errors(observed, found, own, len(use))
+    return Fit(
+        form=form,
+        bound=Bound(**dict(zip(TERMS, map(float, found), strict=True))),
+        replicates=_bootstrap(observed, use, seed),
+        luck=luck,
+        noise=noise,
+        misfit=misfit,
+        blocks=np.unique(observed.block).size,
+        settings=there,
+        runs=observed.rounds.size,
+        censored=int(observed.censored.sum()),
+        kind=observed.kind,
+    )
+
+
+def unseen_error(observed: Observed, form: str) -> float:
+    """How far a law of this form is from settings that were left out of its fit: the root of
+    the mean squared logarithm; infinite where there are too few settings."""
+    use, settings = [TERMS.index(name) for name in FORMS[form]], observed.settings
+    errors = []
+    for setting in np.unique(settings):
+        rest = observed[settings != setting]
+        if np.unique(rest.settings).size < len(use) or rest.censored.all():
+            return float("inf")
+        coefficients, _ = _solve(rest, use)
+        here = observed[settings == setting]
+        expected = here.features @ coefficients
+        y, _ = _complete(here, expected, 0.3)
+        errors.append(np.log(max(expected.mean(), 1e-9) / y.mean()) ** 2)
+    return float(np.sqrt(np.mean(errors)))
+
+
+def _solve(observed: Observed, use: list[int]) -> tuple[Array, Array]:
+    """Non-negative coefficients, and the luck of each run's block, 1 on average.
+
+    Errors are relative to the law itself, so that lucky runs do not weigh more; a run that
+    did not get there counts as what one expects of it, given that it took longer.
+    """
+    from scipy.optimize import nnls
+
+    features, blocks = observed.features, np.unique(observed.block, return_inverse=True)[1]
+    law, luck, spread = observed.rounds, np.ones(blocks.size), 0.3
+    found, before = np.zeros(len(TERMS)), np.ones(len(TERMS))
+    for _ in range(ITERATIONS):
+        y, square = _complete(observed, law * luck, spread)
+        own = np.bincount(blocks, y / law) / np.bincount(blocks)
+        luck = (own / own.mean())[blocks]
+        found[use] = nnls((features / law[:, None])[:, use], y / (luck * law))[0]
+        law = np.maximum(features @ found, LEAST)
+        ratio = square / (luck * law) ** 2 - 2 * y / (luck * law) + 1  # (y / expected - 1)^2
+        spread = float(np.clip(np.sqrt(ratio.mean()), 0.02, 2.0))
+        if np.allclose(before, found, rtol=1e-4):
+            break
+        before = found.copy()
+    return found, luck
+
+
+def _complete(observed: Observed, expected: Array, spread: float) -> tuple[Array, Array]:
+    """Rounds and their squares; for runs that were cut short, the means of a lognormal around
+    what is expected, above where they were cut."""
+    from scipy.special import log_ndtr
+
+    cut, y = observed.censored, observed.rounds.copy()
+    square = y**2
+    s = np.sqrt(np.log1p(spread**2))
+    m, c = np.log(expected[cut]) - s * s / 2, np.log(y[cut])
+    tail = log_ndtr((m - c) / s)
+    y[cut] = np.exp(m + s * s / 2 + log_ndtr((m + s * s - c) / s) - tail)
+    square[cut] = np.exp(2 * m + 2 * s * s + log_ndtr((m + 2 * s * s - c) / s) - tail)
+    return y, square
+
+
+def _errors(observed: Observed, found: Array, luck: Array, used: int) -> tuple[float, float, float]:
+    """The parts of the runs' distance from the law, in logarithms: between blocks, within
+    them, and between settings."""
+    law = observed.features @ found
+    y, _ = _complete(observed, law * luck, 0.3)
+    off = np.log(y / law)
+    blocks, settings = np.unique(observed.block, return_inverse=True)[1], observed.settings
+    own = np.log(luck)
+    of_setting = np.bincount(settings, off - own) / np.bincount(settings)
+    rest = off - own - of_setting[settings]
+    many = observed.rounds.size - np.unique(blocks).size - np.unique(settings).size + 1
+    noise = float(np.sqrt((rest**2).sum() / max(1, many)))
+    count, free = np.unique(settings).size, max(1, np.unique(settings).size - used)
+    chance = noise**2 * np.mean(1 / np.bincount(settings))
+    misfit = float(np.sqrt(max(0.0, (of_setting**2).sum() / free - chance * count / free)))
+    each = np.log(np.bincount(blocks, luck) / np.bincount(blocks))
+    return float(each.std(ddof=1)) if each.size > 1 else float("nan"), noise, misfit
+
+
+def _bootstrap(observed: Observed, use: list[int], seed: int) -> Array:
+    """Coefficients from blocks drawn anew, with replacement."""
+    rng, names = stream(Purpose.BOOTSTRAP, seed), np.unique(observed.block)
+    replicates = []
+    for _ in range(REPLICATES):
+        drawn = rng.choice(names, names.size)
+        parts = [np.flatnonzero(observed.block == name) for name in drawn]
+        again = observed[np.concatenate(parts)]
+        renamed = np.repeat(np.arange(len(parts)), [part.size for part in parts])
+        again = replace(again, block=renamed)
+        if not again.censored.all():
+            replicates.append(_solve(again, use)[0])
+    return np.array(replicates)

@@ -1,0 +1,209 @@
+"""The file of a pilot: its runs with their loss curves, so that any target can be fitted."""
+
+import json
+import math
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from . import __version__
+from .errors import BadInput
+from .files import naming, read_tables, write_atomically
+from .fit import FORMS, Fit, fit, unseen_error
+from .learning.data import Dataset
+from .pilot import Setting, Trial, observe
+from .runfolder import as_json, declared_identity
+from .scenario import Scenario
+from .survey import Row
+from .validate import against, failures, target_exponent
+
+FORMAT = 1
+POOR = 0.2  # relative misfit from which a law is called bad
+LEARNT = ("clients", "learning", "plan", "task")  # tables in which a pilot depends on a scenario
+FREE = {  # what may differ between a pilot and the scenario that is planned with it
+    "clients": ("kappa", "power", "freq_min", "freq_max", "samples", "spread", "table", "sizes"),
+    "plan": ("cohort", "local_steps", "local_epochs", "drawn"),
+    "task": ("model_bits", "cycles_per_sample", "samples_per_step", "energy_weight"),
+    "learning": ("evaluate_every",),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pilot:
+    """Runs, and what they are runs of."""
+
+    identity: dict[str, Any]
+    target: float
+    seed: int
+    kind: str  # cell.loss_kind
+    trials: tuple[Trial, ...] = ()
+
+    def fit(self, target: float | None = None, form: str | None = None) -> Fit:
+        """The law for a target: that of the pilot, or another, from the same runs."""
+        target = self.target if target is None else target
+        lowest = min(min((x for x in t.losses if x == x), default=math.inf) for t in self.trials)
+        if not 0 < target < math.inf:
+            raise BadInput(f"the target loss {target}: expected a finite number above 0")
+        if lowest > target:
+            raise BadInput(
+                f"no run of the pilot comes down to the loss {target:g}, the lowest is "
+                f"{lowest:.4g}: run the pilot with this target"
+            )
+        return fit(observe(self.trials, target, self.kind), form, self.seed)
+
+    def with_trial(self, trial: Trial) -> "Pilot":
+        """With one run more, in place of an older one of the same setting and seed."""
+        others = (t for t in self.trials if (t.setting, t.seed) != (trial.setting, trial.seed))
+        return replace(self, trials=(*others, trial))
+
+    @property
+    def steps(self) -> int:
+        """The most local steps that any run took without diverging."""
+        return max((t.setting.local_steps for t in self.trials if not t.diverged), default=1)
+
+    @property
+    def diverged(self) -> list[Setting]:
+        return sorted({trial.setting for trial in self.trials if trial.diverged})
+
+
+def pilot_identity(scenario: Scenario, data: Dataset | None) -> dict[str, Any]:
+    """What the rounds to a loss depend on, K, E_l and gamma apart: the learning, not the radio."""
+    whole = declared_identity(scenario, data, 0)
+    tables = {name: dict(whole["scenario"][name]) for name in LEARNT}
+    for name, keys in FREE.items():
+        for key in keys:
+            tables[name].pop(key, None)
+    return {"scenario": tables, "data": whole["data"]}
+
+
+def check_identity(pilot: Pilot, identity: dict[str, Any], path: Path) -> None:
+    """Refuses a pilot of another learning."""
+    before, now = pilot.identity, json.loads(json.dumps(identity))
+    if before == now:
+        return
+    changed = [
+        f"{table}.{key}"
+        for table in LEARNT
+        for key in sorted(_keys(before, table) | _keys(now, table))
+        if _value(before, table, key) != _value(now, table, key)
+    ]
+    named = ", ".join(changed) or "data"
+    raise BadInput(f"{path}: is the pilot of another learning (other {named}): run one for this")
+
+
+def _keys(identity: dict[str, Any], table: str) -> set[str]:
+    return set(_table(identity, table))
+
+
+def _value(identity: dict[str, Any], table: str, key: str) -> Any:
+    return _table(identity, table).get(key)
+
+
+def _table(identity: dict[str, Any], table: str) -> dict[str, Any]:
+    scenario = identity.get("scenario")
+    held = scenario.get(table) if isinstance(scenario, dict) else None
+    return held if isinstance(held, dict) else {}
+
+
+def save_pilot(path: Path, pilot: Pilot, fitted: dict[str, Any] | None = None) -> None:
+    """Writes the file; `fitted` is what people and programs read there, and we do not."""
+    content = {
+        "fedcell": __version__,
+        "format": FORMAT,
+        "identity": pilot.identity,
+        "target": pilot.target,
+        "seed": pilot.seed,
+        "kind": pilot.kind,
+        "fit": fitted,
+        "trials": [_row(trial) for trial in pilot.trials],
+    }
+    text = as_json(content)
+    write_atomically(path, lambda aside: _write(aside, text))
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, "utf-8")
+
+
+def _row(trial: Trial) -> dict[str, Any]:
+    s = trial.setting
+    return {
+        "cohort": s.cohort,
+        "local_steps": s.local_steps,
+        "loss_rate": s.loss_rate,
+        "seed": trial.seed,
+        "target": trial.target,
+        "seconds": round(trial.seconds, 3),
+        "diverged": trial.diverged,
+        "losses": [float(f"{x:.6g}") if math.isfinite(x) else None for x in trial.losses],
+        "diversity": [[t, float(f"{x:.6g}")] for t, x in trial.diversity],
+    }
+
+
+def load_pilot(path: Path) -> Pilot:
+    """A pilot from its file."""
+    content = read_tables(path)
+    with naming(path):
+        if content.get("format") != FORMAT or not isinstance(content.get("trials"), list):
+            raise BadInput("is not a pilot of this version of fedcell: run fedcell pilot")
+        try:
+            trials = tuple(_trial(row) for row in content["trials"])
+            pilot = Pilot(
+                identity=dict(content["identity"]),
+                target=float(content["target"]),
+                seed=int(content["seed"]),
+                kind=str(content["kind"]),
+                trials=trials,
+            )
+            if pilot.kind not in ("independent", "worst-case") or not pilot.target > 0:
+                raise ValueError(pilot.kind)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise BadInput(
+                f"is damaged ({type(error).__name__}: {error}): delete it and run the pilot again"
+            ) from error
+    return pilot
+
+
+def _trial(row: dict[str, Any]) -> Trial:
+    setting = Setting(int(row["cohort"]), int(row["local_steps"]), float(row["loss_rate"]))
+    losses = [math.nan if x is None else float(x) for x in row["losses"]]
+    if min(setting.cohort, setting.local_steps, len(losses)) < 1 or not 0 <= setting.loss_rate < 1:
+        raise ValueError(f"a run with {setting}")
+    if row["diverged"]:
+        losses[-1] = math.inf
+    return Trial(
+        setting=setting,
+        seed=int(row["seed"]),
+        losses=tuple(losses),
+        target=float(row["target"]),
+        seconds=float(row["seconds"]),
+        diversity=tuple((int(t), float(x)) for t, x in row["diversity"]),
+    )
+
+
+def pilot_row(pilot: Pilot) -> Row:
+    """What a pilot found, in plain values."""
+    law, observed = pilot.fit(), observe(pilot.trials, pilot.target, pilot.kind)
+    rows = against(law, pilot.trials, pilot.target)
+    notes = failures(rows)
+    if law.misfit > POOR:
+        notes.append(f"the law fits badly: settings are {law.misfit:.0%} off it, typically")
+    if law.blocks < 4:
+        notes.append(
+            f"{law.blocks} seeds say little of how runs differ, so intervals are wide: give a "
+            "larger --budget"
+        )
+    watched = max((trial.diversity for trial in pilot.trials), key=len, default=())
+    return {
+        "target": pilot.target,
+        "form": law.form,
+        "coefficients": law.coefficients(),
+        "best_steps": law.bound.best_steps,
+        **{name: getattr(law, name) for name in ("luck", "noise", "misfit", "blocks", "runs")},
+        **{name: getattr(law, name) for name in ("settings", "censored")},
+        "unseen": {name: unseen_error(observed, name) for name in FORMS},
+        "target_exponent": target_exponent(pilot.trials, pilot.target),
+        "diversity": [list(pair) for pair in watched],
+        "table": rows,
+        "notes": notes,
+    }

@@ -1,0 +1,132 @@
+"""Pictures of plans: the cost over K and E_l, predictions against runs, constants on the way."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from .chart import Chart
+from .learning.constants import Measured
+from .plan import TOLERANCE
+from .survey import Row
+
+ORANGE, BLUE, GREEN = "#E69F00", "#0072B2", "#009E73"  # of Okabe and Ito, as in figures.py
+
+
+def plan_figure(over: Chart, plan: Row, path: Path) -> None:
+    """The cost (12) over K and E_l, with the best plan, those as good, and the paper's."""
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Patch
+
+    best = plan["cost"]["value"]
+    relative = over.cost / over.cost.min()
+    k, e = over.cohorts, over.steps
+    figure = Figure(figsize=(7.6, 5.2), layout="constrained")
+    panel = figure.subplots()
+    levels = [1, 1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10, 1e9]
+    shades = panel.contourf(
+        e, k, relative, levels=levels, cmap="Blues", norm="log", vmin=0.9, vmax=12, extend="neither"
+    )
+    panel.contour(e, k, relative, levels=[1 + TOLERANCE], colors=[GREEN], linewidths=2)
+    x, y = plan["local_steps"], plan["cohort"]
+    panel.errorbar(
+        x["value"],
+        y["value"],
+        xerr=[[x["value"] - x["low"]], [x["high"] - x["value"]]],
+        yerr=[[y["value"] - y["low"]], [y["high"] - y["value"]]],
+        fmt="o",
+        color="black",
+        markersize=7,
+        capsize=3,
+    )
+    paper = plan["paper"]
+    panel.plot(paper["local_steps"], paper["cohort"], "X", color=ORANGE, markersize=10)
+    panel.set(xscale="log", yscale="log", xlabel="local steps, $E_l$", ylabel="clients a round, K")
+    panel.set_xlim(e[0], e[-1])
+    panel.set_ylim(k[0], k[-1])
+    for axis in (panel.xaxis, panel.yaxis):
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("")
+    bar = figure.colorbar(shades, ax=panel, label="cost (12) over the least", ticks=levels[:-1])
+    bar.ax.set_yticklabels([f"{level:g}" for level in levels[:-1]])
+    bar.ax.minorticks_off()
+    saved = paper["cost"] / best - 1
+    handles = [
+        Line2D([], [], marker="o", color="black", linestyle="none", label=_point("plan", plan)),
+        Patch(
+            facecolor="none", edgecolor=GREEN, linewidth=2, label=f"within {TOLERANCE:.0%} of it"
+        ),
+        Line2D(
+            [],
+            [],
+            marker="X",
+            color=ORANGE,
+            linestyle="none",
+            markersize=9,
+            label=f"paper: K = {paper['cohort']}, $E_l$ = {paper['local_steps']} ({saved:+.0%})",
+        ),
+    ]
+    figure.legend(handles=handles, loc="outside upper center", ncols=3, frameon=False)
+    figure.savefig(path, dpi=150)
+
+
+def _point(name: str, plan: Row) -> str:
+    return f"{name}: K = {plan['cohort']['value']}, $E_l$ = {plan['local_steps']['value']}"
+
+
+def validation_figure(rows: Sequence[Row], title: str, path: Path) -> None:
+    """Predicted against measured rounds, with the intervals; on the line they agree."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.6, 5.2), layout="constrained")
+    panel = figure.subplots()
+    ends = [
+        min(r["low"] for r in rows) * 0.9,
+        max(max(r["high"], r["measured"]) for r in rows) * 1.1,
+    ]
+    panel.plot(ends, ends, color="#999999", linewidth=1)
+    for seen, colour, label in ((True, BLUE, "inside its interval"), (False, ORANGE, "outside")):
+        some = [row for row in rows if row["inside"] == seen]
+        if some:
+            value = np.array([row["predicted"] for row in some])
+            low = value - [row["low"] for row in some]
+            high = np.array([row["high"] for row in some]) - value
+            panel.errorbar(
+                [row["measured"] for row in some],
+                value,
+                yerr=[low, high],
+                fmt="o",
+                color=colour,
+                markersize=4,
+                linewidth=1,
+                label=f"{label} ({len(some)})",
+            )
+    panel.set(xscale="log", yscale="log", xlabel="rounds, measured", ylabel="rounds, predicted")
+    panel.set_title(title, fontsize=10)
+    for axis in (panel.xaxis, panel.yaxis):
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("{x:g}")
+        axis.set_tick_params(which="minor", labelsize=7)
+    panel.grid(alpha=0.25)
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.legend(frameon=False)
+    figure.savefig(path, dpi=150)
+
+
+def constants_figure(said: Measured, path: Path) -> None:
+    """lambda and the Polyak-Lojasiewicz ratio along a training: constants would be level."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(8.4, 3.4), layout="constrained")
+    left, right = figure.subplots(1, 2, sharex=True)
+    left.plot(said.rounds, said.diversities, "o-", color=BLUE)
+    left.set_ylabel("$\\lambda$ (Definition 1)")
+    right.plot(said.rounds, said.pl_ratios, "o-", color=GREEN)
+    right.set_ylabel("$|\\nabla f|^2 / 2(f - f^*)$, at least $\\mu$")
+    for panel in (left, right):
+        panel.set(xlabel="rounds", yscale="log")
+        panel.yaxis.set_major_formatter("{x:g}")
+        panel.grid(alpha=0.25, which="both")
+        panel.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=150)

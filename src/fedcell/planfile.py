@@ -1,0 +1,118 @@
+"""The file of a plan: what is planned for which world, to be run and compared with."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from math import ceil, isfinite
+from pathlib import Path
+
+from . import __version__
+from .bound import Bound
+from .chart import bound_of
+from .errors import BadInput
+from .files import naming, read_tables
+from .fit import Fit
+from .plan import Limits, Proposal
+from .runfolder import declared
+from .scenario import Scenario
+from .strict import decode
+from .survey import Row
+
+FORMAT = 1
+TOTALS = ("rounds", "seconds", "joules", "cost")
+
+
+def plan_row(
+    scenario: Scenario,
+    name: str,
+    policy: str,
+    target: float | None,
+    law: Bound | Fit,
+    limits: Limits,
+    proposal: Proposal,
+) -> Row:
+    """A plan in plain values, as --json prints it and `fedcell run --plan` reads it."""
+    bound = asdict(bound_of(law))
+    asked = {k: v for k, v in asdict(limits).items() if v is True or (v and isfinite(v))}
+    row: Row = {"fedcell": __version__, "format": FORMAT, "scenario": name, "policy": policy}
+    row |= {"target": target, "law": {"form": law.form, **bound} if isinstance(law, Fit) else bound}
+    row["limits"] = asked
+    for measure in ("cohort", "local_steps", *TOTALS):
+        row[measure] = asdict(getattr(proposal, measure))
+    row |= {"paper": dict(proposal.paper), "notes": list(proposal.notes)}
+    # Gains are a file of their own, which a plan cannot carry: the scenario must be named again.
+    row["world"] = declared(scenario) if scenario.cell.gains is None else None
+    return row
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """What a plan says to a run."""
+
+    name: str
+    policy: str
+    world: Scenario | None
+    target: float | None
+    cohort: int
+    local_steps: int
+    predicted: Mapping[str, Mapping[str, float]]  # measure: value, low, high
+
+    @property
+    def rounds(self) -> int:
+        """Rounds after which a run gives up: half as many again as it may take."""
+        return ceil(1.5 * self.predicted["rounds"]["high"])
+
+    def of(self, scenario: Scenario) -> Scenario:
+        """The scenario, run as planned."""
+        plan = {"cohort": self.cohort, "local_steps": self.local_steps, "local_epochs": None}
+        return scenario.using(plan=plan | {"rounds": self.rounds})
+
+
+def load_plan(path: Path) -> Planned:
+    """A plan from the file that `fedcell plan --out` writes."""
+    content = read_tables(path)
+    with naming(path):
+        if content.get("format") != FORMAT or "cohort" not in content:
+            raise BadInput("is not a plan of this version of fedcell: make one by fedcell plan")
+        try:
+            predicted = {
+                measure: {edge: float(content[measure][edge]) for edge in ("value", "low", "high")}
+                for measure in TOTALS
+            }
+            target = content["target"]
+            cohort, steps = (int(content[name]["value"]) for name in ("cohort", "local_steps"))
+            if min(cohort, steps) < 1 or not all(0 < p["high"] < 1e9 for p in predicted.values()):
+                raise ValueError(f"cohort {cohort}, local_steps {steps}, {predicted}")
+            world = content.get("world")
+            return Planned(
+                name=str(content["scenario"]),
+                policy=str(content["policy"]),
+                world=None if world is None else decode(Scenario, world),
+                target=None if target is None else float(target),
+                cohort=cohort,
+                local_steps=steps,
+                predicted=predicted,
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise BadInput(f"is damaged ({type(error).__name__}: {error}): plan again") from error
+
+
+def outcome_rows(planned: Planned, policies: Sequence[Row]) -> list[Row]:
+    """What a run took beside what was predicted, for each policy that reached the target."""
+    return [
+        {
+            "policy": row["policy"],
+            "planned": row["policy"] == planned.policy,
+            **{
+                measure: {
+                    **planned.predicted[measure],
+                    "actual": float(row["to_target"][measure]),
+                    "inside": planned.predicted[measure]["low"]
+                    <= row["to_target"][measure]
+                    <= planned.predicted[measure]["high"],
+                }
+                for measure in TOTALS
+            },
+        }
+        for row in policies
+        if row["to_target"]
+    ]

@@ -1,0 +1,132 @@
+"""What a round costs over K and E_l under a real policy, by Monte Carlo on the same dice.
+
+Priced at some K and E_l; between them C_u / K and C_n / E_l, which change slowly, are
+interpolated.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .draw import draw_fleet, draw_trace
+from .ledger import Ledger, price_trace, simulate_network
+from .measured import Array
+from .policies import as_policy, named
+from .policy import Policy, broadcast
+from .scenario import Scenario
+from .trace import Ints
+
+Number = Any  # or an array of them
+COHORTS, LENGTHS = 12, 7  # values of K and of E_l that are priced; all where there are no more
+PLACES = 10_000  # clients priced at a node, in 50 to 400 rounds
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Surface:
+    """Means of a round over nodes: (K, E_l)."""
+
+    cohorts: Ints
+    steps: Ints
+    broadcast: float  # T_d [s]
+    upload: Array  # C_u / K [s]
+    compute: Array  # C_n / E_l [s]
+    pace: Array  # duration over cost
+    energy: Array  # joules, over K
+    spread: Array  # of a round's cost around its mean, relative
+    rounds: Ints  # that each K was priced in
+
+    def cost(self, cohort: Number, steps: Number) -> Array:
+        """C_u + C_n + T_d [s], what (12) multiplies with G."""
+        upload = np.asarray(cohort) * self._between(self.upload, cohort, steps)
+        return np.asarray(
+            upload + steps * self._between(self.compute, cohort, steps) + self.broadcast
+        )
+
+    def seconds(self, cohort: Number, steps: Number) -> Array:
+        """Length of a round, broadcast included [s]."""
+        return np.asarray(self.cost(cohort, steps) * self._between(self.pace, cohort, steps))
+
+    def joules(self, cohort: Number, steps: Number) -> Array:
+        """Energy of all clients in a round [J]."""
+        return np.asarray(cohort * self._between(self.energy, cohort, steps))
+
+    def error(self, cohort: Number, steps: Number) -> Array:
+        """Standard error of the mean cost, relative."""
+        rounds = np.interp(np.log(cohort), np.log(self.cohorts), self.rounds)
+        return np.asarray(self._between(self.spread, cohort, steps) / np.sqrt(rounds))
+
+    def varies(self, cohort: Number, steps: Number) -> Array:
+        """Standard deviation of the cost of a round, relative."""
+        return self._between(self.spread, cohort, steps)
+
+    def _between(self, values: Array, cohort: Number, steps: Number) -> Array:
+        """Linear over log K and over E_l, of which most are linear functions."""
+        i, p = _place(np.log(self.cohorts), np.log(cohort))
+        j, q = _place(self.steps.astype(float), steps)
+        near = values[i, j] * (1 - q) + values[i, j + 1] * q
+        far = values[i + 1, j] * (1 - q) + values[i + 1, j + 1] * q
+        return np.asarray(near * (1 - p) + far * p)
+
+
+def _place(nodes: Array, wanted: Number) -> tuple[Any, Any]:
+    """The node before, and how far it is from there to the next."""
+    i = np.clip(np.searchsorted(nodes, wanted, side="right") - 1, 0, nodes.size - 2)
+    return i, (wanted - nodes[i]) / (nodes[i + 1] - nodes[i])
+
+
+def nodes(most: int, wanted: int) -> Ints:
+    """Whole numbers from 1 to `most`, evenly over the logarithm; two of them at least."""
+    if most <= wanted:
+        return np.arange(1, max(2, most) + 1)
+    return np.unique(np.rint(np.geomspace(1, most, wanted)).astype(np.int64))
+
+
+def survey_costs(
+    scenario: Scenario, policy: str | Policy, most_steps: int, seed: int = 0
+) -> Surface:
+    """Prices rounds at the nodes: K up to all clients, E_l up to `most_steps`."""
+    count = scenario.clients.count
+    cohorts, steps = nodes(count, COHORTS), nodes(most_steps, LENGTHS)
+    if count > COHORTS:  # where cohorts begin to lack those that sit out
+        cohorts = np.unique(np.append(cohorts, round(0.9 * count)))
+    held = scenario.rounds if scenario.cell.gains is not None else 400
+    shape = cohorts.size, steps.size
+    found = {name: np.empty(shape) for name in ("upload", "compute", "pace", "energy", "spread")}
+    rounds = np.minimum(held, np.clip(PLACES // cohorts, 50, 400))
+    for i, k in enumerate(cohorts.tolist()):
+        priced = _price(scenario, policy, min(k, count), steps.tolist(), int(rounds[i]), seed)
+        for j, (e, ledger) in enumerate(zip(steps.tolist(), priced, strict=True)):
+            cost = ledger.cost.mean()
+            found["upload"][i, j] = ledger.upload.mean() / min(k, count)
+            found["compute"][i, j] = ledger.compute.mean() / e
+            found["pace"][i, j] = ledger.duration.mean() / cost
+            found["energy"][i, j] = ledger.energy.mean() / min(k, count)
+            found["spread"][i, j] = ledger.cost.std() / cost
+    return Surface(
+        cohorts=cohorts,
+        steps=steps,
+        broadcast=scenario.cell.broadcast_time,
+        rounds=rounds,
+        **found,
+    )
+
+
+def _price(
+    scenario: Scenario, policy: str | Policy, cohort: int, steps: list[int], rounds: int, seed: int
+) -> list[Ledger]:
+    """The ledgers of one K at several E_l; the rounds are drawn once."""
+    worlds = [
+        scenario.using(plan={"cohort": cohort, "local_steps": e, "local_epochs": None})
+        for e in steps
+    ]
+    if scenario.plan.drawn == "after":  # others pay too, which a trace does not show
+        return [simulate_network(world, policy, rounds, seed) for world in worlds]
+    fleet = draw_fleet(scenario, seed)
+    trace = draw_trace(worlds[0], fleet, rounds, seed)
+    ledgers = []
+    for world in worlds:
+        told = broadcast(world, fleet)
+        asked = named(policy, told) if isinstance(policy, str) else as_policy(policy, told)
+        ledgers.append(price_trace(world, fleet, trace, asked))
+    return ledgers
