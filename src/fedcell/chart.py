@@ -35,10 +35,6 @@ class Chart:
     def kind(self) -> LossKind:
         return self.scenario.cell.loss_kind
 
-    def features(self) -> Array:
-        k, e = np.meshgrid(self.cohorts, self.steps, indexing="ij")
-        return features(k, e, self.scenario.cell.loss_rate, self.kind)
-
     def at(self, cohort: int, steps: int) -> tuple[int, int]:
         """The place of a K and an E_l, or of the nearest that are tried."""
         return int(np.abs(self.cohorts - cohort).argmin()), int(np.abs(self.steps - steps).argmin())

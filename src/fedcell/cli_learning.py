@@ -12,13 +12,16 @@ import typer
 from .command import AsJson, DataDir, PolicyNames, Rounds, ScenarioName, Seed, app, out
 from .errors import BadInput
 from .figures import FORMATS
-from .files import check_target, load_scenario, shipped_scenario, write_atomically
+from .files import SHIPPED, check_target, load_scenario, write_atomically
 from .learning.partition import summary
 from .learning.pictures import partition_figure
 from .learning.prepare import Material, gather_material, wanted
+from .planfile import Planned, load_plan, outcome_rows
+from .plantables import print_outcome
 from .policies import NAMED
 from .progress import watching
 from .runs import by_name, run
+from .scenario import Scenario
 from .survey import Row
 from .tables import print_json, print_partition, print_run
 
@@ -63,7 +66,17 @@ def _partition(scenario: str, material: Material, seed: int, target: Path | None
 
 @app.command("run")
 def run_command(
-    scenario: ScenarioName,
+    scenario: Annotated[
+        str | None,
+        typer.Argument(
+            help=f"A scenario file, or a shipped one: {', '.join(SHIPPED)}. With --plan it may be "
+            "left out: the plan's own."
+        ),
+    ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(help="Run with the K, E_l and target of what fedcell plan --out wrote."),
+    ] = None,
     policy: PolicyNames = None,
     rounds: Rounds = None,
     target_loss: Annotated[
@@ -91,13 +104,20 @@ def run_command(
     """
     if target_loss is not None and not 0 < target_loss < inf:
         raise BadInput(f"--target-loss = {target_loss}: expected a finite number above 0")
-    world = load_scenario(scenario)
-    stem = re.sub(r"[^\w.-]", "_", Path(scenario).stem)
+    planned = load_plan(plan) if plan else None
+    name, world = _world(scenario, planned, plan)
+    policies = policy or list(NAMED)
+    if planned:
+        rounds = rounds or planned.rounds
+        target_loss = planned.target if target_loss is None else target_loss
+        if not policy:  # the plan's own first
+            policies = list(dict.fromkeys([planned.policy, *NAMED]))
+    stem = re.sub(r"[^\w.-]", "_", Path(name).stem)
     folder = folder or Path(f"run-{stem}-seed{seed}")
     with watching() as watch:
         result = run(
             world,
-            by_name(policy or list(NAMED)),
+            by_name(policies),
             rounds=rounds,
             target=target_loss,
             seed=seed,
@@ -107,10 +127,13 @@ def run_command(
             threads=threads,
             watch=watch,
         )
+    beside = outcome_rows(planned, result.summary["policies"]) if planned else []
     if as_json:
-        print_json(result.summary)
+        print_json(result.summary | ({"plan": beside} if planned else {}))
     elif result.ledgers:
-        print_run(out, scenario, result.summary)
+        print_run(out, name, result.summary)
+        if planned:
+            print_outcome(out, beside)
         written = f"written to {folder}: ledger.csv, clients.csv, summary.json, loss.png"
         out.print(written, soft_wrap=True)
     if not result.complete:
@@ -118,26 +141,17 @@ def run_command(
         _stop(f"interrupted; to go on, {how}")
 
 
-@app.command()
-def demo(
-    folder: Annotated[
-        Path, typer.Option("--out", help="Where results go; made if it is not there.")
-    ] = Path("fedcell-demo"),
-) -> None:
-    """The whole job on what comes with the package, in about a minute."""
-    world = shipped_scenario("digits")
-    folder.mkdir(parents=True, exist_ok=True)
-    picture = check_target(folder / "partition.png", FORMATS)
-    print_partition(out, "digits", _partition("digits", gather_material(world), 0, picture))
-    home = folder / "run"
-    with watching() as watch:
-        done = (home / "run.json").exists()
-        result = run(world, by_name(list(NAMED)), folder=home, resume=done, watch=watch)
-    if not result.complete:
-        _stop("interrupted; to go on, give the same command again")
-    print_run(out, "digits", result.summary)
-    out.print(f"pictures: {folder / 'partition.png'}, {home / 'loss.png'}\n", soft_wrap=True)
-    out.print("Next: `fedcell scenario digits > mine.toml`, edit it, `fedcell run mine.toml`.")
+def _world(name: str | None, planned: Planned | None, file: Path | None) -> tuple[str, Scenario]:
+    """The scenario that is named, or the plan's, with the K and E_l of the plan."""
+    if name is None:
+        if planned is None:
+            raise BadInput(f"which scenario? name a file, or one of: {', '.join(SHIPPED)}")
+        if planned.world is None:
+            raise BadInput(f"{file}: its scenario has measured gains: name its file as well")
+        name, world = planned.name, planned.world
+    else:
+        world = load_scenario(name)
+    return name, planned.of(world) if planned else world
 
 
 def _stop(said: str) -> NoReturn:

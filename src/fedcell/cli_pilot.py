@@ -63,17 +63,21 @@ def pilot_command(
     command with a larger budget, or after an interrupt, goes on where it stopped.
     """
     limit = seconds(budget, "--budget")
-    file = check_target(written or Path(f"pilot-{Path(scenario).stem}.json"), ("json",))
+    written = written or Path(f"pilot-{Path(scenario).stem}.json")
+    file = check_target(written, ("json",))
     conductor, none = _begin(scenario, target_loss, rounds, seed, data_dir, threads)
     settings = _design(conductor, seed)
     found = _runs(conductor, none, settings, seeds_of(seed), limit, file, settings[0])
+    found = found.fitted()
     said = pilot_row(found)
     save_pilot(file, found, said)
     if as_json:
         print_json(said)
         return
     print_pilot(out, scenario, said)
-    out.print(f"written to {file}; next: fedcell plan {scenario} --pilot {file}", soft_wrap=True)
+    out.print(
+        f"written to {written}; next: fedcell plan {scenario} --pilot {written}", soft_wrap=True
+    )
 
 
 @app.command()

@@ -16,10 +16,11 @@ from .fit import Fit
 from .learning.data import Dataset
 from .learning.prepare import gather_material
 from .pilotfile import check_identity, load_pilot, pilot_identity
-from .plan import Limits
+from .plan import Limits, under_policy, within_limits
 from .planfigures import plan_figure
-from .planfile import plan_row
+from .planfile import TOTALS, plan_row
 from .plantables import print_plan
+from .policies import NAMED
 from .quantities import joules, seconds
 from .runfolder import as_json as json_text
 from .scenario import Scenario
@@ -108,10 +109,11 @@ def plan(
         raise BadInput("--solve-for bandwidth: give the --deadline that is to be kept")
     picture = check_target(figure, FORMATS) if figure else None
     file = check_target(written, ("json",)) if written else None
-    world, data = load_scenario(scenario), None
+    declared, data = load_scenario(scenario), None
+    world = declared
     if world.learning is not None:
         material = gather_material(world, seed, data_dir)
-        world, data = material.scenario, material.data
+        world, data = material.scenario, material.data  # with D_j, z_m and alpha_0
     given = {"mixing": mixing, "drift": drift, "start": start, "floor": floor, "dropped": dropped}
     law = _law(world, data, pilot, given, target_loss)
     question = Question(
@@ -127,7 +129,13 @@ def plan(
         world = least_bandwidth(world, question)
     over = question.chart(world)
     best = question.answer(over)
-    said = plan_row(world, scenario, policy, law.target, law.law, limits, best) | {"seed": seed}
+    others = {name: under_policy(world, name, best, seed) for name in NAMED if name != policy}
+    own = {measure: getattr(best, measure) for measure in TOTALS}
+    declared = declared.using(cell={"bandwidth": world.cell.bandwidth})
+    said = plan_row(
+        declared, scenario, policy, law.target, law.law, limits, best, {policy: own} | others
+    )
+    said |= {"seed": seed, "minimise": minimise}
     said["notes"] = [*law.notes, *said["notes"]]
     if max_steps and max_steps > law.tried:
         said["notes"].append(f"the pilot tried no more than {law.tried} local steps")
@@ -139,7 +147,8 @@ def plan(
     if file:
         write_atomically(file, lambda path: _write(path, json_text(said)))
     if picture:
-        write_atomically(picture, lambda path: plan_figure(over, said, path))
+        allowed = within_limits(over, limits)
+        write_atomically(picture, lambda path: plan_figure(over, said, allowed, path))
     if as_json:
         print_json(said)
         return

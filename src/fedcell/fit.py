@@ -73,6 +73,7 @@ class Fit:
     luck: float  # how runs of different blocks differ, standard deviation
     noise: float  # how a run differs from what its block and setting make one expect
     misfit: float  # how settings differ from the law
+    student: float  # what a standard deviation is multiplied by for an interval
     blocks: int
     settings: int
     runs: int
@@ -93,21 +94,21 @@ class Fit:
     ) -> tuple[Array, Array, Array]:
         """Mean rounds, and the interval in which the mean of `runs` runs falls with
         probability 0.9; infinitely many runs give the interval of the expectation."""
-        from scipy.special import stdtrit
-
         x = features(cohort, steps, loss_rate, self.kind)
         mean = x @ self.bound.coefficients
         spread = np.log(np.maximum(x @ self.replicates.T, LEAST)).std(-1)
         few = self.blocks / max(1, self.blocks - 1)  # few blocks resampled vary too little
         run = (self.luck**2 + self.noise**2) / runs
         sd = np.sqrt(spread**2 * few + self.misfit**2 + run)
-        half = np.exp(stdtrit(max(1, self.blocks - 1), (1 + LEVEL) / 2) * sd)
+        half = np.exp(self.student * sd)
         return mean, mean / half, mean * half
 
 
 def fit(observed: Observed, form: str | None = None, seed: int = 0) -> Fit:
     """The law that fits best, of the given form or of that which predicts settings it has not
     seen best."""
+    from scipy.special import stdtrit
+
     if observed.censored.all():
         raise BadInput(
             "no run reached the loss: take a higher target, or let the runs be longer (plan.rounds)"
@@ -121,6 +122,7 @@ def fit(observed: Observed, form: str | None = None, seed: int = 0) -> Fit:
             "apart: give the pilot a larger budget"
         )
     use = [TERMS.index(name) for name in FORMS[form]]
+    blocks = np.unique(observed.block).size
     found, own = _solve(observed, use)
     luck, noise, misfit = _errors(observed, found, own, len(use))
     return Fit(
@@ -130,7 +132,8 @@ def fit(observed: Observed, form: str | None = None, seed: int = 0) -> Fit:
         luck=luck,
         noise=noise,
         misfit=misfit,
-        blocks=np.unique(observed.block).size,
+        student=float(stdtrit(max(1, blocks - 1), (1 + LEVEL) / 2)),
+        blocks=blocks,
         settings=there,
         runs=observed.rounds.size,
         censored=int(observed.censored.sum()),

@@ -2,11 +2,14 @@
 
 import json
 import math
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from . import __version__
+from .bound import TERMS, Bound
 from .errors import BadInput
 from .files import naming, read_tables, write_atomically
 from .fit import FORMS, Fit, fit, unseen_error
@@ -37,10 +40,14 @@ class Pilot:
     seed: int
     kind: str  # cell.loss_kind
     trials: tuple[Trial, ...] = ()
+    laws: tuple[Fit, ...] = ()  # for the target: the best, and the paper's
 
     def fit(self, target: float | None = None, form: str | None = None) -> Fit:
         """The law for a target: that of the pilot, or another, from the same runs."""
         target = self.target if target is None else target
+        ready = [law for law in self.laws if form in (None, law.form)]
+        if ready and target == self.target:
+            return ready[0]
         lowest = min(min((x for x in t.losses if x == x), default=math.inf) for t in self.trials)
         if not 0 < target < math.inf:
             raise BadInput(f"the target loss {target}: expected a finite number above 0")
@@ -54,7 +61,13 @@ class Pilot:
     def with_trial(self, trial: Trial) -> "Pilot":
         """With one run more, in place of an older one of the same setting and seed."""
         others = (t for t in self.trials if (t.setting, t.seed) != (trial.setting, trial.seed))
-        return replace(self, trials=(*others, trial))
+        return replace(self, trials=(*others, trial), laws=())
+
+    def fitted(self) -> "Pilot":
+        """With the laws that its runs come to, so that they need not be fitted again."""
+        best = replace(self, laws=()).fit()
+        paper = best if best.form == "paper" else replace(self, laws=()).fit(form="paper")
+        return replace(self, laws=(best, paper))
 
     @property
     def steps(self) -> int:
@@ -105,8 +118,8 @@ def _table(identity: dict[str, Any], table: str) -> dict[str, Any]:
     return held if isinstance(held, dict) else {}
 
 
-def save_pilot(path: Path, pilot: Pilot, fitted: dict[str, Any] | None = None) -> None:
-    """Writes the file; `fitted` is what people and programs read there, and we do not."""
+def save_pilot(path: Path, pilot: Pilot, said: Row | None = None) -> None:
+    """Writes the file; `said` is what people and programs read there, and we do not."""
     content = {
         "fedcell": __version__,
         "format": FORMAT,
@@ -114,15 +127,41 @@ def save_pilot(path: Path, pilot: Pilot, fitted: dict[str, Any] | None = None) -
         "target": pilot.target,
         "seed": pilot.seed,
         "kind": pilot.kind,
-        "fit": fitted,
+        "said": said,
+    }
+    lists = {
+        "laws": [_law_row(law) for law in pilot.laws],
         "trials": [_row(trial) for trial in pilot.trials],
     }
-    text = as_json(content)
+    parts = [as_json(content).removesuffix("\n}\n")]  # and then a line for each law and each run
+    parts += [
+        f'"{name}": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]" for name, rows in lists.items()
+    ]
+    text = ",\n".join(parts) + "\n}\n"
     write_atomically(path, lambda aside: _write(aside, text))
 
 
 def _write(path: Path, text: str) -> None:
     path.write_text(text, "utf-8")
+
+
+def _law_row(law: Fit) -> Row:
+    row = {f.name: getattr(law, f.name) for f in fields(law)}
+    row["bound"] = asdict(law.bound)
+    row["replicates"] = [[float(f"{x:.6g}") for x in line] for line in law.replicates.tolist()]
+    return row
+
+
+def _law(row: dict[str, Any]) -> Fit:
+    values = {f.name: row[f.name] for f in fields(Fit)}
+    values["bound"] = Bound(**row["bound"])
+    values["replicates"] = np.array(row["replicates"], float).reshape(-1, len(TERMS))
+    numbers = [values[name] for name in ("noise", "misfit", "student")]
+    if row["form"] not in FORMS or not np.isfinite(values["replicates"]).all():
+        raise ValueError("a law")
+    if not all(isinstance(x, float | int) and x >= 0 for x in numbers):
+        raise ValueError("the errors of a law")
+    return Fit(**values)
 
 
 def _row(trial: Trial) -> dict[str, Any]:
@@ -154,6 +193,7 @@ def load_pilot(path: Path) -> Pilot:
                 seed=int(content["seed"]),
                 kind=str(content["kind"]),
                 trials=trials,
+                laws=tuple(_law(row) for row in content["laws"]),
             )
             if pilot.kind not in ("independent", "worst-case") or not pilot.target > 0:
                 raise ValueError(pilot.kind)

@@ -14,10 +14,13 @@ import numpy as np
 from .bound import Bound, within
 from .chart import Chart, bound_of
 from .errors import BadInput
-from .fit import LEAST, LEVEL, Fit
+from .fit import LEAST, LEVEL, Fit, features
+from .ledger import simulate_network
 from .measured import Array
+from .policy import Policy
+from .scenario import Scenario
 from .trace import Ints
-from .unitcost import section_4d
+from .unitcost import priced_rounds, section_4d
 
 Aim = Literal["cost", "seconds", "joules"]
 RESAMPLED = 50  # replicates of the law whose best K and E_l are found
@@ -78,23 +81,14 @@ def propose(
     `paper_law` has the three coefficients that the closed forms are evaluated with: those of
     a fit of the paper's own form, where the chart's law has another.
     """
-    allowed = _allowed(over, limits or Limits())
+    allowed = within_limits(over, limits or Limits())
     i, j = _least(np.where(allowed, getattr(over, aim), np.inf))
     k, e = int(over.cohorts[i]), int(over.steps[j])
     rounds = _rounds(over, k, e)
-    round_cost = over.surface
-    # A mean over G rounds, each of which varies, of a mean that is known to an error:
-    each = float(round_cost.varies(k, e)) ** 2 / max(rounds.value, 1.0)
-    unsure = 1.645 * np.sqrt(float(round_cost.error(k, e)) ** 2 + each)
+    varies, error = float(over.surface.varies(k, e)), float(over.surface.error(k, e))
 
     def total(values: Array) -> Range:
-        value = float(values[i, j])
-        up, down = np.log(rounds.high / rounds.value), np.log(rounds.value / rounds.low)
-        return Range(
-            value,
-            value * float(np.exp(-np.hypot(down, unsure))),
-            value * float(np.exp(np.hypot(up, unsure))),
-        )
+        return _total(rounds, float(values[i, j]), varies, error)
 
     cohort, steps = _moves(over, allowed, aim, k, e)
     return Proposal(
@@ -104,9 +98,34 @@ def propose(
         seconds=total(over.seconds),
         joules=total(over.joules),
         cost=total(over.cost),
-        paper=_paper(over, paper_law or bound_of(over.law), seed),
+        paper=_paper(over, allowed, paper_law or bound_of(over.law), seed),
         notes=_notes(over, e),
     )
+
+
+def _total(rounds: Range, value: float, varies: float, error: float) -> Range:
+    """A sum over G rounds, around its value: G is unsure, every round varies, and the mean of a
+    round is known to an error (both relative)."""
+    unsure = 1.645 * np.hypot(varies / np.sqrt(max(rounds.value, 1.0)), error)
+    down, up = np.log(rounds.value / rounds.low), np.log(rounds.high / rounds.value)
+    low, high = np.exp(-np.hypot(down, unsure)), np.exp(np.hypot(up, unsure))
+    return Range(value, value * float(low), value * float(high))
+
+
+def under_policy(
+    scenario: Scenario, policy: str | Policy, plan: Proposal, seed: int = 0
+) -> dict[str, Range]:
+    """What the planned K and E_l take under another policy."""
+    chosen = {"cohort": int(plan.cohort.value), "local_steps": int(plan.local_steps.value)}
+    world = scenario.using(plan=chosen | {"local_epochs": None})
+    ledger = simulate_network(world, policy, priced_rounds(scenario), seed)
+    varies = float(ledger.cost.std() / ledger.cost.mean())
+    error = varies / np.sqrt(ledger.rounds)
+    means = {"seconds": ledger.duration, "joules": ledger.energy, "cost": ledger.cost}
+    return {"rounds": plan.rounds} | {
+        name: _total(plan.rounds, plan.rounds.value * float(each.mean()), varies, error)
+        for name, each in means.items()
+    }
 
 
 def _least(values: Array) -> tuple[int, int]:
@@ -123,7 +142,7 @@ def _rounds(over: Chart, cohort: int, steps: int) -> Range:
     return Range(value, value, value)
 
 
-def _allowed(over: Chart, limits: Limits) -> Any:
+def within_limits(over: Chart, limits: Limits) -> Any:
     """Plans within the limits; if there are none, NoPlan says which limit is in the way."""
     more: Any = 1.0
     if limits.sure and isinstance(over.law, Fit):
@@ -159,11 +178,14 @@ def _moves(over: Chart, allowed: Any, aim: Aim, k: int, e: int) -> tuple[Range, 
     """Where the best K and E_l would be, had the pilot's luck been another."""
     if not isinstance(over.law, Fit):
         return Range(k, k, k), Range(e, e, e)
-    per_round = np.where(allowed, getattr(over, aim) / over.rounds, np.inf)
-    some = over.law.replicates[:RESAMPLED]
-    each = np.maximum(over.features() @ some.T, LEAST) * per_round[..., None]
-    best = each.reshape(-1, len(some)).argmin(0)
-    i, j = np.unravel_index(best, over.rounds.shape)
+    values = np.where(allowed, getattr(over, aim), np.inf)
+    near = np.nonzero(values <= 2 * values.min())  # no replicate looks for its best elsewhere
+    per_round = (values / over.rounds)[near]
+    i, j = near
+    x = features(over.cohorts[i], over.steps[j], over.scenario.cell.loss_rate, over.kind)
+    rounds = np.maximum(x @ over.law.replicates[:RESAMPLED].T, LEAST)
+    best = (rounds * per_round[:, None]).argmin(0)
+    i, j = i[best], j[best]
     edges = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
 
     def around(value: int, others: Ints) -> Range:
@@ -173,7 +195,7 @@ def _moves(over: Chart, allowed: Any, aim: Aim, k: int, e: int) -> tuple[Range, 
     return around(k, over.cohorts[i]), around(e, over.steps[j])
 
 
-def _paper(over: Chart, law: Bound, seed: int) -> dict[str, Any]:
+def _paper(over: Chart, allowed: Any, law: Bound, seed: int) -> dict[str, Any]:
     """What the closed forms say: E_l*, K* (21) with the unit costs of Section IV-D, clipped to
     what there is; and what that would cost."""
     costs = section_4d(over.scenario, seed)
@@ -188,6 +210,7 @@ def _paper(over: Chart, law: Bound, seed: int) -> dict[str, Any]:
         "local_steps": steps,
         "cost": float(over.cost[i, j]),
         **totals,
+        "allowed": bool(allowed[i, j]),
         "exact_cohort": exact,  # the K that minimises (19) at this E_l
         "unclipped": {
             "cohort": law.printed_cohort(steps, gamma, costs),

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -10,25 +11,30 @@ from .learning.constants import Measured
 from .plan import TOLERANCE
 from .survey import Row
 
+AIMS = {"cost": "cost (12)", "seconds": "time", "joules": "energy"}
 ORANGE, BLUE, GREEN = "#E69F00", "#0072B2", "#009E73"  # of Okabe and Ito, as in figures.py
 
 
-def plan_figure(over: Chart, plan: Row, path: Path) -> None:
-    """The cost (12) over K and E_l, with the best plan, those as good, and the paper's."""
+def plan_figure(over: Chart, plan: Row, allowed: Any, path: Path) -> None:
+    """What is minimised over K and E_l, with the best plan, those as good, and the paper's;
+    hatched where limits forbid it."""
     from matplotlib.figure import Figure
-    from matplotlib.lines import Line2D
-    from matplotlib.patches import Patch
+    from matplotlib.ticker import LogLocator, NullLocator
 
-    best = plan["cost"]["value"]
-    relative = over.cost / over.cost.min()
-    k, e = over.cohorts, over.steps
+    aim, paper = plan["minimise"], plan["paper"]
+    values = getattr(over, aim)
+    best = values[over.at(plan["cohort"]["value"], plan["local_steps"]["value"])]
+    there = values[over.at(paper["cohort"], paper["local_steps"])]
+    k, e, relative = over.cohorts, over.steps, values / best
     figure = Figure(figsize=(7.6, 5.2), layout="constrained")
     panel = figure.subplots()
-    levels = [1, 1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10, 1e9]
+    levels = [1, 1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10]
     shades = panel.contourf(
-        e, k, relative, levels=levels, cmap="Blues", norm="log", vmin=0.9, vmax=12, extend="neither"
+        e, k, relative, levels=levels, colors=_shades(len(levels) + 1), extend="both"
     )
     panel.contour(e, k, relative, levels=[1 + TOLERANCE], colors=[GREEN], linewidths=2)
+    if not allowed.all():
+        panel.contourf(e, k, allowed, levels=[-1, 0.5], colors="none", hatches=["///"])
     x, y = plan["local_steps"], plan["cohort"]
     panel.errorbar(
         x["value"],
@@ -39,40 +45,34 @@ def plan_figure(over: Chart, plan: Row, path: Path) -> None:
         color="black",
         markersize=7,
         capsize=3,
+        label=f"plan: K = {y['value']}, $E_l$ = {x['value']}",
     )
-    paper = plan["paper"]
-    panel.plot(paper["local_steps"], paper["cohort"], "X", color=ORANGE, markersize=10)
+    panel.plot([], [], color=GREEN, linewidth=2, label=f"within {TOLERANCE:.0%} of it")
+    panel.plot(
+        *(paper["local_steps"], paper["cohort"], "X"),
+        color=ORANGE,
+        markersize=10,
+        label=f"paper: K = {paper['cohort']}, $E_l$ = {paper['local_steps']}"
+        f" ({there / best - 1:+.0%})",
+    )
     panel.set(xscale="log", yscale="log", xlabel="local steps, $E_l$", ylabel="clients a round, K")
     panel.set_xlim(e[0], e[-1])
     panel.set_ylim(k[0], k[-1])
     for axis in (panel.xaxis, panel.yaxis):
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter("{x:g}")
-        axis.set_minor_formatter("")
-    bar = figure.colorbar(shades, ax=panel, label="cost (12) over the least", ticks=levels[:-1])
-    bar.ax.set_yticklabels([f"{level:g}" for level in levels[:-1]])
-    bar.ax.minorticks_off()
-    saved = paper["cost"] / best - 1
-    handles = [
-        Line2D([], [], marker="o", color="black", linestyle="none", label=_point("plan", plan)),
-        Patch(
-            facecolor="none", edgecolor=GREEN, linewidth=2, label=f"within {TOLERANCE:.0%} of it"
-        ),
-        Line2D(
-            [],
-            [],
-            marker="X",
-            color=ORANGE,
-            linestyle="none",
-            markersize=9,
-            label=f"paper: K = {paper['cohort']}, $E_l$ = {paper['local_steps']} ({saved:+.0%})",
-        ),
-    ]
-    figure.legend(handles=handles, loc="outside upper center", ncols=3, frameon=False)
+        axis.set_minor_locator(NullLocator())
+    bar = figure.colorbar(shades, ax=panel, label=f"{AIMS[aim]}, over the plan's", ticks=levels)
+    bar.ax.set_yticklabels([f"{level:g}" for level in levels])
+    figure.legend(loc="outside upper center", ncols=3, frameon=False)
     figure.savefig(path, dpi=150)
 
 
-def _point(name: str, plan: Row) -> str:
-    return f"{name}: K = {plan['cohort']['value']}, $E_l$ = {plan['local_steps']['value']}"
+def _shades(count: int) -> list[Any]:
+    """From white to blue."""
+    from matplotlib import colormaps
+
+    return [colormaps["Blues"](0.9 * i / (count - 1)) for i in range(count)]
 
 
 def validation_figure(rows: Sequence[Row], title: str, path: Path) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import ceil, isfinite
 from pathlib import Path
+from typing import Any
 
 from . import __version__
 from .bound import Bound
@@ -11,7 +12,7 @@ from .chart import bound_of
 from .errors import BadInput
 from .files import naming, read_tables
 from .fit import Fit
-from .plan import Limits, Proposal
+from .plan import Limits, Proposal, Range
 from .runfolder import declared
 from .scenario import Scenario
 from .strict import decode
@@ -29,8 +30,10 @@ def plan_row(
     law: Bound | Fit,
     limits: Limits,
     proposal: Proposal,
+    policies: Mapping[str, Mapping[str, Range]],
 ) -> Row:
-    """A plan in plain values, as --json prints it and `fedcell run --plan` reads it."""
+    """A plan in plain values, as --json prints it and `fedcell run --plan` reads it. The
+    scenario is as it was declared, `policies` what the plan takes under each."""
     bound = asdict(bound_of(law))
     asked = {k: v for k, v in asdict(limits).items() if v is True or (v and isfinite(v))}
     row: Row = {"fedcell": __version__, "format": FORMAT, "scenario": name, "policy": policy}
@@ -39,6 +42,10 @@ def plan_row(
     for measure in ("cohort", "local_steps", *TOTALS):
         row[measure] = asdict(getattr(proposal, measure))
     row |= {"paper": dict(proposal.paper), "notes": list(proposal.notes)}
+    row["policies"] = [
+        {"policy": other, **{measure: asdict(taken[measure]) for measure in TOTALS}}
+        for other, taken in policies.items()
+    ]
     # Gains are a file of their own, which a plan cannot carry: the scenario must be named again.
     row["world"] = declared(scenario) if scenario.cell.gains is None else None
     return row
@@ -54,12 +61,12 @@ class Planned:
     target: float | None
     cohort: int
     local_steps: int
-    predicted: Mapping[str, Mapping[str, float]]  # measure: value, low, high
+    predicted: Mapping[str, Mapping[str, Mapping[str, float]]]  # policy, measure: value, low, high
 
     @property
     def rounds(self) -> int:
         """Rounds after which a run gives up: half as many again as it may take."""
-        return ceil(1.5 * self.predicted["rounds"]["high"])
+        return ceil(1.5 * self.predicted[self.policy]["rounds"]["high"])
 
     def of(self, scenario: Scenario) -> Scenario:
         """The scenario, run as planned."""
@@ -74,14 +81,12 @@ def load_plan(path: Path) -> Planned:
         if content.get("format") != FORMAT or "cohort" not in content:
             raise BadInput("is not a plan of this version of fedcell: make one by fedcell plan")
         try:
-            predicted = {
-                measure: {edge: float(content[measure][edge]) for edge in ("value", "low", "high")}
-                for measure in TOTALS
-            }
+            rows = [content, *content["policies"]]  # its own policy has the plan's own numbers
+            predicted = {str(row["policy"]): _ranges(row) for row in reversed(rows)}
             target = content["target"]
             cohort, steps = (int(content[name]["value"]) for name in ("cohort", "local_steps"))
-            if min(cohort, steps) < 1 or not all(0 < p["high"] < 1e9 for p in predicted.values()):
-                raise ValueError(f"cohort {cohort}, local_steps {steps}, {predicted}")
+            if min(cohort, steps) < 1:
+                raise ValueError(f"cohort {cohort}, local_steps {steps}")
             world = content.get("world")
             return Planned(
                 name=str(content["scenario"]),
@@ -96,23 +101,29 @@ def load_plan(path: Path) -> Planned:
             raise BadInput(f"is damaged ({type(error).__name__}: {error}): plan again") from error
 
 
+def _ranges(row: Mapping[str, Any]) -> dict[str, dict[str, float]]:
+    found = {
+        measure: {edge: float(row[measure][edge]) for edge in ("value", "low", "high")}
+        for measure in TOTALS
+    }
+    if not all(0 < p["low"] <= p["value"] <= p["high"] < 1e12 for p in found.values()):
+        raise ValueError(str(found))
+    return found
+
+
 def outcome_rows(planned: Planned, policies: Sequence[Row]) -> list[Row]:
     """What a run took beside what was predicted, for each policy that reached the target."""
     return [
-        {
-            "policy": row["policy"],
-            "planned": row["policy"] == planned.policy,
-            **{
-                measure: {
-                    **planned.predicted[measure],
-                    "actual": float(row["to_target"][measure]),
-                    "inside": planned.predicted[measure]["low"]
-                    <= row["to_target"][measure]
-                    <= planned.predicted[measure]["high"],
-                }
-                for measure in TOTALS
-            },
+        {"policy": row["policy"]}
+        | {
+            measure: _beside(planned.predicted[row["policy"]][measure], row["to_target"][measure])
+            for measure in TOTALS
         }
         for row in policies
-        if row["to_target"]
+        if row["to_target"] and row["policy"] in planned.predicted
     ]
+
+
+def _beside(predicted: Mapping[str, float], actual: float) -> Row:
+    inside = predicted["low"] <= actual <= predicted["high"]
+    return {**predicted, "actual": float(actual), "inside": bool(inside)}

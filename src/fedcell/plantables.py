@@ -52,7 +52,7 @@ def print_pilot(out: Console, name: str, said: Mapping[str, Any]) -> None:
     unseen = "; ".join(f"{form} {error:.0%}" for form, error in said["unseen"].items())
     out.print(f"error on settings left out of the fit: {unseen}")
     out.print(
-        f"rounds grow as eps^{said['target_exponent']:.2f} towards the target; Theorem 1 says eps^-1"
+        f"towards the target rounds grow as eps^{said['target_exponent']:.2f}; Theorem 1: eps^-1"
     )
     if said["diversity"]:
         way = ", ".join(f"{x:.3g} after {t}" for t, x in said["diversity"])
@@ -83,7 +83,7 @@ def print_validation(out: Console, name: str, rows: Sequence[Row], said: Row) ->
 
 def print_plan(out: Console, plan: Row) -> None:
     """A plan, and what the closed forms would have chosen."""
-    k, e, paper = plan["cohort"], plan["local_steps"], plan["paper"]
+    k, e = plan["cohort"], plan["local_steps"]
     out.print(
         f"{plan['scenario']}: call K = {k['value']} clients a round and let each do E_l = "
         f"{e['value']} local steps\n(another pilot might have said {k['low']} to {k['high']} "
@@ -104,14 +104,17 @@ def print_plan(out: Console, plan: Row) -> None:
     goal = "" if plan["target"] is None else f" to training loss {digits(plan['target'])}"
     print_table(out, table(f"One run{goal}, policy {plan['policy']}", columns))
     out.print(f"that is {readable(plan['seconds']['value'])} of simulated time")
-    more = paper["cost"] / plan["cost"]["value"] - 1
-    out.print(
-        f"the paper's closed forms say K = {paper['cohort']}, E_l = {paper['local_steps']}: "
-        f"cost {digits(paper['cost'])} s, {more:+.1%}"
-        + ("" if abs(more) > TOLERANCE else ", as good")
-    )
+    out.print(_beside(plan))
     if "bandwidth" in plan:
         out.print(f"the least band for this: {digits(plan['bandwidth'] / 1e6)} MHz")
+    if rows := plan.get("policies"):
+        columns = {
+            "policy": [row["policy"] for row in rows],
+            "time [s]": [digits(row["seconds"]["value"]) for row in rows],
+            "energy [J]": [digits(row["joules"]["value"]) for row in rows],
+            "cost (12) [s]": [digits(row["cost"]["value"]) for row in rows],
+        }
+        print_table(out, table("The same K and E_l under each policy", columns))
     if rows := plan.get("unit_costs"):
         columns = {
             "way": [row["way"] for row in rows],
@@ -133,6 +136,19 @@ def print_plan(out: Console, plan: Row) -> None:
         }
         print_table(out, table("How the plan moves", columns))
     print_notes(out, plan["notes"])
+
+
+def _beside(plan: Row) -> str:
+    """What the closed forms would have chosen, in a sentence."""
+    paper = plan["paper"]
+    more = paper["cost"] / plan["cost"]["value"] - 1
+    said = (
+        f"the paper's closed forms say K = {paper['cohort']}, E_l = {paper['local_steps']}: "
+        f"cost {digits(paper['cost'])} s, {more:+.1%}"
+    )
+    if not paper["allowed"]:
+        return f"{said}, beyond the limits"
+    return f"{said}, as good" if 0 <= more <= TOLERANCE else said
 
 
 def print_outcome(out: Console, rows: Sequence[Row]) -> None:

@@ -172,7 +172,7 @@ def declared(scenario: Scenario) -> dict[str, Any]:
         tables["clients"]["table"] = [dict(zip(columns, row, strict=True)) for row in rows]
     if scenario.clients.sizes is not None:
         tables["clients"]["sizes"] = scenario.clients.sizes.values.tolist()
-    if (named := tables["learning"]["dataset"]).lower().endswith(".npz"):
+    if (named := tables.get("learning", {}).get("dataset", "")).lower().endswith(".npz"):
         tables["learning"]["dataset"] = os.path.abspath(named)
     return tables
 

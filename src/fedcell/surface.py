@@ -18,8 +18,8 @@ from .scenario import Scenario
 from .trace import Ints
 
 Number = Any  # or an array of them
-COHORTS, LENGTHS = 12, 7  # values of K and of E_l that are priced; all where there are no more
-PLACES = 10_000  # clients priced at a node, in 50 to 400 rounds
+COHORTS, LENGTHS = 12, 6  # values of K and of E_l that are priced; all where there are no more
+PLACES = 10_000  # clients priced at a node, in 50 to 200 rounds
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -90,10 +90,10 @@ def survey_costs(
     cohorts, steps = nodes(count, COHORTS), nodes(most_steps, LENGTHS)
     if count > COHORTS:  # where cohorts begin to lack those that sit out
         cohorts = np.unique(np.append(cohorts, round(0.9 * count)))
-    held = scenario.rounds if scenario.cell.gains is not None else 400
+    held = scenario.rounds if scenario.cell.gains is not None else 200
     shape = cohorts.size, steps.size
     found = {name: np.empty(shape) for name in ("upload", "compute", "pace", "energy", "spread")}
-    rounds = np.minimum(held, np.clip(PLACES // cohorts, 50, 400))
+    rounds = np.minimum(held, np.clip(PLACES // cohorts, 50, 200))
     for i, k in enumerate(cohorts.tolist()):
         priced = _price(scenario, policy, min(k, count), steps.tolist(), int(rounds[i]), seed)
         for j, (e, ledger) in enumerate(zip(steps.tolist(), priced, strict=True)):

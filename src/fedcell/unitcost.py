@@ -20,7 +20,7 @@ def unit_costs(
     from them at the scenario's K and E_l is off, relative."""
     plan = scenario.plan
     steps = plan.local_epochs or plan.local_steps
-    ledger = simulate_network(scenario, policy, _rounds(scenario), seed)
+    ledger = simulate_network(scenario, policy, priced_rounds(scenario), seed)
     k, measured = float(ledger.called.mean()), float(ledger.cost.mean())
     real = UnitCosts(
         upload=float(ledger.upload.mean()) / k,
@@ -52,10 +52,11 @@ def section_4d(scenario: Scenario, seed: int = 0) -> UnitCosts:
 def full_participation(scenario: Scenario, policy: str | Policy, seed: int = 0) -> float:
     """C_u,0 (18): all clients upload, over their number; the mean over rounds of fading."""
     everyone = scenario.using(plan={"cohort": scenario.clients.count})
-    ledger = simulate_network(everyone, policy, min(50, _rounds(scenario)), seed)
+    ledger = simulate_network(everyone, policy, min(50, priced_rounds(scenario)), seed)
     there = ledger.called > 0
     return float((ledger.upload[there] / ledger.called[there]).mean())  # (18)
 
 
-def _rounds(scenario: Scenario) -> int:
+def priced_rounds(scenario: Scenario) -> int:
+    """Rounds over which a mean is taken: enough, or all that are measured."""
     return ROUNDS if scenario.cell.gains is None else min(ROUNDS, scenario.rounds)

@@ -1,0 +1,230 @@
+"""Does the pilot predict, and does the plan pay? On runs that the pilot has not seen.
+
+    python benchmarks/planning.py            # all of it, as tables
+    python benchmarks/planning.py --json     # for programs
+
+A pilot of each scenario; then K and E_l in {5, 10, 20, 40}, gamma in {0, 0.3}, five seeds
+each, against what the pilot predicts. On digits also the plan's own cost (12) against the best
+of that grid, and how rounds depend on D. One file in benchmarks/results/planning for each
+part; runs that are there are not run again. MNIST is read as `fedcell run` reads it.
+"""
+
+import argparse
+import json
+import math
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from fedcell import load_scenario, simulate_network
+from fedcell.chart import chart
+from fedcell.fit import FORMS, fit, unseen_error
+from fedcell.learning.prepare import gather_material
+from fedcell.pilot import Conductor, Setting, conduct, design, mean_batches, observe, seeds_of
+from fedcell.pilotfile import Pilot, load_pilot, pilot_identity, save_pilot
+from fedcell.plan import propose
+from fedcell.planfigures import validation_figure
+from fedcell.validate import against, failures, summary, target_exponent
+
+RESULTS = Path(__file__).parent / "results" / "planning"
+DOCS = Path(__file__).parents[1] / "docs"
+GRID = [Setting(k, e, g) for g in (0.0, 0.3) for e in (5, 10, 20, 40) for k in (5, 10, 20, 40)]
+SEEDS = [101, 102, 103, 104, 105]
+BUDGETS = {"digits": 60.0, "mnist": 180.0}  # seconds of pilot
+ROUNDS = 400  # after which a run that is to be predicted ends
+
+
+def runs(name, world, settings, seeds, budget, rounds=ROUNDS, watched=None):
+    """The runs of a file, those that are missing made now."""
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    file = RESULTS / f"{name}.json"
+    conductor = Conductor(scenario=world, target=world.learning.target, rounds=rounds)
+    material = conductor.material(conductor.planned, 0)
+    found = Pilot(
+        identity=pilot_identity(material.scenario, material.data),
+        target=world.learning.target,
+        seed=0,
+        kind=world.cell.loss_kind,
+        trials=load_pilot(file).trials if file.exists() else (),
+    )
+    for trial in conduct(conductor, settings, seeds, budget, found.trials, watched):
+        found = found.with_trial(trial)
+        save_pilot(file, found)
+        print(name, trial.setting, trial.seed, len(trial.losses), file=sys.stderr, flush=True)
+    return found
+
+
+def piloted(name):
+    """The pilot of a scenario, as `fedcell pilot` makes it; once made it is not gone on with,
+    for its budget is of a machine that does nothing else."""
+    file, world = RESULTS / f"pilot-{name}.json", load_scenario(name)
+    if file.exists() and load_pilot(file).laws:
+        return load_pilot(file)
+    settled = gather_material(world, 0).scenario
+    settings = design(world, mean_batches(settled))
+    budget = BUDGETS[name]
+    found = runs(f"pilot-{name}", world, settings, seeds_of(0), budget, world.rounds, settings[0])
+    found = found.fitted()
+    save_pilot(file, found)
+    return found
+
+
+def predicted(name):
+    """Errors and coverage on the grid, for the law that was chosen and for the paper's."""
+    pilot = piloted(name)
+    seen = {trial.setting for trial in pilot.trials}
+    held = runs(f"heldout-{name}", load_scenario(name), GRID, SEEDS, math.inf)
+    trials = [t for t in held.trials if t.setting in set(GRID) - seen and t.seed in SEEDS]
+    law = pilot.fit()
+    rows = against(law, trials, pilot.target)
+    (DOCS / f"validation-{name}.png").parent.mkdir(exist_ok=True)
+    title = f"{name}: {len(rows)} settings that the pilot has not seen, means of 5 runs"
+    validation_figure(rows, title, DOCS / f"validation-{name}.png")
+    every = observe(held.trials, pilot.target, pilot.kind)
+    return {
+        "pilot_seconds": sum(t.seconds for t in pilot.trials),
+        "pilot_runs": len(pilot.trials),
+        "blocks": law.blocks,
+        "form": law.form,
+        "coefficients": law.coefficients(),
+        "luck": law.luck,
+        "noise": law.noise,
+        "misfit": law.misfit,
+        **summary(rows),
+        "paper_law": summary(against(pilot.fit(form="paper"), trials, pilot.target)),
+        "failures": failures(rows),
+        "rows": rows,
+        "fits_to_the_grid": {  # how far each form is from settings of the grid left out of its fit
+            form: {"unseen": unseen_error(every, form), **fit(every, form).coefficients()}
+            for form in FORMS
+        },
+        "target_exponent": target_exponent(held.trials, pilot.target),
+    }
+
+
+def cost_of(world, trial):
+    """Cost (12) of a run, on its own dice and fleet, under the optimal policy."""
+    settled = gather_material(trial.setting.of(world), trial.seed).scenario
+    rounds = trial.rounds_to(world.learning.target) or len(trial.losses)
+    return float(simulate_network(settled, "optimal", rounds, trial.seed).cost.sum())
+
+
+def pays(name="digits"):
+    """The plan's measured cost against the best of the grid, at each gamma of the grid."""
+    pilot, world, found = piloted(name), load_scenario(name), []
+    held = runs(f"heldout-{name}", world, GRID, SEEDS, math.inf)
+    for gamma in (0.0, 0.3):
+        settled = gather_material(world, 0).scenario.using(cell={"loss_rate": gamma})
+        over = chart(settled, pilot.fit(), "optimal", pilot.steps)
+        plan = propose(over, paper_law=pilot.fit(form="paper").bound)
+        points = {
+            "plan": Setting(int(plan.cohort.value), int(plan.local_steps.value), gamma),
+            "paper": Setting(plan.paper["cohort"], plan.paper["local_steps"], gamma),
+        }
+        extra = runs(f"planned-{name}", world, list(points.values()), SEEDS, math.inf)
+        costs = {}
+        for trial in (*held.trials, *extra.trials):
+            if trial.setting.loss_rate == gamma and trial.seed in SEEDS:
+                costs.setdefault(trial.setting, []).append(cost_of(world, trial))
+        grid = {s: float(np.mean(costs[s])) for s in GRID if s.loss_rate == gamma}
+        best = min(grid, key=grid.get)
+        row = {"gamma": gamma, "best_of_grid": [best.cohort, best.local_steps], "cost": grid[best]}
+        for who, setting in points.items():
+            cost = float(np.mean(costs[setting]))
+            row[who] = {
+                "cohort": setting.cohort,
+                "local_steps": setting.local_steps,
+                "cost": cost,
+                "against_best": cost / grid[best] - 1,
+            }
+        row["plan"]["predicted"] = plan.cost.value
+        found.append(row)
+    return found
+
+
+def data_size(name="digits"):
+    """Rounds over D at the same skew: the same parts dealt on to more clients. Theorem 1 says
+    that mixing, what K divides, falls as 1/D, and nothing else depends on D."""
+    found = []
+    for count in (25, 50, 100):
+        world = load_scenario(name).using(clients={"count": count})
+        skew = {"partition": {**_partition(world), "same_skew_as": 25}}
+        world = world.using(learning=skew)
+        settings = [Setting(3, 20, 0.1), Setting(20, 20, 0.1)]
+        held = runs(f"size-{name}-{count}", world, settings, SEEDS, math.inf)
+        few, many = (
+            np.array([t.rounds_to(held.target) for t in held.trials if t.setting == s], float)
+            for s in settings
+        )
+        factor = 1 / (1 / 3 - 1 / 20)
+        row = {"clients": count, "D": 1501 / count, "K=3": few.mean(), "K=20": many.mean()}
+        row["mixing"] = factor * float((few - many).mean())
+        row["mixing_error"] = factor * float((few - many).std(ddof=1)) / math.sqrt(few.size)
+        found.append(row)
+    return found
+
+
+def _partition(world):
+    return {k: getattr(world.learning.partition, k) for k in ("kind", "num_classes_per_partition")}
+
+
+def answers(repeats=7):
+    """Seconds that `fedcell plan` takes with a given pilot of 1000 clients, interpreter start
+    included."""
+    folder = RESULTS / "thousand"
+    folder.mkdir(parents=True, exist_ok=True)
+    text = subprocess.run(
+        [sys.executable, "-m", "fedcell", "scenario", "mnist"], capture_output=True, text=True
+    ).stdout
+    (folder / "thousand.toml").write_text(text.replace("count = 100", "count = 1000"))
+    base = [sys.executable, "-m", "fedcell"]
+    if not (folder / "pilot.json").exists():
+        words = ["pilot", "thousand.toml", "--budget", "1s", "--out", "pilot.json"]
+        subprocess.run([*base, *words], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+    times = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        words = ["plan", "thousand.toml", "--pilot", "pilot.json", "--json"]
+        subprocess.run([*base, *words], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        times.append(time.perf_counter() - begin)
+    return {"clients": 1000, "min": min(times), "median": float(np.median(times))}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--json", action="store_true")
+    parser.add_argument("--only", choices=["digits", "mnist", "pays", "size", "answers"])
+    asked = parser.parse_args()
+    parts = {
+        "digits": lambda: predicted("digits"),
+        "mnist": lambda: predicted("mnist"),
+        "pays": pays,
+        "size": data_size,
+        "answers": answers,
+    }
+    result = {name: make() for name, make in parts.items() if asked.only in (None, name)}
+    if asked.only is None:
+        path = RESULTS.parent / "planning.json"
+        path.write_text(json.dumps(result, indent=1) + "\n")
+    if asked.json:
+        print(json.dumps(result, indent=1))
+        return
+    for name, value in result.items():
+        print(f"## {name}")
+        if "rows" in value:
+            rows = value.pop("rows")
+            print("| K | E_l | gamma | measured | predicted | low | high | off |")
+            print("|---|---|---|---|---|---|---|---|")
+            for r in rows:
+                numbers = [r[x] for x in ("measured", "predicted", "low", "high")]
+                cells = " | ".join(f"{x:.1f}" for x in numbers)
+                where = f"{r['cohort']} | {r['local_steps']} | {r['loss_rate']:g}"
+                print(f"| {where} | {cells} | {r['error']:+.0%} |")
+        print(json.dumps(value, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""`python -m fedcell`."""
+
+from .cli import main
+
+main()
