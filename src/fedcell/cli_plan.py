@@ -210,9 +210,9 @@ def _law(
         return _Law(law=law, paper=law, target=own if target is None else target)
     if known:
         raise BadInput(f"--pilot and --{next(iter(known))}: give one of them")
-    if world.learning is None:
-        raise BadInput("the scenario has no [learning], so no pilot is of it: give --mixing, ...")
     found = load_pilot(pilot)
+    if world.learning is None:
+        raise BadInput(f"{pilot}: the scenario has no [learning], so no pilot is of it")
     check_identity(found, pilot_identity(world, data), pilot)
     target = found.target if target is None else target
     fitted = found.fit(target)

@@ -115,7 +115,7 @@ def fit(observed: Observed, form: str | None = None, seed: int = 0) -> Fit:
         )
     there = np.unique(observed.settings).size
     if form is None:
-        form = min(FORMS, key=lambda name: unseen_error(observed, name) * PREFERENCE[name])
+        form = min(FORMS, key=lambda n: max(unseen_error(observed, n), 0.01) * PREFERENCE[n])
     if there < len(FORMS[form]):
         raise BadInput(
             f"there are runs of {there} settings, and {len(FORMS[form])} coefficients to tell "
@@ -176,7 +176,7 @@ def _solve(observed: Observed, use: list[int]) -> tuple[Array, Array]:
         found[use] = nnls((features / law[:, None])[:, use], y / (luck * law))[0]
         law = np.maximum(features @ found, LEAST)
         ratio = square / (luck * law) ** 2 - 2 * y / (luck * law) + 1  # (y / expected - 1)^2
-        spread = float(np.clip(np.sqrt(ratio.mean()), 0.02, 2.0))
+        spread = float(np.sqrt(np.clip(ratio.mean(), 4e-4, 4.0)))
         if np.allclose(before, found, rtol=1e-4):
             break
         before = found.copy()
