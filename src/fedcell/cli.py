@@ -9,11 +9,20 @@ from typing import Annotated, Any, NoReturn
 import numpy as np
 import typer
 
-from . import __version__, cli_demo, cli_learning, cli_network, cli_pilot, cli_plan
+from . import __version__, cli_constants, cli_demo, cli_learning, cli_network, cli_pilot, cli_plan
 from .command import app
 from .errors import FedcellError, FedcellWarning
 
-__all__ = ["app", "cli_demo", "cli_learning", "cli_network", "cli_pilot", "cli_plan", "main"]
+__all__ = [
+    "app",
+    "cli_constants",
+    "cli_demo",
+    "cli_learning",
+    "cli_network",
+    "cli_pilot",
+    "cli_plan",
+    "main",
+]
 
 
 @app.callback(invoke_without_command=True)

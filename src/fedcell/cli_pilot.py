@@ -1,29 +1,26 @@
-"""Commands that learn about learning: a pilot, its validation, the constants of the theory."""
+"""Commands that find out how many rounds training takes: a pilot, and its validation."""
 
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from .command import AsJson, DataDir, ScenarioName, Seed, app, out
 from .errors import BadInput
 from .figures import FORMATS
 from .files import check_target, load_scenario, write_atomically
-from .learning.constants import measure_constants
-from .learning.gradients import Probe, probe
-from .learning.prepare import gather_material, prepare, wanted
-from .pilot import PROBED, Conductor, Setting, conduct, design, mean_batches, seeds_of
-from .pilotfile import Pilot, check_identity, load_pilot, pilot_identity, pilot_row, save_pilot
-from .planfigures import constants_figure, validation_figure
-from .plantables import print_constants, print_notes, print_pilot, print_validation
+from .identity import check_identity, pilot_identity
+from .learning.prepare import prepare, wanted
+from .pilot import Conductor, Setting, conduct, design, mean_batches, seeds_of
+from .pilotfile import Pilot, load_pilot, pilot_row, save_pilot
+from .planfigures import validation_figure
+from .plantables import print_notes, print_pilot, print_validation
 from .progress import spending, watching
 from .quantities import seconds
-from .simulate import State, advance
 from .tables import print_json
 from .validate import against, failures, held_out, summary
 
@@ -103,7 +100,7 @@ def validate(
     file = check_target(written or Path(f"validation-{Path(scenario).stem}.json"), ("json",))
     known = load_pilot(pilot)
     conductor, none = _begin(scenario, known.target, rounds, known.seed, data_dir, threads)
-    check_identity(known, none.identity, pilot)
+    check_identity(known.identity, none.identity, pilot)
     law = known.fit()
     settings = held_out(_design(conductor, known.seed))
     seeds = seeds_of(known.seed, validation=True)
@@ -172,7 +169,7 @@ def _runs(
     found = none
     if file.exists():
         before = load_pilot(file)
-        check_identity(before, none.identity, file)
+        check_identity(before.identity, none.identity, file)
         if before.seed != none.seed:
             raise BadInput(f"{file}: is of seed {before.seed}: choose another --out")
         found = replace(none, trials=before.trials)
@@ -185,96 +182,10 @@ def _runs(
                 s, total = trial.setting, sum(t.seconds for t in found.trials)
                 last = f"K = {s.cohort}, E_l = {s.local_steps}: {len(trial.losses)} rounds"
                 spent(total, last)
+                reached = (t.rounds_to(none.target) for t in found.trials)
+                if len(found.trials) >= len(settings) and not any(reached):
+                    break  # more of this would say no more
     except KeyboardInterrupt:
         print("fedcell: interrupted; to go on, give the same command again", file=sys.stderr)
         sys.exit(130)
     return found
-
-
-@app.command()
-def constants(
-    scenario: ScenarioName,
-    rounds: MostRounds = None,
-    every: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Take gradients every so many rounds. Default: 0, 1, 2, 4, 8, ..."
-        ),
-    ] = None,
-    clients: Annotated[
-        int, typer.Option(min=1, max=10_000, help="Clients whose batches are drawn, for C_1.")
-    ] = 10,
-    draws: Annotated[int, typer.Option(min=2, max=10_000, help="Batches that each draws.")] = 8,
-    target_loss: Target = None,
-    seed: Seed = 0,
-    figure: Annotated[
-        Path | None, typer.Option(help="Draw lambda and the P-L ratio to this file.")
-    ] = None,
-    as_json: AsJson = False,
-    data_dir: DataDir = None,
-    threads: Threads = None,
-) -> None:
-    """Measure Theorem 1's constants along a training: L, mu, lambda, C_1, sigma^2, G^2, ...
-
-    Each comes with its formula and a 90 % interval, and with a note where the assumption that
-    it belongs to is seen to fail.
-    """
-    picture = check_target(figure, FORMATS) if figure else None
-    world = load_scenario(scenario)
-    target = wanted(world).target if target_loss is None else target_loss
-    most = world.rounds if rounds is None else rounds
-    with watching() as watch:
-        material = gather_material(world, seed, data_dir, watch.download)
-        learner = prepare(material, seed, threads, test=False)
-        with watch.compile():
-            getattr(learner, "warm_up", lambda: None)()
-        batch, probes = material.scenario.task.batch_size, list[Probe]()
-
-        def look(state: State) -> None:
-            if state.rounds % every == 0 if every else state.rounds in (0, *PROBED, 64, 128, 256):
-                model = learner.start() if state.rounds == 0 else state.model
-                probes.append(probe(learner, model, state.rounds, batch, clients, draws))
-
-        first = State.start(learner)
-        look(first)
-        last = advance(material.scenario, learner, most, seed, first, target, look)
-    if probes[-1].round < last.rounds:
-        probes.append(probe(learner, last.model, last.rounds, batch, clients, draws))
-    least = getattr(learner, "least_loss", 0.0)
-    found = measure_constants(probes, np.asarray(learner.sizes, float), least)
-    lambdas = np.array(found.diversities)
-    said = {
-        "constants": asdict(found.constants),
-        "estimates": [asdict(estimate) for estimate in found.estimates],
-        "rounds": list(found.rounds),
-        "losses": list(found.losses),
-        "lambdas": lambdas.tolist(),
-        "pl_ratios": list(found.pl_ratios),
-        "lambda": {
-            "max": float(lambdas.max()),
-            "p90": float(np.quantile(lambdas, 0.9)),
-            "median": float(np.median(lambdas)),
-        },
-        "doubts": found.doubts,
-        "target": target,
-    }
-    if target is not None and target > least:
-        k, e, cell = world.plan.cohort, world.plan.local_steps, world.cell
-        said["theorem_1"] = {
-            name: float(
-                found.constants.bound(
-                    target - least, printed=name == "printed", dropped=True
-                ).rounds(k, e, cell.loss_rate, cell.loss_kind)
-            )
-            for name in ("corrected", "printed")
-        }
-        there = last.records[:, 1] <= target
-        said["measured"] = int(np.argmax(there)) + 1 if there.any() else None
-    if picture:
-        write_atomically(picture, lambda path: constants_figure(found, path))
-    if as_json:
-        print_json(said)
-        return
-    print_constants(out, scenario, found, said)
-    if figure:
-        out.print(f"figure: {figure}", soft_wrap=True)

@@ -13,9 +13,10 @@ from .errors import BadInput
 from .figures import FORMATS
 from .files import check_target, load_scenario, write_atomically
 from .fit import Fit
+from .identity import check_identity, pilot_identity
 from .learning.data import Dataset
 from .learning.prepare import gather_material
-from .pilotfile import check_identity, load_pilot, pilot_identity
+from .pilotfile import load_pilot
 from .plan import Limits, under_policy, within_limits
 from .planfigures import plan_figure
 from .planfile import TOTALS, plan_row
@@ -213,7 +214,7 @@ def _law(
     found = load_pilot(pilot)
     if world.learning is None:
         raise BadInput(f"{pilot}: the scenario has no [learning], so no pilot is of it")
-    check_identity(found, pilot_identity(world, data), pilot)
+    check_identity(found.identity, pilot_identity(world, data), pilot)
     target = found.target if target is None else target
     fitted = found.fit(target)
     paper = fitted if fitted.form == "paper" else found.fit(target, "paper")

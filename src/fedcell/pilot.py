@@ -25,6 +25,7 @@ from .simulate import State, learn
 
 LEAST_BLOCKS = 2  # whatever the budget: luck is not seen in one
 MOST_BLOCKS = 100
+BLOWN = 100  # a training has diverged when its loss is so many times the first
 PROBED = (1, 2, 4, 8, 16, 32)  # rounds after which lambda is measured, and before the first
 
 
@@ -140,9 +141,10 @@ class Conductor:
         first = State.start(learner)
         if watch:
             measure(first)
-        for state in learn(material.scenario, learner, self.rounds, seed, first):
+        most = BLOWN * learner.evaluate(first.model).train_loss
+        for state in _quietly(learn(material.scenario, learner, self.rounds, seed, first)):
             loss = float(state.records[-1, 1])
-            diverged = not math.isfinite(loss) and state.rounds % every == 0
+            diverged = not loss <= most and state.rounds % every == 0  # NaN too
             if diverged or loss <= self.target:
                 break
             if watch and state.rounds in PROBED:
@@ -156,6 +158,16 @@ class Conductor:
             seconds=time.perf_counter() - begin,
             diversity=tuple(lambdas),
         )
+
+
+def _quietly(states: Iterator[State]) -> Iterator[State]:
+    """The same, without warnings of overflow: divergence is looked for."""
+    while True:
+        with np.errstate(all="ignore"):
+            state = next(states, None)
+        if state is None:
+            return
+        yield state
 
 
 def seeds_of(seed: int, validation: bool = False) -> list[int]:

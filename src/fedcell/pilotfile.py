@@ -13,22 +13,13 @@ from .bound import TERMS, Bound
 from .errors import BadInput
 from .files import naming, read_tables, write_atomically
 from .fit import FORMS, Fit, fit, unseen_error
-from .learning.data import Dataset
 from .pilot import Setting, Trial, observe
-from .runfolder import as_json, declared_identity
-from .scenario import Scenario
+from .runfolder import as_json
 from .survey import Row
 from .validate import against, failures, target_exponent
 
 FORMAT = 1
 POOR = 0.2  # relative misfit from which a law is called bad
-LEARNT = ("clients", "learning", "plan", "task")  # tables in which a pilot depends on a scenario
-FREE = {  # what may differ between a pilot and the scenario that is planned with it
-    "clients": ("kappa", "power", "freq_min", "freq_max", "samples", "spread", "table", "sizes"),
-    "plan": ("cohort", "local_steps", "local_epochs", "drawn"),
-    "task": ("model_bits", "cycles_per_sample", "samples_per_step", "energy_weight"),
-    "learning": ("evaluate_every",),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,45 +68,6 @@ class Pilot:
     @property
     def diverged(self) -> list[Setting]:
         return sorted({trial.setting for trial in self.trials if trial.diverged})
-
-
-def pilot_identity(scenario: Scenario, data: Dataset | None) -> dict[str, Any]:
-    """What the rounds to a loss depend on, K, E_l and gamma apart: the learning, not the radio."""
-    whole = declared_identity(scenario, data, 0)
-    tables = {name: dict(whole["scenario"][name]) for name in LEARNT}
-    for name, keys in FREE.items():
-        for key in keys:
-            tables[name].pop(key, None)
-    return {"scenario": tables, "data": whole["data"]}
-
-
-def check_identity(pilot: Pilot, identity: dict[str, Any], path: Path) -> None:
-    """Refuses a pilot of another learning."""
-    before, now = pilot.identity, json.loads(json.dumps(identity))
-    if before == now:
-        return
-    changed = [
-        f"{table}.{key}"
-        for table in LEARNT
-        for key in sorted(_keys(before, table) | _keys(now, table))
-        if _value(before, table, key) != _value(now, table, key)
-    ]
-    named = ", ".join(changed) or "data"
-    raise BadInput(f"{path}: is the pilot of another learning (other {named}): run one for this")
-
-
-def _keys(identity: dict[str, Any], table: str) -> set[str]:
-    return set(_table(identity, table))
-
-
-def _value(identity: dict[str, Any], table: str, key: str) -> Any:
-    return _table(identity, table).get(key)
-
-
-def _table(identity: dict[str, Any], table: str) -> dict[str, Any]:
-    scenario = identity.get("scenario")
-    held = scenario.get(table) if isinstance(scenario, dict) else None
-    return held if isinstance(held, dict) else {}
 
 
 def save_pilot(path: Path, pilot: Pilot, said: Row | None = None) -> None:
@@ -197,6 +149,8 @@ def load_pilot(path: Path) -> Pilot:
             )
             if pilot.kind not in ("independent", "worst-case") or not pilot.target > 0:
                 raise ValueError(pilot.kind)
+        except BadInput:
+            raise
         except (KeyError, TypeError, ValueError, IndexError) as error:
             raise BadInput(
                 f"is damaged ({type(error).__name__}: {error}): delete it and run the pilot again"

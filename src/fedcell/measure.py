@@ -1,0 +1,90 @@
+"""Theorem 1's constants along a real training, beside the rounds that it really took."""
+
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from .learning.constants import Measured, measure_constants
+from .learning.gradients import Probe, probe
+from .learning.prepare import Material, prepare
+from .pilot import PROBED
+from .simulate import State, advance
+from .survey import Row
+
+LATER = (64, 128, 256, 512, 1024)
+
+
+def measure_along(
+    material: Material,
+    rounds: int,
+    seed: int = 0,
+    target: float | None = None,
+    every: int | None = None,
+    clients: int = 10,
+    draws: int = 8,
+    threads: int | None = None,
+    warm: Callable[[], Any] = nullcontext,
+) -> tuple[Measured, Row]:
+    """The constants, and in plain values what they come to.
+
+    Gradients of all clients are taken before training, after 1, 2, 4, 8, ... rounds or `every`
+    so many, and at the end; `clients` of them draw `draws` batches each, for C_1 and sigma^2.
+    """
+    scenario = material.scenario
+    learner = prepare(material, seed, threads, test=False)
+    with warm():
+        getattr(learner, "warm_up", lambda: None)()
+    probes: list[Probe] = []
+
+    def look(state: State) -> None:
+        t = state.rounds
+        if t % every == 0 if every else t in (0, *PROBED, *LATER):
+            batch = scenario.task.batch_size
+            probes.append(probe(learner, state.model, t, batch, clients, draws))
+
+    first = State.start(learner)
+    look(first)
+    last = advance(scenario, learner, rounds, seed, first, target, look)
+    if probes[-1].round < last.rounds:
+        every = 1
+        look(last)
+    least = float(getattr(learner, "least_loss", 0.0))  # known for quadratics
+    found = measure_constants(probes, np.asarray(learner.sizes, float), least)
+    return found, _said(material, found, last, target, least)
+
+
+def _said(
+    material: Material, found: Measured, last: State, target: float | None, least: float
+) -> Row:
+    lambdas = np.array(found.diversities)
+    said: Row = {
+        "constants": asdict(found.constants),
+        "estimates": [asdict(estimate) for estimate in found.estimates],
+        "rounds": list(found.rounds),
+        "losses": list(found.losses),
+        "lambdas": lambdas.tolist(),
+        "pl_ratios": list(found.pl_ratios),
+        "lambda": {
+            "max": float(lambdas.max()),
+            "p90": float(np.quantile(lambdas, 0.9)),
+            "median": float(np.median(lambdas)),
+        },
+        "doubts": found.doubts,
+        "target": target,
+    }
+    if target is not None and target > least:
+        plan, cell = material.scenario.plan, material.scenario.cell
+        said["theorem_1"] = {
+            name: float(
+                found.constants.bound(target - least, printed=name == "printed").rounds(
+                    plan.cohort, plan.local_steps, cell.loss_rate, cell.loss_kind
+                )
+            )
+            for name in ("corrected", "printed")
+        }
+        there = last.records[:, 1] <= target
+        said["measured"] = int(np.argmax(there)) + 1 if there.any() else None
+    return said
