@@ -106,7 +106,6 @@ def measure_constants(probes: Sequence[Probe], samples: Array, least_loss: float
             doubt=doubt,
         )
 
-    grows = lambdas[-1] / lambdas[0]
     spread = ratios.max() / ratios.min()
     estimates = [
         drawn("L", lambda c: c.smoothness, "max |grad f(w) - grad f(v)| / |w - v| along the path"),
@@ -123,9 +122,9 @@ def measure_constants(probes: Sequence[Probe], samples: Array, least_loss: float
             "lambda",
             lambda c: c.diversity,
             "max sum q_j |g_j|^2 / |sum q_j g_j|^2 along the path",
-            f"lambda is no constant: it goes from {lambdas[0]:.3g} to {lambdas[-1]:.3g} along the "
+            f"lambda is no constant: it is {lambdas.min():.3g} to {lambdas.max():.3g} along the "
             "training"
-            if max(grows, 1 / grows) > STEADY
+            if lambdas.max() > STEADY * lambdas.min()
             else "",
         ),
         drawn(
