@@ -19,14 +19,13 @@ def plan_figure(over: Chart, plan: Row, allowed: Any, path: Path) -> None:
     """What is minimised over K and E_l, with the best plan, those as good, and the paper's;
     hatched where limits forbid it."""
     from matplotlib.figure import Figure
-    from matplotlib.ticker import LogLocator, NullLocator
 
     aim, paper = plan["minimise"], plan["paper"]
     values = getattr(over, aim)
     best = values[over.at(plan["cohort"]["value"], plan["local_steps"]["value"])]
     there = values[over.at(paper["cohort"], paper["local_steps"])]
     k, e, relative = over.cohorts, over.steps, values / best
-    figure = Figure(figsize=(7.6, 5.2), layout="constrained")
+    figure = Figure(figsize=(8.4, 5.2), layout="constrained")
     panel = figure.subplots()
     levels = [1, 1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10]
     shades = panel.contourf(
@@ -34,7 +33,9 @@ def plan_figure(over: Chart, plan: Row, allowed: Any, path: Path) -> None:
     )
     panel.contour(e, k, relative, levels=[1 + TOLERANCE], colors=[GREEN], linewidths=2)
     if not allowed.all():
-        panel.contourf(e, k, allowed, levels=[-1, 0.5], colors="none", hatches=["///"])
+        beyond = panel.contourf(e, k, allowed, levels=[-1, 0.5], colors="none", hatches=["//"])
+        beyond.set(edgecolor="#777777", linewidth=0)
+        panel.fill([], [], facecolor="none", hatch="//", edgecolor="#777777", label="beyond limits")
     x, y = plan["local_steps"], plan["cohort"]
     panel.errorbar(
         x["value"],
@@ -58,14 +59,21 @@ def plan_figure(over: Chart, plan: Row, allowed: Any, path: Path) -> None:
     panel.set(xscale="log", yscale="log", xlabel="local steps, $E_l$", ylabel="clients a round, K")
     panel.set_xlim(e[0], e[-1])
     panel.set_ylim(k[0], k[-1])
-    for axis in (panel.xaxis, panel.yaxis):
+    _label(panel.xaxis, panel.yaxis)
+    bar = figure.colorbar(shades, ax=panel, label=f"{AIMS[aim]}, over the plan's", ticks=levels)
+    bar.ax.set_yticklabels([f"{level:g}" for level in levels])
+    figure.legend(loc="outside upper center", ncols=4, frameon=False, fontsize=9)
+    figure.savefig(path, dpi=150)
+
+
+def _label(*axes: Any) -> None:
+    """Numbers that people read, on axes that are logarithmic."""
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    for axis in axes:
         axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axis.set_major_formatter("{x:g}")
         axis.set_minor_locator(NullLocator())
-    bar = figure.colorbar(shades, ax=panel, label=f"{AIMS[aim]}, over the plan's", ticks=levels)
-    bar.ax.set_yticklabels([f"{level:g}" for level in levels])
-    figure.legend(loc="outside upper center", ncols=3, frameon=False)
-    figure.savefig(path, dpi=150)
 
 
 def _shades(count: int) -> list[Any]:
@@ -104,10 +112,7 @@ def validation_figure(rows: Sequence[Row], title: str, path: Path) -> None:
             )
     panel.set(xscale="log", yscale="log", xlabel="rounds, measured", ylabel="rounds, predicted")
     panel.set_title(title, fontsize=10)
-    for axis in (panel.xaxis, panel.yaxis):
-        axis.set_major_formatter("{x:g}")
-        axis.set_minor_formatter("{x:g}")
-        axis.set_tick_params(which="minor", labelsize=7)
+    _label(panel.xaxis, panel.yaxis)
     panel.grid(alpha=0.25)
     panel.spines[["top", "right"]].set_visible(False)
     panel.legend(frameon=False)
@@ -126,7 +131,7 @@ def constants_figure(said: Measured, path: Path) -> None:
     right.set_ylabel("$|\\nabla f|^2 / 2(f - f^*)$, at least $\\mu$")
     for panel in (left, right):
         panel.set(xlabel="rounds", yscale="log")
-        panel.yaxis.set_major_formatter("{x:g}")
-        panel.grid(alpha=0.25, which="both")
+        _label(panel.yaxis)
+        panel.grid(alpha=0.25)
         panel.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=150)
