@@ -150,7 +150,7 @@ def test_the_constants_of_quadratics_are_measured_right():
     assert value["f_0"] == pytest.approx(probes[0].square / value["G^2"], rel=1e-6)
     assert not [d for d in found.doubts if d.startswith(("P-L", "lambda"))]  # both hold here
     noise = next(e for e in found.estimates if e.symbol == "sigma^2")
-    assert noise.low < 40 * 8 * 0.25 / 10 < noise.high * 1.1
+    assert noise.low < 40 * 8 * 0.25 / 10 < noise.high
     assert noise.low < noise.value < noise.high
     # As bounds they are no smaller than as means.
     assert found.constants.noise >= value["sigma^2"]

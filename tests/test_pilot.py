@@ -11,20 +11,23 @@ from hypothesis import strategies as st
 
 from fedcell import BadInput, Clients, Plan, Scenario, load_scenario
 from fedcell.bound import Bound
-from fedcell.fit import features, fit
+from fedcell.chart import chart
+from fedcell.fit import fit
 from fedcell.identity import pilot_identity
 from fedcell.learning.prepare import gather_material
+from fedcell.observed import features
 from fedcell.pilot import (
     Conductor,
     Setting,
     Trial,
     conduct,
     design,
-    mean_batches,
+    local_steps,
     observe,
     seeds_of,
 )
 from fedcell.pilotfile import Pilot, load_pilot, save_pilot
+from fedcell.plan import propose
 from fedcell.validate import against, failures, held_out, summary, target_exponent
 from test_fit import FLOOR, observed
 
@@ -70,7 +73,7 @@ def strict(said):
 def test_a_design_stays_within_what_there_is(count, cohort, steps, gamma, epochs):
     plan = Plan(cohort=min(count, cohort), local_steps=steps, local_epochs=2 if epochs else None)
     scenario = Scenario(clients=Clients(count=count), plan=plan).using(cell={"loss_rate": gamma})
-    settings = design(scenario, mean_batches=3.0)
+    settings = design(scenario)
     assert len(set(settings)) == len(settings)
     assert all(1 <= s.cohort <= count and s.local_steps >= 1 for s in settings)
     assert {s.loss_rate for s in settings} == {gamma, 0.4 if gamma < 0.2 else 0.0}
@@ -96,8 +99,19 @@ def _tuple(s):
 def test_local_epochs_are_planned_as_steps():
     scenario = Scenario.using(Scenario(), plan={"local_epochs": 2}, task={"batch_size": 10})
     sized = scenario.using(clients={"sizes": np.full(100, 25.0)})
-    assert mean_batches(sized) == 3
-    assert 6 in {s.local_steps for s in design(sized, 3.0)}
+    assert local_steps(sized) == 6  # two passes of three batches
+    assert 6 in {s.local_steps for s in design(sized)}
+
+
+def test_clients_that_are_never_called_are_not_planned_with():
+    sizes = np.r_[np.full(4, 100.0), np.full(8, 3.0)]
+    clients = {"count": 12, "sizes": sizes, "min_samples": 10}
+    scenario = Scenario(plan=Plan(cohort=4)).using(clients=clients)
+    assert max(s.cohort for s in design(scenario)) == 4
+    law = Bound(mixing=300.0, drift=0.1, start=10.0)
+    assert propose(chart(scenario, law, "even", 6)).cohort.value <= 4
+    with pytest.raises(BadInput, match=r"no client has clients\.min_samples"):
+        chart(scenario.using(clients={"min_samples": 1e6}), law, "even", 6)
 
 
 def test_blocks_never_use_the_seed_of_the_run_that_they_predict():
@@ -122,7 +136,10 @@ def test_what_a_trial_says_of_a_target():
     assert [run.rounds_to(x) for x in (3.0, 1.2, 0.5, 0.05)] == [1, 3, 5, None]
     assert run.serves(0.5)
     assert not run.serves(0.05)  # it was stopped before it could say
-    assert trial([3.0, 2.0], target=0.05).serves(0.05)  # this one was run to its end
+    ended = trial([3.0, 2.0], target=0.05)
+    assert ended.serves(0.05)
+    assert not ended.serves(0.05, rounds=3)  # it may go on
+    assert trial([3.0, math.inf]).serves(0.05, rounds=3)
     assert trial([3.0, math.inf]).diverged
     seen = observe([run, trial([3.0, 2.0]), trial([math.inf])], 0.5, "independent")
     assert seen.rounds.tolist() == [5, 2]
@@ -180,6 +197,20 @@ def test_a_training_that_diverges_is_seen_and_left_out():
     assert failures(rows) == ["training diverges in 1 of 1 runs at K = 12, E_l = 16, gamma = 0"]
 
 
+def test_overflow_is_divergence_even_if_the_model_stays():
+    wild = {"learning": WORLD["learning"] | {"rate": 50.0}}
+    scenario = load_scenario("paper").using(**WORLD).using(**wild)
+    run = Conductor(scenario=scenario, target=0.4, rounds=40).run(Setting(12, 40, 0.0), seed=1)
+    assert run.diverged  # its uploads are not finite, so they are left out and the loss stays
+
+
+def test_a_pilot_looks_after_every_round(world):
+    rare = load_scenario(world).using(learning={"evaluate_every": 10})
+    often = load_scenario(world)
+    a, b = (Conductor(scenario=s, target=0.4, rounds=300).run(HERE, 5) for s in (rare, often))
+    assert a.losses == b.losses
+
+
 # The command and its file.
 
 
@@ -229,11 +260,27 @@ def test_a_pilot_goes_on_where_it_stopped(fedcell, world, monkeypatch):
     assert straight.laws[0].bound == cut_up.laws[0].bound
 
 
+def test_a_pilot_of_short_runs_is_gone_on_with_by_longer_ones(fedcell, world):
+    short = fedcell("pilot", "world.json", "--budget", "1ms", "--rounds", 1)
+    assert short.code == 2
+    assert "no run reached the loss: take a higher target, or let the runs be longer" in short.err
+    assert fedcell("pilot", "world.json", "--budget", "1ms").code == 0
+    assert min(len(t.losses) for t in load_pilot(world.parent / "pilot-world.json").trials) > 1
+
+
+def test_other_losses_are_another_pilot(fedcell, piloted):
+    worst = {**WORLD, "cell": WORLD["cell"] | {"loss_kind": "worst-case"}}
+    (piloted.parent / "worst.json").write_text(json.dumps(worst))
+    said = fedcell("pilot", "worst.json", "--out", "pilot.json")
+    assert said.code == 2
+    assert "is of cell.loss_kind independent, not worst-case: choose another --out" in said.err
+
+
 def test_another_target_is_fitted_from_the_same_curves(fedcell, piloted):
     pilot = load_pilot(piloted)
     looser = pilot.fit(0.8)
     assert float(looser.predict(4, 4, 0.1)[0]) < float(pilot.fit().predict(4, 4, 0.1)[0])
-    with pytest.raises(BadInput, match=r"no run of the pilot comes down to the loss 0.001"):
+    with pytest.raises(BadInput, match=r"runs of the pilot stopped at the loss 0\.4: run it with"):
         pilot.fit(0.001)
     with pytest.raises(BadInput, match="the target loss nan: expected a finite number above 0"):
         pilot.fit(math.nan)
@@ -340,11 +387,11 @@ def test_damaged_pilots_are_refused(fedcell, piloted, damage, said):
         (["world.json", "--target-loss", "nan"], "--target-loss = nan: expected a finite number"),
         (
             ["world.json", "--target-loss", "1e-9", "--rounds", "2"],
-            "no run of the pilot comes down",
+            "no run reached the loss: take a higher target",
         ),
         (["world.json", "--out", "p.txt"], "p.txt: the name must end in one of: json"),
         (["world.json", "--out", "no/p.json"], "no/p.json: cannot be written: there is no folder"),
-        (["world.json", "--out", "pilot.json", "--seed", "3"], "pilot.json: is of seed 0"),
+        (["world.json", "--out", "pilot.json", "--seed", "3"], "pilot.json: is of --seed 0, not 3"),
         (["aimless.json"], "there is no loss to reach: set learning.target or --target-loss"),
     ],
 )
@@ -424,6 +471,12 @@ def test_a_plan_is_run_and_compared_with_what_it_said(fedcell, piloted):
     assert beside["distributed"]["cost"]["value"] == planned["cost"]["value"]
     words = fedcell("run", "world.json", "--plan", plan, "--out", "again")
     assert "The plan's predictions against this run" in words.out
+    other = fedcell("run", "--plan", plan, "--out", "other", "--target-loss", 0.9)
+    assert "this is not what was planned (another target)" in other.out
+    changed = {**WORLD, "cell": WORLD["cell"] | {"bandwidth": 1e6}}
+    (piloted.parent / "changed.json").write_text(json.dumps(changed))
+    other = fedcell("run", "changed.json", "--plan", plan, "--out", "changed")
+    assert "this is not what was planned (cell): predictions are not compared" in other.out
     few = fedcell("run", "--plan", plan, "--out", "few", "--rounds", 1)
     assert "the target was not reached: there is nothing to compare the plan with" in few.out
 

@@ -21,7 +21,7 @@ ORDER = [
     *["learning.skew", "learning.partition", "learning.network", "learning.settings"],
     *["scenario", "draw", "round", "policy", "certificate", "optimal", "policies", "ledger"],
     *["survey", "files", "roundfile", "testing"],
-    *["bound", "fit", "unitcost", "surface", "chart", "plan", "whatif", "quantities"],
+    *["bound", "observed", "fit", "unitcost", "surface", "chart", "plan", "whatif", "quantities"],
     *["learning.fetch", "learning.decode", "learning.data", "learning.learner"],
     *[
         "learning.registers",

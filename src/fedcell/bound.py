@@ -1,8 +1,8 @@
 """Rounds to a loss, and the K and E_l that go with them: Theorems 1 and 2 (Sec. III, IV-B).
 
 `Constants` are the nine of Theorem 1, `Bound` what they come to: a law with three
-coefficients that a pilot can identify (DECISIONS.md, 12). Formulas with a hat on the paper
-are told apart: "printed" is as the paper has it, the default is as it should be.
+coefficients that a pilot can identify (DECISIONS.md, 12). Where the paper is wrong, "printed"
+is as it has it, and the default as it should be.
 """
 
 from dataclasses import dataclass, fields
@@ -97,10 +97,10 @@ class Bound:
     def coefficients(self) -> Array:
         return np.array([getattr(self, name) for name in TERMS])
 
-    @property
-    def best_steps(self) -> float:
-        """E_l* (Sec. IV-B-2), which minimises G whatever K; infinite where nothing drifts."""
-        return sqrt(self.start / self.drift) if self.drift > 0 else inf
+    def best_steps(self, effective: float = inf) -> float:
+        """E_l* (Sec. IV-B-2), which minimises G; infinite where nothing drifts. It depends on
+        K_gamma where the dropped term is there."""
+        return sqrt((self.start + self.dropped / effective) / self.drift) if self.drift else inf
 
     def printed_cohort(self, steps: float, loss_rate: float, costs: UnitCosts) -> float:
         """K* as Theorem 2 has it: one of the two terms of E_l is left out of G, and E_l* put in
@@ -109,7 +109,7 @@ class Bound:
         return self._cohort(self.mixing, kept, steps, loss_rate, costs)  # (21)
 
     def best_cohort(self, steps: float, loss_rate: float, costs: UnitCosts) -> float:
-        """The K that minimises (19) at any given E_l, as a real number."""
+        """The K that minimises (19) at any given E_l, as a real number: K_gamma = K (1 - gamma)."""
         kept = self.drift * steps + self.start / steps + self.floor
         return self._cohort(self.mixing + self.dropped / steps, kept, steps, loss_rate, costs)
 
@@ -209,10 +209,11 @@ class Constants:
     def loss_bound(
         self, t: Number, effective: float, steps: int, initial_loss: float, printed: bool = False
     ) -> Any:
-        """Lemma 4: no more than this is E f(w_t) - f*, t = 1, 2, ... local steps. (60)"""
+        """Lemma 4: no more than this is E f(w_t) - f*, t = 1, 2, ... local steps.
+        (69); (60) leaves beta out of its denominator."""
         beta = self.offset(printed)
         M = self.moment(effective, steps)
-        return max(4 / self.convexity**2 * M, (beta + 1) * initial_loss) / (t + beta)
+        return max(4 / self.convexity**2 * M, (beta + 1) * initial_loss) / (t + beta)  # (69)
 
     def summed_loss_bound(
         self, t: Number, effective: float, steps: int, printed: bool = False

@@ -7,8 +7,9 @@ import numpy as np
 
 from .bound import Bound, LossKind
 from .errors import BadInput
-from .fit import Fit, features
+from .fit import Fit
 from .measured import Array
+from .observed import features
 from .policy import Policy
 from .scenario import Scenario
 from .surface import Surface, survey_costs
@@ -55,7 +56,7 @@ def chart(
     if most_steps < 1:
         raise BadInput(f"most_steps = {most_steps}: expected a whole number above 0")
     surface = survey_costs(scenario, policy, most_steps, seed)
-    cohorts, steps = _whole(scenario.clients.count), _whole(most_steps)
+    cohorts, steps = _whole(int(surface.cohorts[-1])), _whole(most_steps)
     k, e = np.meshgrid(cohorts, steps, indexing="ij")
     cell = scenario.cell
     x = features(k, e, cell.loss_rate, cell.loss_kind)

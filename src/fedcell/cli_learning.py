@@ -108,7 +108,6 @@ def run_command(
     name, world = _world(scenario, planned, plan)
     policies = policy or list(NAMED)
     if planned:
-        rounds = rounds or planned.rounds
         target_loss = planned.target if target_loss is None else target_loss
         if not policy:  # the plan's own first
             policies = list(dict.fromkeys([planned.policy, *NAMED]))
@@ -127,12 +126,16 @@ def run_command(
             threads=threads,
             watch=watch,
         )
-    beside = outcome_rows(planned, result.summary["policies"]) if planned else []
+    changed = [] if planned is None else planned.changed(world, target_loss)
+    beside = outcome_rows(planned, result.summary["policies"]) if planned and not changed else []
     if as_json:
         print_json(result.summary | ({"plan": beside} if planned else {}))
     elif result.ledgers:
         print_run(out, name, result.summary)
-        if planned:
+        if changed:
+            what = ", ".join(changed)
+            out.print(f"this is not what was planned ({what}): predictions are not compared")
+        elif planned:
             print_outcome(out, beside)
         written = f"written to {folder}: ledger.csv, clients.csv, summary.json, loss.png"
         out.print(written, soft_wrap=True)

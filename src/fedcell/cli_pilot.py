@@ -15,12 +15,13 @@ from .figures import FORMATS
 from .files import check_target, load_scenario, write_atomically
 from .identity import check_identity, pilot_identity
 from .learning.prepare import prepare, wanted
-from .pilot import Conductor, Setting, conduct, design, mean_batches, seeds_of
+from .pilot import Conductor, Setting, conduct, design, seeds_of
 from .pilotfile import Pilot, load_pilot, pilot_row, save_pilot
 from .planfigures import validation_figure
 from .plantables import print_notes, print_pilot, print_validation
 from .progress import spending, watching
 from .quantities import seconds
+from .scenario import Scenario
 from .tables import print_json
 from .validate import against, failures, held_out, summary
 
@@ -62,8 +63,8 @@ def pilot_command(
     limit = seconds(budget, "--budget")
     written = written or Path(f"pilot-{Path(scenario).stem}.json")
     file = check_target(written, ("json",))
-    conductor, none = _begin(scenario, target_loss, rounds, seed, data_dir, threads)
-    settings = _design(conductor, seed)
+    conductor, none, sized = _begin(scenario, target_loss, rounds, seed, data_dir, threads)
+    settings = design(sized, seed)
     found = _runs(conductor, none, settings, seeds_of(seed), limit, file, settings[0])
     found = found.fitted()
     said = pilot_row(found)
@@ -99,13 +100,14 @@ def validate(
     picture = check_target(figure, FORMATS) if figure else None
     file = check_target(written or Path(f"validation-{Path(scenario).stem}.json"), ("json",))
     known = load_pilot(pilot)
-    conductor, none = _begin(scenario, known.target, rounds, known.seed, data_dir, threads)
+    conductor, none, _ = _begin(scenario, known.target, rounds, known.seed, data_dir, threads)
     check_identity(known.identity, none.identity, pilot)
     law = known.fit()
-    settings = held_out(_design(conductor, known.seed))
+    settings = held_out(list(dict.fromkeys(trial.setting for trial in known.trials)))
     seeds = seeds_of(known.seed, validation=True)
     found = _runs(conductor, none, settings, seeds, limit, file)
-    rows = against(law, found.trials, known.target)
+    judges = [t for t in found.trials if t.setting in settings and t.serves(known.target)]
+    rows = against(law, judges, known.target)
     said = summary(rows)
     if picture:
         title = f"{scenario}: {said['settings']} settings that the pilot has not seen"
@@ -126,8 +128,9 @@ def _begin(
     seed: int,
     data_dir: Path | None,
     threads: int | None,
-) -> tuple[Conductor, Pilot]:
-    """Whoever runs the trials, with the engine warm, and a pilot without any."""
+) -> tuple[Conductor, Pilot, Scenario]:
+    """Whoever runs the trials, with the engine warm, a pilot without any, and the
+    scenario with its D_j."""
     world = load_scenario(name)
     target = wanted(world).target if target is None else target
     if target is None:
@@ -148,12 +151,9 @@ def _begin(
         with watch.compile():
             getattr(prepare(material, seed, threads), "warm_up", lambda: None)()
     identity = pilot_identity(material.scenario, material.data)
-    return conductor, Pilot(identity=identity, target=target, seed=seed, kind=world.cell.loss_kind)
-
-
-def _design(conductor: Conductor, seed: int) -> list[Setting]:
-    material = conductor.material(conductor.planned, seed)
-    return design(conductor.scenario, mean_batches(material.scenario))
+    none = Pilot(identity=identity, target=target, seed=seed, kind=world.cell.loss_kind)
+    sized = world.using(clients={"sizes": material.scenario.clients.sizes})
+    return conductor, none, sized
 
 
 def _runs(
@@ -170,8 +170,11 @@ def _runs(
     if file.exists():
         before = load_pilot(file)
         check_identity(before.identity, none.identity, file)
-        if before.seed != none.seed:
-            raise BadInput(f"{file}: is of seed {before.seed}: choose another --out")
+        for what in ("seed", "kind"):
+            was, now = getattr(before, what), getattr(none, what)
+            if was != now:
+                name = {"seed": "--seed", "kind": "cell.loss_kind"}[what]
+                raise BadInput(f"{file}: is of {name} {was}, not {now}: choose another --out")
         found = replace(none, trials=before.trials)
     save_pilot(file, found)  # what cannot be written is known before the runs
     try:

@@ -1,16 +1,16 @@
 """The coefficients of a Bound from observed rounds to a loss, and how sure they are."""
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from .bound import TERMS, Bound, LossKind, effective_cohort, terms, useful
+from .bound import TERMS, Bound, LossKind
 from .draw import Purpose, stream
 from .errors import BadInput
 from .measured import Array
-from .trace import Bools, Ints
+from .observed import Observed, features
+from .trace import Ints
 
 FORMS = {  # laws that are tried: which terms they have
     "paper": ("mixing", "drift", "start"),
@@ -22,46 +22,7 @@ HEAVY = 4  # most degrees of freedom of an interval: some seeds are very slow
 REPLICATES = 200
 ITERATIONS = 40
 LEAST = 1e-9  # rounds; a law of which nothing is left
-LEVEL = 0.9
-
-
-def features(cohort: Any, steps: Any, loss_rate: Any, kind: LossKind) -> Array:
-    """The terms of a Bound at settings, for the loss kind: (..., term)."""
-    k, e, g = np.broadcast_arrays(cohort, steps, np.asarray(loss_rate, float))
-    found = np.empty((*k.shape, len(TERMS)))
-    for gamma in np.unique(g).tolist():
-        here = g == gamma
-        effective = effective_cohort(k[here], gamma, kind)
-        found[here] = terms(effective, e[here]) / useful(k[here], gamma, kind)[:, None]
-    return found
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Observed:
-    """Runs that were watched until a loss: arrays with one place for each run."""
-
-    cohort: Ints
-    steps: Ints
-    loss_rate: Array
-    rounds: Array  # G, or all that were run where it was not reached
-    censored: Bools  # it was not reached: G is larger
-    block: Ints  # runs of one block share their dice
-    kind: LossKind = "independent"
-
-    @property
-    def settings(self) -> Ints:
-        """Which runs have K, E_l and gamma in common: a number for each run."""
-        rows = np.stack([self.cohort, self.steps, self.loss_rate], -1)
-        return np.asarray(np.unique(rows, axis=0, return_inverse=True)[1]).ravel()
-
-    @cached_property
-    def features(self) -> Array:
-        """What the coefficients are multiplied by to give the rounds: (run, term)."""
-        return features(self.cohort, self.steps, self.loss_rate, self.kind)
-
-    def __getitem__(self, where: Any) -> "Observed":
-        names = ("cohort", "steps", "loss_rate", "rounds", "censored", "block")
-        return replace(self, **{name: getattr(self, name)[where] for name in names})
+LEVEL, NORMAL = 0.9, 1.645  # of intervals, and the normal quantile that goes with it
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,24 +44,40 @@ class Fit:
 
     def coefficients(self) -> dict[str, dict[str, float]]:
         """Each coefficient with its bootstrap interval."""
-        edges = np.quantile(self.replicates, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
+        edges = np.quantile(self.widened, [(1 - LEVEL) / 2, (1 + LEVEL) / 2], axis=0)
         return {
             name: {"value": getattr(self.bound, name), "low": float(low), "high": float(high)}
             for name, low, high in zip(TERMS, *edges, strict=True)
             if name in FORMS[self.form]
         }
 
+    @property
+    def few(self) -> float:
+        """By how much more than few resampled blocks their law varies, as a variance."""
+        return self.blocks / max(1, self.blocks - 1)
+
+    @property
+    def widened(self) -> Array:
+        """The replicates as far apart as coefficients from so few blocks may be."""
+        centre = self.bound.coefficients
+        factor = np.sqrt(self.few) * self.student / NORMAL
+        return np.asarray(np.maximum(centre + factor * (self.replicates - centre), 0))
+
     def predict(
-        self, cohort: Any, steps: Any, loss_rate: float, runs: float = 1
+        self,
+        cohort: Any,
+        steps: Any,
+        loss_rate: float,
+        runs: float = 1,
+        kind: LossKind | None = None,
     ) -> tuple[Array, Array, Array]:
-        """Mean rounds, and the interval in which the mean of `runs` runs falls with
-        probability 0.9; infinitely many runs give the interval of the expectation."""
-        x = features(cohort, steps, loss_rate, self.kind)
+        """Mean rounds, and an interval in which the mean of `runs` runs falls nine times in
+        ten or more often; infinitely many runs give the interval of the expectation."""
+        x = features(cohort, steps, loss_rate, kind or self.kind)
         mean = x @ self.bound.coefficients
         spread = np.log(np.maximum(x @ self.replicates.T, LEAST)).std(-1)
-        few = self.blocks / max(1, self.blocks - 1)  # few blocks resampled vary too little
         run = (self.luck**2 + self.noise**2) / runs
-        sd = np.sqrt(spread**2 * few + self.misfit**2 + run)
+        sd = np.sqrt(spread**2 * self.few + self.misfit**2 + run)
         half = np.exp(self.student * sd)
         return mean, mean / half, mean * half
 
@@ -110,6 +87,8 @@ def fit(observed: Observed, form: str | None = None, seed: int = 0) -> Fit:
     seen best."""
     from scipy.special import stdtrit
 
+    if not observed.rounds.size:
+        raise BadInput("there are no runs yet: let the pilot go on")
     if observed.censored.all():
         raise BadInput(
             "no run reached the loss: take a higher target, or let the runs be longer (plan.rounds)"
@@ -123,7 +102,12 @@ def fit(observed: Observed, form: str | None = None, seed: int = 0) -> Fit:
             "apart: give the pilot a larger budget"
         )
     use = [TERMS.index(name) for name in FORMS[form]]
-    blocks = np.unique(observed.block).size
+    blocks = _whole(observed, len(use)).size
+    if blocks < 2:
+        raise BadInput(
+            "there are not all runs of two seeds yet, and one says nothing of how runs differ: "
+            "let the pilot go on"
+        )
     found, own = _solve(observed, use)
     luck, noise, misfit = _errors(observed, found, own, len(use))
     return Fit(
@@ -151,9 +135,11 @@ def unseen_error(observed: Observed, form: str) -> float:
         rest = observed[settings != setting]
         if np.unique(rest.settings).size < len(use) or rest.censored.all():
             return float("inf")
-        coefficients, _ = _solve(rest, use)
+        coefficients, luck = _solve(rest, use)
         here = observed[settings == setting]
+        own = dict(zip(rest.block.tolist(), luck.tolist(), strict=True))
         expected = here.features @ coefficients
+        expected = expected * [own.get(block, 1.0) for block in here.block.tolist()]
         y, _ = _complete(here, expected, 0.3)
         errors.append(np.log(max(expected.mean(), 1e-9) / y.mean()) ** 2)
     return float(np.sqrt(np.mean(errors)))
@@ -173,7 +159,7 @@ def _solve(observed: Observed, use: list[int]) -> tuple[Array, Array]:
     for _ in range(ITERATIONS):
         y, square = _complete(observed, law * luck, spread)
         own = np.bincount(blocks, y / law) / np.bincount(blocks)
-        luck = (own / own.mean())[blocks]
+        luck = (own / np.average(own, weights=np.bincount(blocks)))[blocks]
         found[use] = nnls((features / law[:, None])[:, use], y / (luck * law))[0]
         law = np.maximum(features @ found, LEAST)
         ratio = square / (luck * law) ** 2 - 2 * y / (luck * law) + 1  # (y / expected - 1)^2
@@ -211,11 +197,18 @@ def _errors(observed: Observed, found: Array, luck: Array, used: int) -> tuple[f
     rest = off - own - of_setting[settings]
     many = observed.rounds.size - np.unique(blocks).size - np.unique(settings).size + 1
     noise = float(np.sqrt((rest**2).sum() / max(1, many)))
-    count, free = np.unique(settings).size, max(1, np.unique(settings).size - used)
+    free = max(1, np.unique(settings).size - used)
     chance = noise**2 * np.mean(1 / np.bincount(settings))
-    misfit = float(np.sqrt(max(0.0, (of_setting**2).sum() / free - chance * count / free)))
-    each = np.log(np.bincount(blocks, luck) / np.bincount(blocks))
-    return float(each.std(ddof=1)) if each.size > 1 else float("nan"), noise, misfit
+    misfit = float(np.sqrt(max(0.0, (of_setting**2).sum() / free - chance)))
+    each = [own[observed.block == block][0] for block in _whole(observed, used)]
+    return float(np.std(each, ddof=1)), noise, misfit
+
+
+def _whole(observed: Observed, least: int) -> Ints:
+    """Blocks of which there are runs of enough settings to say something alone."""
+    pairs = np.unique(np.stack([observed.block, observed.settings]), axis=1)
+    names, counts = np.unique(pairs[0], return_counts=True)
+    return np.asarray(names[counts >= least])
 
 
 def _bootstrap(observed: Observed, use: list[int], seed: int) -> Array:
@@ -228,6 +221,6 @@ def _bootstrap(observed: Observed, use: list[int], seed: int) -> Array:
         again = observed[np.concatenate(parts)]
         renamed = np.repeat(np.arange(len(parts)), [part.size for part in parts])
         again = replace(again, block=renamed)
-        if not again.censored.all():
+        if not again.censored.all() and np.unique(again.settings).size >= len(use):
             replicates.append(_solve(again, use)[0])
     return np.array(replicates)

@@ -22,9 +22,12 @@ def pilot_identity(scenario: Scenario, data: Dataset | None) -> dict[str, Any]:
     """What the rounds to a loss depend on, K, E_l and gamma apart: the learning, not the radio."""
     whole = declared_identity(scenario, data, 0)
     tables = {name: dict(whole["scenario"][name]) for name in LEARNT}
+    drawn = ("samples", "spread")  # with quadratics they are what is learnt from
+    kept = drawn if scenario.learning is not None and scenario.learning.analytic else ()
     for name, keys in FREE.items():
         for key in keys:
-            tables[name].pop(key, None)
+            if key not in kept:
+                tables[name].pop(key, None)
     return {"scenario": tables, "data": whole["data"]}
 
 

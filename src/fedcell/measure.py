@@ -10,7 +10,7 @@ import numpy as np
 from .learning.constants import Measured, measure_constants
 from .learning.gradients import Probe, probe
 from .learning.prepare import Material, prepare
-from .pilot import PROBED
+from .pilot import PROBED, local_steps
 from .simulate import State, advance
 from .survey import Row
 
@@ -39,18 +39,19 @@ def measure_along(
         getattr(learner, "warm_up", lambda: None)()
     probes: list[Probe] = []
 
+    def take(state: State) -> Probe:
+        batch = scenario.task.batch_size
+        return probe(learner, state.model, state.rounds, batch, clients, draws)
+
     def look(state: State) -> None:
-        t = state.rounds
-        if t % every == 0 if every else t in (0, *PROBED, *LATER):
-            batch = scenario.task.batch_size
-            probes.append(probe(learner, state.model, t, batch, clients, draws))
+        if state.rounds % every == 0 if every else state.rounds in (0, *PROBED, *LATER):
+            probes.append(take(state))
 
     first = State.start(learner)
     look(first)
     last = advance(scenario, learner, rounds, seed, first, target, look)
     if probes[-1].round < last.rounds:
-        every = 1
-        look(last)
+        probes.append(take(last))
     least = float(getattr(learner, "least_loss", 0.0))  # known for quadratics
     found = measure_constants(probes, np.asarray(learner.sizes, float), least)
     return found, _said(material, found, last, target, least)
@@ -80,7 +81,7 @@ def _said(
         said["theorem_1"] = {
             name: float(
                 found.constants.bound(target - least, printed=name == "printed").rounds(
-                    plan.cohort, plan.local_steps, cell.loss_rate, cell.loss_kind
+                    plan.cohort, local_steps(material.scenario), cell.loss_rate, cell.loss_kind
                 )
             )
             for name in ("corrected", "printed")

@@ -6,6 +6,7 @@ once. Settings are compared on the same luck, and the blocks show how much luck 
 
 import math
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from .draw import replicates
+from .draw import draw_fleet, replicates, rich
 from .errors import BadInput
-from .fit import Observed
 from .learning.data import Dataset
 from .learning.fetch import Report
 from .learning.gradients import probe
-from .learning.prepare import Material, gather_material, prepare, wanted
+from .learning.prepare import Material, gather_material, prepare
+from .observed import Observed
 from .scenario import Scenario
 from .simulate import State, learn
 
@@ -61,21 +62,23 @@ class Trial:
     def diverged(self) -> bool:
         return math.isinf(self.losses[-1])
 
-    def serves(self, target: float) -> bool:
-        """Whether a run with this target would not have gone on for longer."""
-        return self.target <= target or self.rounds_to(target) is not None
+    def serves(self, target: float, rounds: int = 0) -> bool:
+        """Whether a run to this target, of so many rounds at most, would not have gone on."""
+        if self.rounds_to(target) is not None or self.diverged:
+            return True
+        return self.target <= target and len(self.losses) >= rounds
 
 
-def design(scenario: Scenario, mean_batches: float = 1.0) -> list[Setting]:
+def design(scenario: Scenario, seed: int = 0) -> list[Setting]:
     """The settings of a block: four corners and the middle in K and E_l around the scenario's
     plan, and one with another loss rate.
 
     The corners tell K's term from E_l's two; the middle, which comes first, tells E_l's two
     from a constant; the last shows whether gamma acts through K (1 - gamma) alone.
     """
-    plan, count = scenario.plan, scenario.clients.count
-    steps = round(plan.local_epochs * mean_batches) if plan.local_epochs else plan.local_steps
-    high = min(count, 4 * plan.cohort)
+    plan, count = scenario.plan, int(rich(scenario, draw_fleet(scenario, seed)).sum())
+    steps = local_steps(scenario)
+    high = min(max(1, count), 4 * plan.cohort)
     low = max(1, high // 12)
     cohorts = low, _between(low, plan.cohort, high), high
     few = max(1, round(steps / 4))
@@ -91,9 +94,13 @@ def other_loss_rate(gamma: float) -> float:
     return 0.4 if gamma < 0.2 else 0.0
 
 
-def mean_batches(scenario: Scenario) -> float:
-    """Batches of a pass over a client's data, on average; D_j must be known."""
-    return float(np.ceil(scenario.clients.sizes.values / scenario.task.batch_size).mean())
+def local_steps(scenario: Scenario) -> int:
+    """E_l of a scenario; where it counts epochs, the steps of a client on average."""
+    plan, sizes = scenario.plan, scenario.clients.sizes
+    if not plan.local_epochs:
+        return plan.local_steps
+    samples = np.array([scenario.clients.samples]) if sizes is None else sizes.values
+    return round(plan.local_epochs * float(np.ceil(samples / scenario.task.batch_size).mean()))
 
 
 def _between(low: int, wanted: int, high: int) -> int:
@@ -119,9 +126,9 @@ class Conductor:
         return Setting(plan.cohort, plan.local_steps, self.scenario.cell.loss_rate)
 
     def material(self, setting: Setting, seed: int) -> Material:
-        material = gather_material(
-            setting.of(self.scenario), seed, self.data_dir, self.download, self._data
-        )
+        # Evaluated in every round, lest G be rounded up to the next evaluation.
+        world = setting.of(self.scenario).using(learning={"evaluate_every": 1})
+        material = gather_material(world, seed, self.data_dir, self.download, self._data)
         self._data = material.data
         return material
 
@@ -131,7 +138,7 @@ class Conductor:
         learner = prepare(material, seed, self.threads, test=False)
         if hasattr(learner, "warm_up"):
             learner.warm_up()
-        batch, every = self.scenario.task.batch_size, wanted(self.scenario).evaluate_every
+        batch = self.scenario.task.batch_size
         begin, lambdas, diverged = time.perf_counter(), [], False
 
         def measure(state: State) -> None:
@@ -144,7 +151,8 @@ class Conductor:
         most = BLOWN * learner.evaluate(first.model).train_loss
         for state in _quietly(learn(material.scenario, learner, self.rounds, seed, first)):
             loss = float(state.records[-1, 1])
-            diverged = not loss <= most and state.rounds % every == 0  # NaN too
+            overflown = state.records[-1, 0] > 0  # uploads that were not finite
+            diverged = overflown or not loss <= most  # NaN too
             if diverged or loss <= self.target:
                 break
             if watch and state.rounds in PROBED:
@@ -161,9 +169,9 @@ class Conductor:
 
 
 def _quietly(states: Iterator[State]) -> Iterator[State]:
-    """The same, without warnings of overflow: divergence is looked for."""
+    """The same, without warnings: divergence is looked for, and doubts are told once by runs."""
     while True:
-        with np.errstate(all="ignore"):
+        with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
             state = next(states, None)
         if state is None:
             return
@@ -194,7 +202,7 @@ def conduct(
     for block, seed in enumerate(seeds):
         for setting in settings:
             trial = known.get((setting, seed))
-            if trial is None or not trial.serves(conductor.target):
+            if trial is None or not trial.serves(conductor.target, conductor.rounds):
                 expected = float(np.mean(usual.get(setting, [0.0])))
                 if block >= LEAST_BLOCKS and spent + expected > budget:
                     return

@@ -39,15 +39,20 @@ class Pilot:
         ready = [law for law in self.laws if form in (None, law.form)]
         if ready and target == self.target:
             return ready[0]
-        lowest = min(min((x for x in t.losses if x == x), default=math.inf) for t in self.trials)
         if not 0 < target < math.inf:
             raise BadInput(f"the target loss {target}: expected a finite number above 0")
-        if lowest > target:
+        return fit(observe(self.serving(target), target, self.kind), form, self.seed)
+
+    def serving(self, target: float) -> list[Trial]:
+        """The runs of all seeds that were not stopped before they could say of this target."""
+        short = {trial.seed for trial in self.trials if not trial.serves(target)}
+        if self.trials and len(short) == len({trial.seed for trial in self.trials}):
+            stopped = max(trial.target for trial in self.trials)
             raise BadInput(
-                f"no run of the pilot comes down to the loss {target:g}, the lowest is "
-                f"{lowest:.4g}: run the pilot with this target"
+                f"the runs of the pilot stopped at the loss {stopped:g}: run it with "
+                f"--target-loss {target:g} for this target"
             )
-        return fit(observe(self.trials, target, self.kind), form, self.seed)
+        return [trial for trial in self.trials if trial.seed not in short]
 
     def with_trial(self, trial: Trial) -> "Pilot":
         """With one run more, in place of an older one of the same setting and seed."""
@@ -62,8 +67,9 @@ class Pilot:
 
     @property
     def steps(self) -> int:
-        """The most local steps that any run took without diverging."""
-        return max((t.setting.local_steps for t in self.trials if not t.diverged), default=1)
+        """The most local steps of a setting of which no run diverged."""
+        sound = {trial.setting for trial in self.trials} - set(self.diverged)
+        return max((setting.local_steps for setting in sound), default=1)
 
     @property
     def diverged(self) -> list[Setting]:
@@ -177,8 +183,9 @@ def _trial(row: dict[str, Any]) -> Trial:
 
 def pilot_row(pilot: Pilot) -> Row:
     """What a pilot found, in plain values."""
-    law, observed = pilot.fit(), observe(pilot.trials, pilot.target, pilot.kind)
-    rows = against(law, pilot.trials, pilot.target)
+    trials = pilot.serving(pilot.target)
+    law, observed = pilot.fit(), observe(trials, pilot.target, pilot.kind)
+    rows = against(law, trials, pilot.target)
     notes = failures(rows)
     if law.misfit > POOR:
         notes.append(f"the law fits badly: settings are {law.misfit:.0%} off it, typically")
@@ -192,11 +199,11 @@ def pilot_row(pilot: Pilot) -> Row:
         "target": pilot.target,
         "form": law.form,
         "coefficients": law.coefficients(),
-        "best_steps": law.bound.best_steps,
+        "best_steps": law.bound.best_steps(),
         **{name: getattr(law, name) for name in ("luck", "noise", "misfit", "blocks", "runs")},
         **{name: getattr(law, name) for name in ("settings", "censored")},
         "unseen": {name: unseen_error(observed, name) for name in FORMS},
-        "target_exponent": target_exponent(pilot.trials, pilot.target),
+        "target_exponent": target_exponent(trials, pilot.target),
         "diversity": [list(pair) for pair in watched],
         "table": rows,
         "notes": notes,

@@ -14,9 +14,10 @@ import numpy as np
 from .bound import Bound, within
 from .chart import Chart, bound_of
 from .errors import BadInput
-from .fit import LEAST, LEVEL, Fit, features
+from .fit import LEAST, LEVEL, NORMAL, Fit
 from .ledger import simulate_network
 from .measured import Array
+from .observed import features
 from .policy import Policy
 from .scenario import Scenario
 from .trace import Ints
@@ -104,12 +105,17 @@ def propose(
 
 
 def _total(rounds: Range, value: float, varies: float, error: float) -> Range:
-    """A sum over G rounds, around its value: G is unsure, every round varies, and the mean of a
-    round is known to an error (both relative)."""
-    unsure = 1.645 * np.hypot(varies / np.sqrt(max(rounds.value, 1.0)), error)
-    down, up = np.log(rounds.value / rounds.low), np.log(rounds.high / rounds.value)
-    low, high = np.exp(-np.hypot(down, unsure)), np.exp(np.hypot(up, unsure))
-    return Range(value, value * float(low), value * float(high))
+    """A sum over G rounds, around its value."""
+    more = float(_more(rounds.value, rounds.high, varies, error))
+    less = float(_more(rounds.value, rounds.value**2 / rounds.low, varies, error))
+    return Range(value, value / less, value * more)
+
+
+def _more(rounds: Any, high: Any, varies: Any, error: Any) -> Any:
+    """How many times larger than its value a sum over G rounds may be: G is unsure, every round
+    varies, and the mean of a round is known to an error (both relative)."""
+    unsure = NORMAL * np.hypot(varies / np.sqrt(np.maximum(rounds, 1.0)), error)
+    return np.exp(np.hypot(np.log(high / rounds), unsure))
 
 
 def under_policy(
@@ -119,7 +125,7 @@ def under_policy(
     chosen = {"cohort": int(plan.cohort.value), "local_steps": int(plan.local_steps.value)}
     world = scenario.using(plan=chosen | {"local_epochs": None})
     ledger = simulate_network(world, policy, priced_rounds(scenario), seed)
-    varies = float(ledger.cost.std() / ledger.cost.mean())
+    varies = float(ledger.cost.std(ddof=1) / ledger.cost.mean())
     error = varies / np.sqrt(ledger.rounds)
     means = {"seconds": ledger.duration, "joules": ledger.energy, "cost": ledger.cost}
     return {"rounds": plan.rounds} | {
@@ -137,7 +143,8 @@ def _rounds(over: Chart, cohort: int, steps: int) -> Range:
     """The rounds of one run."""
     gamma = over.scenario.cell.loss_rate
     if isinstance(over.law, Fit):
-        return Range(*(float(x) for x in over.law.predict(cohort, steps, gamma)))
+        found = over.law.predict(cohort, steps, gamma, kind=over.kind)
+        return Range(*(float(x) for x in found))
     value = float(over.law.rounds(cohort, steps, gamma, over.kind))
     return Range(value, value, value)
 
@@ -145,10 +152,13 @@ def _rounds(over: Chart, cohort: int, steps: int) -> Range:
 def within_limits(over: Chart, limits: Limits) -> Any:
     """Plans within the limits; if there are none, NoPlan says which limit is in the way."""
     more: Any = 1.0
-    if limits.sure and isinstance(over.law, Fit):
+    if limits.sure:
         k, e = np.meshgrid(over.cohorts, over.steps, indexing="ij")
-        mean, _, high = over.law.predict(k, e, over.scenario.cell.loss_rate)
-        more = high / mean
+        mean = high = over.rounds
+        if isinstance(over.law, Fit):
+            gamma = over.scenario.cell.loss_rate
+            mean, _, high = over.law.predict(k, e, gamma, kind=over.kind)
+        more = _more(mean, high, over.surface.varies(k, e), over.surface.error(k, e))
     seconds, joules = over.seconds * more, over.joules * more
     count = over.scenario.clients.count
     asked = {
@@ -169,7 +179,7 @@ def within_limits(over: Chart, limits: Limits) -> Any:
     if alone:
         raise NoPlan(*alone)
     if not allowed.any():
-        named = " and ".join(name for name, (_, limit, _) in asked.items() if isfinite(limit))
+        named = " and the ".join(name for name, (_, limit, _) in asked.items() if isfinite(limit))
         raise NoPlan(f"no plan keeps the {named} together, though each alone can be kept")
     return allowed
 
@@ -179,11 +189,11 @@ def _moves(over: Chart, allowed: Any, aim: Aim, k: int, e: int) -> tuple[Range, 
     if not isinstance(over.law, Fit):
         return Range(k, k, k), Range(e, e, e)
     values = np.where(allowed, getattr(over, aim), np.inf)
-    near = np.nonzero(values <= 2 * values.min())  # no replicate looks for its best elsewhere
+    near = np.nonzero(values <= 3 * values.min())  # replicates have their best not far off
     per_round = (values / over.rounds)[near]
     i, j = near
     x = features(over.cohorts[i], over.steps[j], over.scenario.cell.loss_rate, over.kind)
-    rounds = np.maximum(x @ over.law.replicates[:RESAMPLED].T, LEAST)
+    rounds = np.maximum(x @ over.law.widened[:RESAMPLED].T, LEAST)
     best = (rounds * per_round[:, None]).argmin(0)
     i, j = i[best], j[best]
     edges = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
@@ -198,9 +208,10 @@ def _moves(over: Chart, allowed: Any, aim: Aim, k: int, e: int) -> tuple[Range, 
 def _paper(over: Chart, allowed: Any, law: Bound, seed: int) -> dict[str, Any]:
     """What the closed forms say: E_l*, K* (21) with the unit costs of Section IV-D, clipped to
     what there is; and what that would cost."""
-    costs = section_4d(over.scenario, seed)
     gamma = over.scenario.cell.loss_rate
-    steps = within(law.best_steps, int(over.steps[-1]))
+    steps = within(law.best_steps(), int(over.steps[-1]))
+    there = over.scenario.using(plan={"local_steps": steps, "local_epochs": None})
+    costs = section_4d(there, seed)
     cohort = within(law.printed_cohort(steps, gamma, costs), int(over.cohorts[-1]))
     exact = within(law.best_cohort(steps, gamma, costs), int(over.cohorts[-1]))
     i, j = over.at(cohort, steps)
@@ -212,9 +223,9 @@ def _paper(over: Chart, allowed: Any, law: Bound, seed: int) -> dict[str, Any]:
         **totals,
         "allowed": bool(allowed[i, j]),
         "exact_cohort": exact,  # the K that minimises (19) at this E_l
-        "unclipped": {
+        "unclipped": {  # K* at the E_l that is clipped
             "cohort": law.printed_cohort(steps, gamma, costs),
-            "local_steps": law.best_steps,
+            "local_steps": law.best_steps(),
         },
         "unit_costs": {"upload": costs.upload, "compute": costs.compute},
     }

@@ -69,9 +69,17 @@ class Planned:
         return ceil(1.5 * self.predicted[self.policy]["rounds"]["high"])
 
     def of(self, scenario: Scenario) -> Scenario:
-        """The scenario, run as planned."""
-        plan = {"cohort": self.cohort, "local_steps": self.local_steps, "local_epochs": None}
+        """The scenario, run as planned, for as many rounds as there are gains for."""
+        plan: Row = {"cohort": self.cohort, "local_steps": self.local_steps, "local_epochs": None}
         return scenario.using(plan=plan | {"rounds": self.rounds})
+
+    def changed(self, scenario: Scenario, target: float | None) -> list[str]:
+        """In what a run is not the one that was planned."""
+        found = [] if target == self.target else ["another target"]
+        if self.world is not None:
+            now, then = declared(scenario), declared(self.of(self.world))
+            found += [name for name in now if now[name] != then.get(name)]
+        return found
 
 
 def load_plan(path: Path) -> Planned:

@@ -21,8 +21,8 @@ LAWS = {
 def print_pilot(out: Console, name: str, said: Mapping[str, Any]) -> None:
     """What a pilot found."""
     out.print(
-        f"{name}: {said['runs']} runs of {said['settings']} settings, {said['blocks']} seeds each, "
-        f"to training loss {digits(said['target'])}"
+        f"{name}: {said['runs']} runs of {said['settings']} settings to training loss "
+        f"{digits(said['target'])}, {said['blocks']} seeds"
     )
     if said["censored"]:
         out.print(f"{said['censored']} runs ended before; they count as longer than they were")

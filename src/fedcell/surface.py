@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from .draw import draw_fleet, draw_trace
+from .draw import draw_fleet, draw_trace, rich
+from .errors import BadInput
 from .ledger import Ledger, price_trace, simulate_network
 from .measured import Array
 from .policies import as_policy, named
@@ -62,47 +63,52 @@ class Surface:
 
     def _between(self, values: Array, cohort: Number, steps: Number) -> Array:
         """Linear over log K and over E_l, of which most are linear functions."""
-        i, p = _place(np.log(self.cohorts), np.log(cohort))
-        j, q = _place(self.steps.astype(float), steps)
-        near = values[i, j] * (1 - q) + values[i, j + 1] * q
-        far = values[i + 1, j] * (1 - q) + values[i + 1, j + 1] * q
+        i, after_i, p = _place(np.log(self.cohorts), np.log(cohort))
+        j, after_j, q = _place(self.steps.astype(float), steps)
+        near = values[i, j] * (1 - q) + values[i, after_j] * q
+        far = values[after_i, j] * (1 - q) + values[after_i, after_j] * q
         return np.asarray(near * (1 - p) + far * p)
 
 
-def _place(nodes: Array, wanted: Number) -> tuple[Any, Any]:
-    """The node before, and how far it is from there to the next."""
-    i = np.clip(np.searchsorted(nodes, wanted, side="right") - 1, 0, nodes.size - 2)
-    return i, (wanted - nodes[i]) / (nodes[i + 1] - nodes[i])
+def _place(nodes: Array, wanted: Number) -> tuple[Any, Any, Any]:
+    """The node before, the next, and how far it is from the one to the other, from 0 to 1."""
+    i = np.clip(np.searchsorted(nodes, wanted, side="right") - 1, 0, nodes.size - 1)
+    after = np.minimum(i + 1, nodes.size - 1)
+    return i, after, (wanted - nodes[i]) / np.maximum(nodes[after] - nodes[i], 1e-9)
 
 
 def nodes(most: int, wanted: int) -> Ints:
-    """Whole numbers from 1 to `most`, evenly over the logarithm; two of them at least."""
+    """Whole numbers from 1 to `most`, evenly over the logarithm."""
     if most <= wanted:
-        return np.arange(1, max(2, most) + 1)
+        return np.arange(1, most + 1)
     return np.unique(np.rint(np.geomspace(1, most, wanted)).astype(np.int64))
 
 
 def survey_costs(
     scenario: Scenario, policy: str | Policy, most_steps: int, seed: int = 0
 ) -> Surface:
-    """Prices rounds at the nodes: K up to all clients, E_l up to `most_steps`."""
-    count = scenario.clients.count
+    """Prices rounds at the nodes: K up to all that may be called, E_l up to `most_steps`."""
+    count = int(rich(scenario, draw_fleet(scenario, seed)).sum())  # those that may be called
+    if count == 0:
+        raise BadInput("no client has clients.min_samples: lower it")
     cohorts, steps = nodes(count, COHORTS), nodes(most_steps, LENGTHS)
     if count > COHORTS:  # where cohorts begin to lack those that sit out
         cohorts = np.unique(np.append(cohorts, round(0.9 * count)))
     held = scenario.rounds if scenario.cell.gains is not None else 200
+    if held < 2:
+        raise BadInput("cell.gains holds one round: a plan needs two or more to see them differ")
     shape = cohorts.size, steps.size
     found = {name: np.empty(shape) for name in ("upload", "compute", "pace", "energy", "spread")}
     rounds = np.minimum(held, np.clip(PLACES // cohorts, 50, 200))
     for i, k in enumerate(cohorts.tolist()):
-        priced = _price(scenario, policy, min(k, count), steps.tolist(), int(rounds[i]), seed)
+        priced = _price(scenario, policy, k, steps.tolist(), int(rounds[i]), seed)
         for j, (e, ledger) in enumerate(zip(steps.tolist(), priced, strict=True)):
             cost = ledger.cost.mean()
-            found["upload"][i, j] = ledger.upload.mean() / min(k, count)
+            found["upload"][i, j] = ledger.upload.mean() / k
             found["compute"][i, j] = ledger.compute.mean() / e
             found["pace"][i, j] = ledger.duration.mean() / cost
-            found["energy"][i, j] = ledger.energy.mean() / min(k, count)
-            found["spread"][i, j] = ledger.cost.std() / cost
+            found["energy"][i, j] = ledger.energy.mean() / k
+            found["spread"][i, j] = ledger.cost.std(ddof=1) / cost
     return Surface(
         cohorts=cohorts,
         steps=steps,

@@ -51,7 +51,7 @@ def section_4d(scenario: Scenario, seed: int = 0) -> UnitCosts:
 
 def full_participation(scenario: Scenario, policy: str | Policy, seed: int = 0) -> float:
     """C_u,0 (18): all clients upload, over their number; the mean over rounds of fading."""
-    everyone = scenario.using(plan={"cohort": scenario.clients.count})
+    everyone = scenario.using(plan={"cohort": scenario.clients.count, "selection": "uniform"})
     ledger = simulate_network(everyone, policy, min(50, priced_rounds(scenario)), seed)
     there = ledger.called > 0
     return float((ledger.upload[there] / ledger.called[there]).mean())  # (18)

@@ -90,7 +90,8 @@ def failures(rows: Sequence[Row]) -> list[str]:
 
 
 def target_exponent(trials: Sequence[Trial], target: float) -> float:
-    """The slope of log G over log eps, from the target to twice it; Theorem 1 says -1."""
+    """The slope of log G over log eps, from the target to twice it, over the runs that reach it
+    and with f* taken to be 0; Theorem 1 says -1."""
     targets = target * np.geomspace(1, 2, 5)
     means: list[float] = []
     for eps in targets:

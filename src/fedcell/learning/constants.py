@@ -55,15 +55,14 @@ def measure_constants(probes: Sequence[Probe], samples: Array, least_loss: float
     """
     if len(probes) < 2 or not all(np.isfinite(p.square) for p in probes):
         raise BadInput("constants need finite gradients at two or more models of a training")
-    if not any(p.clients.size for p in probes):
+    if not all(p.clients.size for p in probes):
         raise BadInput("constants need the batches of some clients: probe(clients=...)")
     points = _Points.of(probes, samples)
-    C1, noise, factor = _noise(points, np.arange(points.square.size))
+    asked = points.square.shape[1]
+    C1, noise, factor = _noise(points, np.arange(asked))
     rng = stream(Purpose.BOOTSTRAP, 1)
-    again = [
-        _noise(points, rng.integers(points.square.size, size=points.square.size))
-        for _ in range(RESAMPLED)
-    ]
+    drawn_again = rng.integers(asked, size=(RESAMPLED, asked))
+    again = [_noise(points, some) for some in drawn_again]
     lambdas = np.array([p.diversity for p in probes])
     ratios = np.array([p.square / (2 * max(p.loss - least_loss, 1e-12)) for p in probes])
     steps = [_secant(a, b) for a, b in pairwise(probes)]
@@ -153,23 +152,24 @@ def measure_constants(probes: Sequence[Probe], samples: Array, least_loss: float
 
 @dataclass(frozen=True, eq=False)
 class _Points:
-    """|g_j|^2 and D_j E|g~_j - g_j|^2 for clients and models."""
+    """|g_j|^2 and D_j E|g~_j - g_j|^2, (model, client)."""
 
     square: Array
     variance: Array
 
     @classmethod
     def of(cls, probes: Sequence[Probe], samples: Array) -> "_Points":
-        square = np.concatenate([p.squares[p.clients] for p in probes])
-        variance = np.concatenate([samples[p.clients] * p.variances for p in probes])
+        square = np.stack([p.squares[p.clients] for p in probes])
+        variance = np.stack([samples[p.clients] * p.variances for p in probes])
         return cls(square, variance)
 
 
 def _noise(points: _Points, some: Ints) -> tuple[float, float, float]:
-    """C_1 and sigma^2 by relative least squares, and by how much the largest point is above."""
+    """C_1 and sigma^2 of some clients by relative least squares, and by how much the largest
+    point is above. Clients whose batch is all their data have no noise, and no say."""
     from scipy.optimize import nnls
 
-    square, variance = points.square[some], points.variance[some]
+    square, variance = points.square[:, some].ravel(), points.variance[:, some].ravel()
     seen = variance > 0
     if not seen.any():
         return 0.0, 0.0, 1.0

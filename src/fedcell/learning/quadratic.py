@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from zlib import crc32
 
 import numpy as np
 
@@ -95,10 +96,11 @@ class Quadratics:
     def gradients(
         self, model: Floats, batches: Iterable[tuple[int, Ints | None]]
     ) -> Iterator[Floats]:
-        for i, (client, places) in enumerate(batches):
+        for client, places in batches:
             gradient = self.curvature[client] * (model.astype(float) - self.home[client])
             if places is not None:
-                rng = stream(Purpose.NOISE, self.course.seed, client, 2**40 + i)
+                drawn = crc32(np.asarray(places, np.int64).tobytes())  # other places, other noise
+                rng = stream(Purpose.NOISE, self.course.seed, client, 2**40 + drawn)
                 noise = rng.standard_normal(model.size)
                 gradient = gradient + self.noise / np.sqrt(len(places)) * noise
             yield gradient.astype(np.float32)
