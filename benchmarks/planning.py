@@ -24,7 +24,7 @@ from fedcell.chart import chart
 from fedcell.fit import FORMS, fit, unseen_error
 from fedcell.identity import pilot_identity
 from fedcell.learning.prepare import gather_material
-from fedcell.pilot import Conductor, Setting, conduct, design, mean_batches, observe, seeds_of
+from fedcell.pilot import Conductor, Setting, conduct, design, observe, seeds_of
 from fedcell.pilotfile import Pilot, load_pilot, save_pilot
 from fedcell.plan import propose
 from fedcell.planfigures import validation_figure
@@ -39,6 +39,7 @@ SEEDS = {  # of runs that are to be predicted: five that validation draws, and f
 }
 EVERY = [seed for seeds in SEEDS.values() for seed in seeds]
 BUDGETS = {"digits": 60.0, "mnist": 180.0}  # seconds of pilot
+FIELDS = ("cohort", "local_steps", "loss_rate")
 ROUNDS = 400  # after which a run that is to be predicted ends
 
 
@@ -69,7 +70,7 @@ def piloted(name):
     if file.exists() and load_pilot(file).laws:
         return load_pilot(file)
     settled = gather_material(world, 0).scenario
-    settings = design(world, mean_batches(settled))
+    settings = design(settled)
     budget = BUDGETS[name]
     found = runs(f"pilot-{name}", world, settings, seeds_of(0), budget, world.rounds, settings[0])
     found = found.fitted()
@@ -109,6 +110,17 @@ def predicted(name):
         },
         "target_exponent": target_exponent(held.trials, pilot.target),
     }
+
+
+def far(name="digits"):
+    """Beyond what the pilot tried: one and two clients, hundreds of steps, most uploads lost."""
+    pilot, world = piloted(name), load_scenario(name)
+    k, e, g = (max(getattr(t.setting, x) for t in pilot.trials) for x in FIELDS)
+    settings = [Setting(1, 20, 0.1), Setting(2, 20, 0.1), Setting(10, 4 * e, 0.1)]
+    settings += [Setting(10, 16 * e, 0.1), Setting(5, 20, 0.7)]
+    held = runs(f"far-{name}", world, settings, SEEDS["drawn"], math.inf)
+    rows = against(pilot.fit(), [t for t in held.trials if t.setting in settings], pilot.target)
+    return {"tried": {"cohort": k, "local_steps": e, "loss_rate": g}, "rows": rows}
 
 
 def cost_of(world, trial):
@@ -202,13 +214,14 @@ def answers(repeats=7):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--only", choices=["digits", "mnist", "pays", "size", "answers"])
+    parser.add_argument("--only", choices=["digits", "mnist", "pays", "size", "far", "answers"])
     asked = parser.parse_args()
     parts = {
         "digits": lambda: predicted("digits"),
         "mnist": lambda: predicted("mnist"),
         "pays": pays,
         "size": data_size,
+        "far": far,
         "answers": answers,
     }
     result = {name: make() for name, make in parts.items() if asked.only in (None, name)}

@@ -378,14 +378,6 @@ def test_scenario_prints_a_file_to_start_from(fedcell, tmp_path):
     assert fedcell("scenario", "cnn").out == shipped("cnn")
 
 
-def test_demo_leaves_pictures(fedcell, tmp_path):
-    said = fedcell("demo", "--out", tmp_path / "pictures")
-    assert said.code == 0
-    names = {file.name for file in (tmp_path / "pictures").iterdir()}
-    assert names == {"partition.png", "run"}
-    assert "optimal-staged" in said.out
-
-
 def test_help_teaches_and_the_version_is_told(fedcell):
     assert "schedule" in fedcell("--help").out
     assert "module:callable" in fedcell("cost", "--help").out

@@ -10,6 +10,13 @@ from fedcell.bound import TERMS, Bound
 from fedcell.fit import FORMS, fit, unseen_error
 from fedcell.observed import Observed, features
 
+
+@pytest.fixture(autouse=True)
+def fewer_replicates(monkeypatch):
+    """A fit takes most of its time for intervals."""
+    monkeypatch.setattr("fedcell.fit.REPLICATES", 40)
+
+
 SETTINGS = [(10, 20, 0.1), (3, 80, 0.1), (40, 5, 0.1), (40, 80, 0.1), (3, 5, 0.1), (3, 20, 0.4)]
 PAPER = Bound(mixing=60.0, drift=0.4, start=300.0)
 FLOOR = Bound(mixing=60.0, drift=0.0, start=250.0, floor=15.0)
@@ -147,7 +154,7 @@ def test_settings_left_out_are_predicted_by_the_right_form():
 
 def test_nine_in_ten_coefficients_lie_in_their_intervals():
     inside = {name: [] for name in FORMS["paper"]}
-    for seed in range(20):
+    for seed in range(15):
         found = fit(observed(PAPER, blocks=4, luck=0.15, noise=0.1, seed=seed), "paper")
         for name, part in found.coefficients().items():
             assert part["low"] <= part["value"] <= part["high"]

@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 from matplotlib.image import imread
 from rich.console import Console
 
-from fedcell import load_scenario, runs, simulate_network
+from fedcell import load_scenario, pilot, runs, simulate_network
 from fedcell.files import shipped
 from fedcell.learning.prepare import gather_material
 from fedcell.policies import NAMED
@@ -392,7 +392,7 @@ def test_resuming_what_is_finished_changes_nothing(fedcell, world, tmp_path):
 
 
 def test_interrupted_before_the_first_round(fedcell, world, tmp_path, monkeypatch):
-    def stop(*_: Any) -> None:
+    def stop(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
@@ -403,6 +403,7 @@ def test_interrupted_before_the_first_round(fedcell, world, tmp_path, monkeypatc
             "fedcell: interrupted; to go on, give the same command with --resume "
             f"--out {tmp_path / 'o'}\n"
         )
+        patch.setattr(pilot.Conductor, "run", stop)
         assert fedcell("demo", "--out", tmp_path / "demo").code == 130
     assert set(held(tmp_path / "o")) == {"run.json", "scenario.json"}
     assert fedcell("run", world, "--out", tmp_path / "o", "--resume").code == 0
@@ -779,11 +780,14 @@ def test_cost_is_that_of_what_is_trained(fedcell, tmp_path):
 
 
 def test_the_demo_works_twice(fedcell, tmp_path):
-    first = fedcell("demo", "--out", tmp_path / "d")
+    first = fedcell("demo", "--out", tmp_path / "d", "--budget", "1ms")
     assert (first.code, first.err) == (0, "")
+    for part in ("Rounds to the target", "call K = ", "The plan's predictions against this run"):
+        assert part in first.out
     before = held(tmp_path / "d")
-    assert set(before) == {"partition.png"} | {f"run/{name}" for name in FILES | KEPT}
-    second = fedcell("demo", "--out", tmp_path / "d")
+    own = {"partition.png", "pilot.json", "plan.json", "plan.png"}
+    assert set(before) == own | {f"run/{name}" for name in FILES | KEPT}
+    second = fedcell("demo", "--out", tmp_path / "d", "--budget", "1ms")
     assert (second.code, second.out) == (0, first.out)
     assert held(tmp_path / "d") == before
 

@@ -11,14 +11,13 @@ from .cli_pilot import pilot_command
 from .cli_plan import plan
 from .command import app, out
 
-BUDGET = "30s"
-
 
 @app.command()
 def demo(
     folder: Annotated[
         Path, typer.Option("--out", help="Where results go; made if it is not there.")
     ] = Path("fedcell-demo"),
+    budget: Annotated[str, typer.Option(help="Time for the pilot's runs.")] = "30s",
 ) -> None:
     """The whole job on what comes with the package, in about a minute: pilot, plan, run.
 
@@ -30,8 +29,8 @@ def demo(
     _say("How is the data dealt?", "partition digits --figure", folder / "partition.png")
     partition("digits", figure=folder / "partition.png")
 
-    _say("How many rounds will it take?", f"pilot digits --budget {BUDGET} --out", pilot_file)
-    pilot_command("digits", budget=BUDGET, written=pilot_file)
+    _say("How many rounds will it take?", f"pilot digits --budget {budget} --out", pilot_file)
+    pilot_command("digits", budget=budget, written=pilot_file)
 
     _say("How many clients, how many steps?", "plan digits --pilot", pilot_file, "--out", plan_file)
     plan("digits", pilot=pilot_file, written=plan_file, figure=folder / "plan.png")

@@ -163,7 +163,7 @@ class Conductor:
             seed=seed,
             losses=tuple([*losses[:-1], math.inf] if diverged else losses),
             target=self.target,
-            seconds=time.perf_counter() - begin,
+            seconds=round(time.perf_counter() - begin, 3),  # as a file keeps it
             diversity=tuple(lambdas),
         )
 

@@ -132,7 +132,7 @@ def _row(trial: Trial) -> dict[str, Any]:
         "target": trial.target,
         "seconds": round(trial.seconds, 3),
         "diverged": trial.diverged,
-        "losses": [float(f"{x:.6g}") if math.isfinite(x) else None for x in trial.losses],
+        "losses": [float(f"{x:.9g}") if math.isfinite(x) else None for x in trial.losses],
         "diversity": [[t, float(f"{x:.6g}")] for t, x in trial.diversity],
     }
 
@@ -204,7 +204,7 @@ def pilot_row(pilot: Pilot) -> Row:
         **{name: getattr(law, name) for name in ("settings", "censored")},
         "unseen": {name: unseen_error(observed, name) for name in FORMS},
         "target_exponent": target_exponent(trials, pilot.target),
-        "diversity": [list(pair) for pair in watched],
+        "diversity": [[t, float(f"{x:.6g}")] for t, x in watched],
         "table": rows,
         "notes": notes,
     }
