@@ -118,10 +118,11 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
 
 
-def test_python_in_the_readme_runs_and_prints_what_it_says(capsys):
-    assert blocks("README.md", "python")
+@pytest.mark.parametrize("page", ["README.md", "docs/planning.md"])
+def test_python_on_the_pages_runs_and_prints_what_it_says(page, capsys):
+    assert blocks(page, "python")
     names: dict[str, object] = {}
-    for block in blocks("README.md", "python"):
+    for block in blocks(page, "python"):
         exec(block, names)
         said = [line for line in capsys.readouterr().out.splitlines() if line]
         expected = re.findall(r"^# > (.*)$", block, re.MULTILINE)

@@ -12,9 +12,9 @@ from .survey import Row
 from .tables import digits, print_table, table
 
 LAWS = {
-    "paper": "the paper's law, mixing / (K (1 - gamma)) + drift E_l + start / E_l",
-    "dropped": "the paper's law with the term that it drops, dropped / (K (1 - gamma) E_l)",
-    "floor": "the paper's law and a floor, rounds that neither K nor E_l save",
+    "paper": "mixing / K_gamma + drift E_l + start / E_l, the paper's",
+    "dropped": "mixing / K_gamma + drift E_l + start / E_l + dropped / (K_gamma E_l)",
+    "floor": "mixing / K_gamma + drift E_l + start / E_l + floor",
 }
 
 
@@ -44,7 +44,8 @@ def print_pilot(out: Console, name: str, said: Mapping[str, Any]) -> None:
         "90 % low": [digits(c["low"]) for c in found.values()],
         "high": [digits(c["high"]) for c in found.values()],
     }
-    print_table(out, table(f"G = {LAWS[said['form']]}", columns))
+    print_table(out, table("Coefficients of the law", columns))
+    out.print(f"the law: G = {LAWS[said['form']]}")
     out.print(
         f"runs differ by {said['luck']:.0%} between seeds and {said['noise']:.0%} within; settings "
         f"are {said['misfit']:.0%} off the law"
@@ -156,22 +157,22 @@ def print_outcome(out: Console, rows: Sequence[Row]) -> None:
     if not rows:
         out.print("the target was not reached: there is nothing to compare the plan with")
         return
-    columns: dict[str, list[str]] = {"policy": [], "": [], "predicted": [], "90 %": []}
-    columns["actual"] = []
-    for row in rows:
-        for heading, measure in (
-            ("rounds", "rounds"),
-            ("time [s]", "seconds"),
-            ("energy [J]", "joules"),
-        ):
-            p = row[measure]
-            columns["policy"].append(row["policy"] if measure == "rounds" else "")
-            columns[""].append(heading)
-            columns["predicted"].append(digits(p["value"]))
-            columns["90 %"].append(f"{digits(p['low'])} to {digits(p['high'])}")
-            mark = "" if p["inside"] else "  outside"
-            columns["actual"].append(digits(p["actual"]) + mark)
-    print_table(out, table("The plan's predictions against this run", columns))
+    taken = {"rounds": "rounds", "time [s]": "seconds", "energy [J]": "joules"}
+    taken["cost (12) [s]"] = "cost"
+    columns = {"policy": [row["policy"] for row in rows]} | {
+        heading: [f"{digits(row[m]['actual'])} / {digits(row[m]['value'])}" for row in rows]
+        for heading, m in taken.items()
+    }
+    print_table(out, table("The plan's predictions against this run: taken / expected", columns))
+    outside = [
+        f"{heading} under {row['policy']} is outside {digits(row[m]['low'])} to "
+        f"{digits(row[m]['high'])}"
+        for row in rows
+        for heading, m in taken.items()
+        if not row[m]["inside"]
+    ]
+    for said in outside or ["all of it within the 90 % intervals of the plan"]:
+        out.print(said)
 
 
 def print_constants(out: Console, name: str, said: Measured, rows: Mapping[str, Any]) -> None:
