@@ -17,9 +17,9 @@ class Regression:
     """Least squares: client j has its own points, some clients far from the others."""
 
     def __init__(
-        self, clients: int, samples: int = 60, rate: float = 0.05, steps: int = 10
+        self, clients: int, samples: int = 60, rate: float = 0.05, steps: int = 10, seed: int = 0
     ) -> None:
-        rng = np.random.default_rng(0)
+        rng = np.random.default_rng(seed)
         self.x = rng.normal(size=(clients, samples, 5)) + rng.normal(size=(clients, 1, 5))
         noise = 0.1 * rng.normal(size=(clients, samples))
         self.y = self.x @ np.array([1.0, -2.0, 0.5, 3.0, 0.0]) + noise

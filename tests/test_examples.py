@@ -12,6 +12,7 @@ SAYS = {
     "3_own_data": ["test accuracy 8", "paid most"],
     "4_own_learner": ["loss 0.01 after"],
     "5_torch_module": ["accuracy 8", " J"],
+    "6_pilot_and_plan": ["24 runs, 4 seeds", "mixing: ", "plan: K = "],
 }
 
 

@@ -5,8 +5,9 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fedcell import BadInput, Scenario, gather_material, load_data, prepare, simulate
+from fedcell.learning.gradients import probe
 from fedcell.learning.learner import Course
-from fedcell.learning.network import MODELS
+from fedcell.learning.network import MODELS, Layers
 from fedcell.learning.prepare import course_of
 from test_engine import AWKWARD, engine, made
 
@@ -84,6 +85,33 @@ def test_any_module_with_buffers_is_a_learner():
     again = list(learner.train(model, range(10), 0))
     assert_array_equal(first, again)  # nothing is kept between rounds
     assert learner.evaluate(np.mean(first, 0)).train_loss < before
+
+
+def test_gradients_are_those_of_our_engine():
+    layers = Layers(convs=({"channels": 4, "kernel": 3, "padding": 1},), hidden=(9,))
+    ours = engine(load_data("digits"), layers, Course(10, 5, None, 0.05), clients=8)
+    theirs, model = twin(ours), ours.start()
+    asked = [(3, None), (5, np.array([2, 0, 7]))]
+    pairs = zip(ours.gradients(model, asked), theirs.gradients(model, asked), strict=True)
+    for mine, other in pairs:
+        assert_allclose(mine, other, rtol=1e-3, atol=1e-6)
+    lambdas = [probe(learner, model, 0, 10).diversity for learner in (ours, theirs)]
+    assert_allclose(*lambdas, rtol=1e-4)
+
+
+def test_gradients_of_buffers_are_zero():
+    data = load_data("digits")
+    ours = engine(data, MODELS["logistic"], Course(10, 5, None, 0.05), clients=10)
+    module = torch.nn.Sequential(
+        torch.nn.Flatten(), torch.nn.Linear(64, 10), torch.nn.BatchNorm1d(10)
+    )
+    train, test = (data.x_train, data.y_train), (data.x_test, data.y_test)
+    pairs = [tensors(x, y, data) for x, y in (train, test)]
+    learner = TorchLearner(module, *pairs, ours.partition, ours.course)
+    (found,) = learner.gradients(learner.start(), [(2, None)])
+    assert found.size == learner.start().size
+    assert (found[-20:] == 0).all()
+    assert (found[:-20] != 0).any()
 
 
 def test_what_a_module_draws_depends_on_client_and_round_alone():

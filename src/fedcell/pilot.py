@@ -7,7 +7,7 @@ once. Settings are compared on the same luck, and the blocks show how much luck 
 import math
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,11 @@ from .errors import BadInput
 from .learning.data import Dataset
 from .learning.fetch import Report
 from .learning.gradients import probe
+from .learning.learner import Learner
 from .learning.prepare import Material, gather_material, prepare
 from .observed import Observed
 from .scenario import Scenario
-from .simulate import State, learn
+from .simulate import State, learn, with_sizes
 
 LEAST_BLOCKS = 2  # whatever the budget: luck is not seen in one
 MOST_BLOCKS = 100
@@ -117,6 +118,7 @@ class Conductor:
     data_dir: Path | None = None
     threads: int | None = None
     download: Report | None = None
+    learner: Callable[[Scenario, int], Learner] | None = None  # yours, of a scenario and a seed
     _data: Dataset | None = field(default=None, init=False)
 
     @property
@@ -132,24 +134,32 @@ class Conductor:
         self._data = material.data
         return material
 
+    def _learner(self, setting: Setting, seed: int) -> tuple[Scenario, Any]:
+        """Who learns in a trial, and the scenario with its D_j."""
+        if self.learner is not None:
+            world = setting.of(self.scenario)
+            mine = self.learner(world, seed)
+            return with_sizes(world, mine), mine
+        material = self.material(setting, seed)
+        return material.scenario, prepare(material, seed, self.threads, test=False)
+
     def run(self, setting: Setting, seed: int, watch: bool = False) -> Trial:
         """One trial; with `watch`, lambda is measured along it."""
-        material = self.material(setting, seed)
-        learner = prepare(material, seed, self.threads, test=False)
-        if hasattr(learner, "warm_up"):
-            learner.warm_up()
+        world, learner = self._learner(setting, seed)
+        getattr(learner, "warm_up", lambda: None)()
         batch = self.scenario.task.batch_size
         begin, lambdas, diverged = time.perf_counter(), [], False
 
         def measure(state: State) -> None:
-            found = probe(learner, state.model, state.rounds, batch)
-            lambdas.append((state.rounds, found.diversity))
+            if hasattr(learner, "gradients"):
+                found = probe(learner, state.model, state.rounds, batch)
+                lambdas.append((state.rounds, found.diversity))
 
         first = State.start(learner)
         if watch:
             measure(first)
         most = BLOWN * learner.evaluate(first.model).train_loss
-        for state in _quietly(learn(material.scenario, learner, self.rounds, seed, first)):
+        for state in _quietly(learn(world, learner, self.rounds, seed, first)):
             loss = float(state.records[-1, 1])
             overflown = state.records[-1, 0] > 0  # uploads that were not finite
             diverged = overflown or not loss <= most  # NaN too
