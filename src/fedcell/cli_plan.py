@@ -11,7 +11,7 @@ from .bound import Bound
 from .command import AsJson, DataDir, PolicyName, ScenarioName, Seed, app, out
 from .errors import BadInput
 from .figures import FORMATS
-from .files import check_target, load_scenario, write_atomically
+from .files import check_target, load_scenario, write_atomically, write_text
 from .fit import Fit
 from .identity import check_identity, pilot_identity
 from .learning.data import Dataset
@@ -146,7 +146,7 @@ def plan(
     if what_if:
         said["sensitivity"] = sensitivity(world, question, best)
     if file:
-        write_atomically(file, lambda path: _write(path, json_text(said)))
+        write_text(file, json_text(said))
     if picture:
         allowed = within_limits(over, limits)
         write_atomically(picture, lambda path: plan_figure(over, said, allowed, path))
@@ -157,10 +157,6 @@ def plan(
     for what, path in (("plan", written), ("figure", figure)):
         if path:
             out.print(f"{what}: {path}", soft_wrap=True)
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, "utf-8")
 
 
 def _limits(deadline: str | None, budget: str | None, sure: bool) -> Limits:

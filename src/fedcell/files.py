@@ -96,6 +96,15 @@ def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
         raise BadInput(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
+def write_text(path: Path, text: str) -> None:
+    """Writes a text file, whole or not at all."""
+
+    def write(aside: Path) -> None:
+        aside.write_text(text, "utf-8")
+
+    write_atomically(path, write)
+
+
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
     """Puts the name of the file before each fault that is found in it."""

@@ -11,7 +11,7 @@ import numpy as np
 from . import __version__
 from .bound import TERMS, Bound
 from .errors import BadInput
-from .files import naming, read_tables, write_atomically
+from .files import naming, read_tables, write_text
 from .fit import FORMS, Fit, fit, unseen_error
 from .pilot import Setting, Trial, observe
 from .runfolder import as_json
@@ -95,12 +95,7 @@ def save_pilot(path: Path, pilot: Pilot, said: Row | None = None) -> None:
     parts += [
         f'"{name}": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]" for name, rows in lists.items()
     ]
-    text = ",\n".join(parts) + "\n}\n"
-    write_atomically(path, lambda aside: _write(aside, text))
-
-
-def _write(path: Path, text: str) -> None:
-    path.write_text(text, "utf-8")
+    write_text(path, ",\n".join(parts) + "\n}\n")
 
 
 def _law_row(law: Fit) -> Row:
