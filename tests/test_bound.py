@@ -158,6 +158,20 @@ def test_the_papers_effective_cohort_is_too_large_for_independent_losses():
     assert effective_cohort(k, 0.0) == pytest.approx(k)
 
 
+@pytest.mark.parametrize("gamma", [0.1, 0.5, 0.9])
+def test_the_effective_cohort_of_very_many_is_a_series(gamma):
+    k = np.array([9_999, 10_001, 10**9])
+    found = effective_cohort(k, gamma)
+    assert found[1] / found[0] == pytest.approx(10_001 / 9_999, rel=1e-6)
+    assert found[2] == pytest.approx(1e9 * (1 - gamma), rel=1e-6)
+
+
+@pytest.mark.parametrize(("k", "gamma"), [(2.5, 0.1), (-3, 0.1), (0, 0.1), (5, 1.5), (5, -0.1)])
+def test_cohorts_that_are_refused(k, gamma):
+    with pytest.raises(BadInput, match="expected"):
+        effective_cohort(k, gamma)
+
+
 @pytest.mark.parametrize("kind", ["independent", "worst-case"])
 @pytest.mark.parametrize("k", [1, 4, 10])
 def test_the_effective_cohort_is_that_of_the_dice(kind, k):
@@ -327,6 +341,7 @@ def test_the_printed_bound_fails_where_mu_is_small():
         ({"mixing": -1.0}, "mixing = -1.0: expected a number from 0"),
         ({"drift": float("nan")}, "drift = nan: expected a number from 0"),
         ({"start": inf}, "start = inf: expected a number from 0"),
+        ({"start": "50"}, "start = 50: expected a number from 0"),
         ({"mixing": 0.0, "drift": 0.0, "start": 0.0}, "all coefficients are 0"),
     ],
 )

@@ -51,6 +51,11 @@ def test_gradients_that_are_refused(g, pi):
         diversity(g, pi)
 
 
+def test_gradients_that_are_not_finite_are_refused():
+    with pytest.raises(BadInput, match="not finite"):
+        diversity(np.array([[np.nan, 1.0], [1.0, 1.0]]), np.full(2, 0.5))
+
+
 def learner_of(kind, seed=0, model="mlp", **how):
     scenario = Scenario(
         clients=Clients(count=15),

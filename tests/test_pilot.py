@@ -263,7 +263,7 @@ def test_a_pilot_goes_on_where_it_stopped(fedcell, world, monkeypatch):
 def test_a_pilot_of_short_runs_is_gone_on_with_by_longer_ones(fedcell, world):
     short = fedcell("pilot", "world.json", "--budget", "1ms", "--rounds", 1)
     assert short.code == 2
-    assert "no run reached the loss: take a higher target, or let the runs be longer" in short.err
+    assert "no run reached the loss 0.4, the lowest was 0.5896: take a higher" in short.err
     assert fedcell("pilot", "world.json", "--budget", "1ms").code == 0
     assert min(len(t.losses) for t in load_pilot(world.parent / "pilot-world.json").trials) > 1
 
@@ -352,12 +352,20 @@ def test_a_plan_may_change_the_radio_and_not_the_learning(fedcell, piloted, worl
         (lambda d: d["trials"][0].update(loss_rate="much"), "is damaged (ValueError"),
         (lambda d: d["trials"][0].update(losses=[]), "is damaged"),
         (lambda d: d["trials"].append(None), "is damaged (TypeError"),
-        (lambda d: d.update(kind="odd"), "is damaged (ValueError: odd)"),
+        (lambda d: d.update(kind="odd"), "is damaged (ValueError: odd, target"),
         (lambda d: d.update(target=-1), "is damaged"),
         (lambda d: d["laws"][0].update(form="odd"), "is damaged (ValueError: a law)"),
         (lambda d: d["laws"][0].update(noise=-1), "is damaged (ValueError: the errors of a law)"),
         (lambda d: d["laws"][0]["bound"].update(mixing=-1), "mixing = -1: expected a number"),
         (lambda d: d["laws"][0].update(replicates=[[1, 2]]), "is damaged (ValueError"),
+        (lambda d: d["laws"][0].update(luck=None), "is damaged (ValueError: the errors of a law)"),
+        (lambda d: d["laws"][0].update(luck=1e308), "is damaged (ValueError: the errors of a law)"),
+        (lambda d: d["laws"][0].update(blocks=-1), "is damaged (ValueError: the counts of a law)"),
+        (lambda d: d.update(trials=[]), "is damaged (ValueError: laws without runs)"),
+        (lambda d: d.update(seed=math.inf), "is damaged (OverflowError"),
+        (lambda d: d["trials"][0].update(cohort=10**8), "is damaged (ValueError: a run with"),
+        (lambda d: d["trials"][0].update(seed=2**70), "is damaged (ValueError: a run with seed"),
+        (lambda d: d.update(what="validation"), "holds a validation, not a pilot"),
     ],
 )
 def test_damaged_pilots_are_refused(fedcell, piloted, damage, said):
@@ -387,7 +395,7 @@ def test_damaged_pilots_are_refused(fedcell, piloted, damage, said):
         (["world.json", "--target-loss", "nan"], "--target-loss = nan: expected a finite number"),
         (
             ["world.json", "--target-loss", "1e-9", "--rounds", "2"],
-            "no run reached the loss: take a higher target",
+            "no run reached the loss 1e-09, the lowest was",
         ),
         (["world.json", "--out", "p.txt"], "p.txt: the name must end in one of: json"),
         (["world.json", "--out", "no/p.json"], "no/p.json: cannot be written: there is no folder"),
@@ -439,7 +447,7 @@ def test_a_pilot_is_judged_by_runs_that_it_has_not_seen(fedcell, piloted):
     said = strict(fedcell("validate", *words, "--figure", figure, "--json"))
     seen = {t.setting for t in load_pilot(piloted).trials}
     seeds = {t.seed for t in load_pilot(piloted).trials}
-    judged = load_pilot(piloted.parent / "validation-world.json").trials
+    judged = load_pilot(piloted.parent / "validation-world.json", "validation").trials
     assert not seen & {t.setting for t in judged}
     assert not seeds & {t.seed for t in judged}
     assert said["settings"] == 5 == len(said["rows"])
@@ -452,6 +460,7 @@ def test_a_pilot_is_judged_by_runs_that_it_has_not_seen(fedcell, piloted):
 # Running a plan.
 
 
+@pytest.mark.filterwarnings("default")
 def test_a_plan_is_run_and_compared_with_what_it_said(fedcell, piloted):
     plan = piloted.parent / "plan.json"
     words = ["plan", "world.json", "--pilot", piloted, "--policy", "distributed", "--out", plan]
@@ -472,11 +481,12 @@ def test_a_plan_is_run_and_compared_with_what_it_said(fedcell, piloted):
     words = fedcell("run", "world.json", "--plan", plan, "--out", "again")
     assert "The plan's predictions against this run" in words.out
     other = fedcell("run", "--plan", plan, "--out", "other", "--target-loss", 0.9)
-    assert "this is not what was planned (another target)" in other.out
+    assert "this is not what was planned (another target)" in other.err
     changed = {**WORLD, "cell": WORLD["cell"] | {"bandwidth": 1e6}}
     (piloted.parent / "changed.json").write_text(json.dumps(changed))
     other = fedcell("run", "changed.json", "--plan", plan, "--out", "changed")
-    assert "this is not what was planned (cell): predictions are not compared" in other.out
+    assert "this is not what was planned (cell): predictions are not compared" in other.err
+    assert "The plan's predictions" not in other.out
     few = fedcell("run", "--plan", plan, "--out", "few", "--rounds", 1)
     assert "the target was not reached: there is nothing to compare the plan with" in few.out
 
@@ -487,7 +497,8 @@ def test_a_plan_is_run_and_compared_with_what_it_said(fedcell, piloted):
         (lambda d: d.clear(), "is not a plan of this version of fedcell"),
         (lambda d: d["cohort"].update(value=0), "is damaged (ValueError: cohort 0"),
         (lambda d: d["rounds"].update(high=None), "is damaged (TypeError"),
-        (lambda d: d["rounds"].update(low=-1), "is damaged (ValueError"),
+        (lambda d: d["rounds"].update(low=-1), "is damaged (ValueError: rounds from -1"),
+        (lambda d: d["cohort"].update(value=math.inf), "is damaged (OverflowError"),
         (lambda d: d.update(policies=3), "is damaged (TypeError"),
         (lambda d: d["world"]["cell"].update(noise=-1), "cell.noise = -1: expected a number"),
         (lambda d: d.update(world=None), "its scenario has measured gains: name its file"),
@@ -504,6 +515,38 @@ def test_damaged_plans_are_refused(fedcell, piloted, damage, said):
     assert answer.code == 2
     assert said in answer.err
     assert not (piloted.parent / "run").exists()
+
+
+def test_a_plan_of_listed_clients_is_run(fedcell, piloted):
+    """Real fleets travel with their plan."""
+    rows = [{"kappa": 1e-27 * (1 + i), "distance": 50.0 + i} for i in range(12)]
+    listed = {**WORLD, "clients": {"samples": 40, "spread": 0.0, "table": rows}}
+    (piloted.parent / "listed.json").write_text(json.dumps(listed))
+    plan = fedcell("plan", "listed.json", "--pilot", piloted, "--out", "plan.json")
+    assert plan.code == 0, plan.err
+    said = strict(fedcell("run", "--plan", "plan.json", "--out", "run", "--json"))
+    assert len(said["plan"]) == 5
+
+
+def test_a_plan_never_takes_the_place_of_its_pilot(fedcell, piloted):
+    before = piloted.read_bytes()
+    for words in (
+        ["plan", "world.json", "--pilot", piloted, "--out", piloted],
+        ["validate", "world.json", "--pilot", piloted, "--budget", "1ms", "--out", piloted],
+    ):
+        assert fedcell(*words).code == 2
+    assert piloted.read_bytes() == before
+
+
+def test_a_plan_beyond_its_pilot_says_so(fedcell, piloted):
+    lossy = {**WORLD, "cell": WORLD["cell"] | {"loss_rate": 0.8}}
+    (piloted.parent / "lossy.json").write_text(json.dumps(lossy))
+    said = fedcell("plan", "lossy.json", "--pilot", piloted)
+    assert "note: the pilot tried gamma from 0.1 to 0.4, and 0.8 is beyond" in said.out
+    far = fedcell(
+        "plan", "world.json", "--pilot", piloted, "--max-steps", 4000, "--minimise", "joules"
+    )
+    assert far.code == 0
 
 
 def test_a_run_needs_a_scenario_or_a_plan(fedcell):
@@ -554,7 +597,7 @@ def test_a_law_from_a_file_predicts_as_it_did(tmp_path):
     law = fit(observed(FLOOR, blocks=4, luck=0.2, noise=0.1), "floor")
     pilot = Pilot(identity={}, target=0.2, seed=0, kind="independent", laws=(law,))
     save_pilot(tmp_path / "p.json", replace(pilot, trials=(trial([0.1]),)))
-    again = load_pilot(tmp_path / "p.json").fit()
+    again = load_pilot(str(tmp_path / "p.json")).fit()
     for mine, theirs in zip(law.predict(5, 10, 0.1), again.predict(5, 10, 0.1), strict=True):
         assert float(mine) == pytest.approx(float(theirs), rel=1e-4)
     assert isinstance(again.bound, Bound)

@@ -12,7 +12,8 @@ from fedcell import BadInput, Clients, Plan, Scenario, load_scenario, simulate_n
 from fedcell.bound import Bound
 from fedcell.chart import chart
 from fedcell.fit import fit
-from fedcell.plan import Limits, NoPlan, propose, under_policy, within_limits
+from fedcell.limits import Limits, NoPlan, within_limits
+from fedcell.plan import propose, under_policy
 from fedcell.quantities import joules, readable, seconds
 from fedcell.surface import survey_costs
 from fedcell.unitcost import full_participation, section_4d, unit_costs
@@ -62,7 +63,7 @@ def test_between_the_priced_cohorts_and_steps_the_cost_is_right_to_its_own_error
         for k, e in ((7, 5), (15, 60), (33, 13), (57, 90)):
             world = scenario.using(plan={"cohort": k, "local_steps": e})
             ledger = simulate_network(world, policy, 200)
-            near = 3 * float(surface.error(k, e)) + 0.005
+            near = 3 * float(surface.error("cost", k, e)) + 0.005
             assert float(surface.cost(k, e)) == pytest.approx(ledger.cost.mean(), rel=near)
             assert float(surface.seconds(k, e)) == pytest.approx(ledger.duration.mean(), rel=near)
             assert float(surface.joules(k, e)) == pytest.approx(ledger.energy.mean(), rel=0.02)
@@ -137,6 +138,22 @@ def test_intervals_hold_their_values_and_come_from_the_pilot():
     assert sure.cohort.value == unsure.cohort.value
 
 
+@pytest.mark.parametrize("aim", ["cost", "joules"])
+def test_sums_over_rounds_lie_in_their_intervals(aim):
+    """With a law that is sure, what is left is how rounds differ: in energy more than in cost."""
+    world = SMALL.using(cell={"broadcast_time": 20.0}, task={"model_bits": 3e7})
+    law = Bound(mixing=5.0, drift=0.5, start=20.0)
+    plan = propose(chart(world, law, "optimal", 6), aim=aim)
+    g = round(plan.rounds.value)
+    chosen = {"cohort": int(plan.cohort.value), "local_steps": int(plan.local_steps.value)}
+    ledger = simulate_network(world.using(plan=chosen), "optimal", 200 * g, seed=0)
+    for measure, column in (("cost", "cost"), ("seconds", "duration"), ("joules", "energy")):
+        sums = getattr(ledger, column).reshape(200, g).sum(1) * plan.rounds.value / g
+        part = getattr(plan, measure)
+        inside = np.mean((part.low <= sums) & (sums <= part.high))
+        assert inside >= 0.8, (measure, inside)
+
+
 def test_another_policy_takes_other_seconds_and_the_same_rounds():
     plan = propose(chart(SMALL, LAW, "optimal", 6))
     own, even = (under_policy(SMALL, name, plan) for name in ("optimal", "even"))
@@ -184,8 +201,16 @@ def test_a_limit_that_cannot_be_kept_is_named_with_the_least_that_can():
         propose(OVER, Limits(energy_per_client=1e-6))
     slow = chart(SMALL.using(cell={"broadcast_time": 50.0}), LAW, "even", 12)  # wants few rounds
     both = Limits(deadline=slow.seconds.min() * 1.001, energy=slow.joules.min() * 1.001)
-    with pytest.raises(NoPlan, match="the deadline and the energy budget together"):
+    with pytest.raises(
+        NoPlan, match="the deadline and the energy budget together: the others"
+    ) as t:
         propose(slow, both)
+    cheapest = slow.seconds[slow.joules <= both.energy].min()
+    assert f"the least deadline is {cheapest:.4g} s" in str(t.value)
+    with pytest.raises(BadInput, match="aim = nope: expected one of cost, seconds, joules"):
+        propose(slow, aim="nope")
+    with pytest.raises(BadInput, match="take the scenario of gather_material"):
+        chart(load_scenario("digits"), LAW)
     for bad in (0.0, -1.0, float("nan")):
         with pytest.raises(BadInput, match="deadline = "):
             Limits(deadline=bad)
@@ -385,6 +410,9 @@ def test_the_command_in_words(fedcell, tmp_path):
         (["--policy", "evn"], "evn is not a policy: did you mean even?"),
         (["--max-steps", 0], "--max-steps"),
         (["--minimise", "regret"], "--minimise"),
+        (["--sure"], "--sure: give a --deadline or an --energy-budget"),
+        (["--energy-budget", "5J/"], "--energy-budget = 5J/: expected as in 500J"),
+        (["--target-loss", "nan"], "--target-loss = nan: expected a finite number above 0"),
     ],
 )
 def test_what_the_command_refuses(fedcell, tmp_path, monkeypatch, words, said):
@@ -403,6 +431,24 @@ def test_limits_that_cannot_be_kept_end_the_command(fedcell):
     assert answer.code == 2
     assert "no plan keeps the deadline of 0.001 s: the least is" in answer.err
     assert answer.out == ""
+
+
+def test_a_law_by_hand_claims_no_interval(fedcell, tmp_path):
+    said = fedcell("plan", "paper", "--mixing", 30, "--drift", 0.5, "--start", 40)
+    assert "another pilot" not in said.out
+    few = fedcell("plan", "paper", "--mixing", 1e-9, "--drift", 0, "--start", 0, "--json")
+    assert json.loads(few.out)["rounds"]["value"] == 1  # a round at least
+    many = fedcell("plan", "paper", "--mixing", 1e30, "--drift", 0, "--start", 0)
+    assert (many.code, "check its coefficients" in many.err) == (2, True)
+    plan = tmp_path / "plan.json"
+    words = ["plan", "paper", "--mixing", 30, "--drift", 0, "--start", 40, "--out", plan]
+    assert fedcell(*words).code == 0
+    strict = json.loads(plan.read_text(), parse_constant=lambda what: pytest.fail(what))
+    assert strict["paper"]["unclipped"]["local_steps"] is None  # infinite
+    assert fedcell(*words).code == 0  # a plan may be written over
+    plan.write_text('{"else": 1}')
+    assert "holds something else than a plan" in fedcell(*words).err
+    assert plan.read_text() == '{"else": 1}'
 
 
 def test_infinite_limits_are_no_limits():

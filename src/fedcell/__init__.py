@@ -16,10 +16,11 @@ from .learning.partition import Partition, Split, split
 from .learning.prepare import Material, gather_material, prepare
 from .learning.settings import Learning
 from .ledger import Interval, Ledger, Totals, interval, price_trace, simulate_network
+from .limits import Limits, NoPlan
 from .measured import ClientTable, Gains
 from .optimal import Optimal
 from .pilotfile import Pilot, load_pilot
-from .plan import Limits, NoPlan, Proposal, propose
+from .plan import Proposal, propose
 from .policies import named
 from .policy import (
     Broadcast,

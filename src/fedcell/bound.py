@@ -7,7 +7,7 @@ is as it has it, and the default as it should be.
 
 from dataclasses import dataclass, fields
 from math import inf, sqrt
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -27,16 +27,25 @@ def effective_cohort(cohort: Number, loss_rate: float, kind: LossKind = "indepen
     less than K (1 - gamma) (DECISIONS.md, 14).
     """
     k = np.asarray(cohort)
+    if not np.issubdtype(k.dtype, np.integer) or (k < 1).any():
+        raise BadInput(f"a cohort of {cohort}: expected whole numbers above 0")
+    if not 0 <= loss_rate < 1 or kind not in get_args(LossKind):
+        raise BadInput(f"loss_rate = {loss_rate}, {kind}: expected 0 to below 1, a known kind")
     if kind == "paper":
         return np.asarray(k * (1 - loss_rate))  # (37)
     if kind == "worst-case":
         return np.asarray(k - np.minimum(np.floor(loss_rate * k + 1e-9), k - 1), float)
-    inverse = np.empty(int(k.max(initial=1)) + 1)  # E[1 / K_gamma; K_gamma > 0]
+    arrive = 1 - loss_rate
+    exact = int(min(k.max(initial=1), max(1e4, 1e3 / arrive), 1e6))
+    inverse = np.empty(exact + 1)  # E[1 / K_gamma; K_gamma > 0]
     inverse[0], none = 0.0, 1.0
-    for n in range(1, inverse.size):
+    for n in range(1, exact + 1):
         none *= loss_rate
         inverse[n] = loss_rate * inverse[n - 1] + (1 - none) / n
-    return np.asarray(useful(k, loss_rate, kind) / inverse[k])
+    mean = k * arrive  # many: 1/K_gamma by its series around 1/mean
+    series = (1 + loss_rate / mean + loss_rate * (1 + loss_rate) / mean**2) / mean
+    found = np.where(k <= exact, inverse[np.minimum(k, exact)], series)
+    return np.asarray(useful(k, loss_rate, kind) / found)
 
 
 def useful(cohort: Number, loss_rate: float, kind: LossKind = "independent") -> Array:
@@ -75,7 +84,8 @@ class Bound:
         faults = [
             f"{f.name} = {getattr(self, f.name)}: expected a number from 0 to {LARGE:g}"
             for f in fields(self)
-            if not 0 <= getattr(self, f.name) <= LARGE  # NaN is wrong too
+            if not isinstance(getattr(self, f.name), float | int)
+            or not 0 <= getattr(self, f.name) <= LARGE  # NaN is wrong too
         ]
         if not faults and max(self.mixing, self.drift, self.start, self.dropped, self.floor) == 0:
             faults.append("all coefficients are 0: no rounds would be needed")
@@ -156,7 +166,8 @@ class Constants:
             f"{f.name} = {value}: expected a number " + (f"from {low:g}" if low >= 0 else "above 0")
             for f in fields(self)
             for value, low in [(getattr(self, f.name), least.get(f.name, -1.0))]
-            if not ((value >= low if low >= 0 else value > 0) and value < inf)
+            if not isinstance(value, float | int)
+            or not ((value >= low if low >= 0 else value > 0) and value < inf)
         ]
         if faults:
             raise BadInput(*faults)

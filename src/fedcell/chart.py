@@ -15,6 +15,7 @@ from .scenario import Scenario
 from .surface import Surface, survey_costs
 from .trace import Ints
 
+MOST_ROUNDS = 1e9
 EVERY = 1000  # K, or E_l, up to which all whole numbers are tried; above, steps of 1 %
 
 
@@ -55,12 +56,16 @@ def chart(
     """Rounds, seconds, joules and cost of every plan."""
     if most_steps < 1:
         raise BadInput(f"most_steps = {most_steps}: expected a whole number above 0")
+    if scenario.learning is not None and scenario.clients.sizes is None:
+        raise BadInput("D_j are not known: take the scenario of gather_material")
     surface = survey_costs(scenario, policy, most_steps, seed)
     cohorts, steps = _whole(int(surface.cohorts[-1])), _whole(most_steps)
     k, e = np.meshgrid(cohorts, steps, indexing="ij")
     cell = scenario.cell
     x = features(k, e, cell.loss_rate, cell.loss_kind)
-    g: Array = np.asarray(x @ bound_of(law).coefficients)
+    g: Array = np.maximum(x @ bound_of(law).coefficients, 1.0)
+    if g.min() > MOST_ROUNDS:
+        raise BadInput(f"the law says {g.min():.3g} rounds at least: check its coefficients")
     return Chart(
         scenario=scenario,
         surface=surface,

@@ -14,6 +14,7 @@ from .measure import measure_along
 from .planfigures import constants_figure
 from .plantables import print_constants
 from .progress import watching
+from .quantities import loss
 from .tables import print_json
 
 
@@ -45,7 +46,7 @@ def constants(
     """
     picture = check_target(figure, FORMATS) if figure else None
     world = load_scenario(scenario)
-    target = wanted(world).target if target_loss is None else target_loss
+    target = wanted(world).target if target_loss is None else loss(target_loss)
     most = world.rounds if rounds is None else rounds
     with watching() as watch:
         material = gather_material(world, seed, data_dir, watch.download)

@@ -10,6 +10,8 @@ from .cli_learning import partition, run_command
 from .cli_pilot import pilot_command
 from .cli_plan import plan
 from .command import app, out
+from .errors import BadInput
+from .quantities import seconds
 
 
 @app.command()
@@ -23,6 +25,9 @@ def demo(
 
     What is there already is gone on with, not done again.
     """
+    seconds(budget, "--budget")
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{folder}: is not a folder: choose another --out")
     folder.mkdir(parents=True, exist_ok=True)
     pilot_file, plan_file, run_folder = folder / "pilot.json", folder / "plan.json", folder / "run"
 
@@ -32,7 +37,8 @@ def demo(
     _say("How many rounds will it take?", f"pilot digits --budget {budget} --out", pilot_file)
     pilot_command("digits", budget=budget, written=pilot_file)
 
-    _say("How many clients, how many steps?", "plan digits --pilot", pilot_file, "--out", plan_file)
+    words = ["plan digits --pilot", pilot_file, "--out", plan_file, "--figure", folder / "plan.png"]
+    _say("How many clients, how many steps?", *words)
     plan("digits", pilot=pilot_file, written=plan_file, figure=folder / "plan.png")
 
     _say("Was that right?", "run --plan", plan_file, "--out", run_folder)

@@ -3,14 +3,14 @@
 import re
 import shlex
 import sys
-from math import inf
+import warnings
 from pathlib import Path
 from typing import Annotated, NoReturn
 
 import typer
 
 from .command import AsJson, DataDir, PolicyNames, Rounds, ScenarioName, Seed, app, out
-from .errors import BadInput
+from .errors import BadInput, FedcellWarning
 from .figures import FORMATS
 from .files import SHIPPED, check_target, load_scenario, write_atomically
 from .learning.partition import summary
@@ -20,6 +20,7 @@ from .planfile import Planned, load_plan, outcome_rows
 from .plantables import print_outcome
 from .policies import NAMED
 from .progress import watching
+from .quantities import loss
 from .runs import by_name, run
 from .scenario import Scenario
 from .survey import Row
@@ -102,8 +103,7 @@ def run_command(
     scenario.json and loss.png. Ctrl-C, or even kill -9, loses at most the round under way:
     the same command with --resume goes on, to the same bits.
     """
-    if target_loss is not None and not 0 < target_loss < inf:
-        raise BadInput(f"--target-loss = {target_loss}: expected a finite number above 0")
+    target_loss = loss(target_loss)
     planned = load_plan(plan) if plan else None
     name, world = _world(scenario, planned, plan)
     policies = policy or list(NAMED)
@@ -111,6 +111,10 @@ def run_command(
         target_loss = planned.target if target_loss is None else target_loss
         if not policy:  # the plan's own first
             policies = list(dict.fromkeys([planned.policy, *NAMED]))
+    changed = [] if planned is None else planned.changed(world, target_loss)
+    if changed:
+        said = f"this is not what was planned ({', '.join(changed)}): predictions are not compared"
+        warnings.warn(said, FedcellWarning, stacklevel=2)
     stem = re.sub(r"[^\w.-]", "_", Path(name).stem)
     folder = folder or Path(f"run-{stem}-seed{seed}")
     with watching() as watch:
@@ -126,16 +130,12 @@ def run_command(
             threads=threads,
             watch=watch,
         )
-    changed = [] if planned is None else planned.changed(world, target_loss)
     beside = outcome_rows(planned, result.summary["policies"]) if planned and not changed else []
     if as_json:
         print_json(result.summary | ({"plan": beside} if planned else {}))
     elif result.ledgers:
         print_run(out, name, result.summary)
-        if changed:
-            what = ", ".join(changed)
-            out.print(f"this is not what was planned ({what}): predictions are not compared")
-        elif planned:
+        if planned and not changed:
             print_outcome(out, beside)
         written = f"written to {folder}: ledger.csv, clients.csv, summary.json, loss.png"
         out.print(written, soft_wrap=True)

@@ -1,9 +1,9 @@
 """Commands that find out how many rounds training takes: a pilot, and its validation."""
 
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from math import inf
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +20,7 @@ from .pilotfile import Pilot, load_pilot, pilot_row, save_pilot
 from .planfigures import validation_figure
 from .plantables import print_notes, print_pilot, print_validation
 from .progress import spending, watching
-from .quantities import seconds
+from .quantities import loss, seconds
 from .scenario import Scenario
 from .tables import print_json
 from .validate import against, failures, held_out, summary
@@ -73,9 +73,8 @@ def pilot_command(
         print_json(said)
         return
     print_pilot(out, scenario, said)
-    out.print(
-        f"written to {written}; next: fedcell plan {scenario} --pilot {written}", soft_wrap=True
-    )
+    words = shlex.join([scenario, "--pilot", str(written)])
+    out.print(f"written to {written}; next: fedcell plan {words}", soft_wrap=True)
 
 
 @app.command()
@@ -98,14 +97,15 @@ def validate(
     """Judge a pilot by runs that it has not seen: other K, E_l and gamma, and other seeds."""
     limit = seconds(budget, "--budget")
     picture = check_target(figure, FORMATS) if figure else None
-    file = check_target(written or Path(f"validation-{Path(scenario).stem}.json"), ("json",))
+    written = written or Path(f"validation-{Path(scenario).stem}.json")
+    file = check_target(written, ("json",))
     known = load_pilot(pilot)
     conductor, none, _ = _begin(scenario, known.target, rounds, known.seed, data_dir, threads)
     check_identity(known.identity, none.identity, pilot)
     law = known.fit()
     settings = held_out(list(dict.fromkeys(trial.setting for trial in known.trials)))
     seeds = seeds_of(known.seed, validation=True)
-    found = _runs(conductor, none, settings, seeds, limit, file)
+    found = _runs(conductor, replace(none, what="validation"), settings, seeds, limit, file)
     judges = [t for t in found.trials if t.setting in settings and t.serves(known.target)]
     rows = against(law, judges, known.target)
     said = summary(rows)
@@ -117,6 +117,7 @@ def validate(
         return
     print_validation(out, scenario, rows, said)
     print_notes(out, failures(rows))
+    out.print(f"runs written to {written}; more of them with a larger --budget", soft_wrap=True)
     if figure:
         out.print(f"figure: {figure}", soft_wrap=True)
 
@@ -132,11 +133,9 @@ def _begin(
     """Whoever runs the trials, with the engine warm, a pilot without any, and the
     scenario with its D_j."""
     world = load_scenario(name)
-    target = wanted(world).target if target is None else target
+    target = wanted(world).target if target is None else loss(target)
     if target is None:
         raise BadInput(f"{name}: there is no loss to reach: set learning.target or --target-loss")
-    if not 0 < target < inf:
-        raise BadInput(f"--target-loss = {target}: expected a finite number above 0")
     most = world.rounds if rounds is None else rounds
     with watching() as watch:
         conductor = Conductor(
@@ -168,7 +167,7 @@ def _runs(
     """All runs that the budget allows, each saved as it ends."""
     found = none
     if file.exists():
-        before = load_pilot(file)
+        before = load_pilot(file, none.what)
         check_identity(before.identity, none.identity, file)
         for what in ("seed", "kind"):
             was, now = getattr(before, what), getattr(none, what)

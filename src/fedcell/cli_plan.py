@@ -1,40 +1,34 @@
 """The command that plans: K and E_l before training, limits and what-if."""
 
-from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from .bound import Bound
 from .command import AsJson, DataDir, PolicyName, ScenarioName, Seed, app, out
 from .errors import BadInput
 from .figures import FORMATS
-from .files import check_target, load_scenario, write_atomically, write_text
-from .fit import Fit
-from .identity import check_identity, pilot_identity
-from .learning.data import Dataset
+from .files import as_json as json_text
+from .files import check_target, load_scenario, read_tables, write_atomically, write_text
+from .law import MOST_STEPS, beyond, law_of
 from .learning.prepare import gather_material
-from .pilotfile import load_pilot
-from .plan import Limits, under_policy, within_limits
+from .limits import Limits, within_limits
+from .plan import under_policy
 from .planfigures import plan_figure
-from .planfile import TOTALS, plan_row
+from .planfile import TOTALS, is_plan, plan_row
 from .plantables import print_plan
 from .policies import NAMED
-from .quantities import joules, seconds
-from .runfolder import as_json as json_text
+from .quantities import joules, loss, seconds
 from .scenario import Scenario
 from .survey import Row
 from .tables import print_json
 from .unitcost import unit_costs
 from .whatif import Question, least_bandwidth, sensitivity
 
-MOST_STEPS = 200  # local steps that are tried where no pilot says how far it went
 
-Coefficient = Annotated[
-    float | None, typer.Option(help="A coefficient of the law of rounds, instead of a pilot.")
-]
+def _coefficient(term: str, what: str) -> Any:
+    return typer.Option(help=f"Of the law of rounds, instead of a pilot: {what} {term}.")
 
 
 @app.command()
@@ -43,11 +37,11 @@ def plan(
     pilot: Annotated[
         Path | None, typer.Option(help="The law of rounds, as fedcell pilot found it.")
     ] = None,
-    mixing: Coefficient = None,
-    drift: Coefficient = None,
-    start: Coefficient = None,
-    floor: Coefficient = None,
-    dropped: Coefficient = None,
+    mixing: Annotated[float | None, _coefficient("/ K_gamma", "needed,")] = None,
+    drift: Annotated[float | None, _coefficient("* E_l", "needed,")] = None,
+    start: Annotated[float | None, _coefficient("/ E_l", "needed,")] = None,
+    floor: Annotated[float | None, _coefficient("itself", "0 if left out,")] = None,
+    dropped: Annotated[float | None, _coefficient("/ (K_gamma E_l)", "0 if left out,")] = None,
     policy: PolicyName = "optimal",
     minimise: Annotated[
         Literal["cost", "seconds", "joules"],
@@ -102,21 +96,26 @@ def plan(
     """Choose K and E_l before training: how many clients, how many steps, how long, how dear.
 
     The law of rounds comes from a pilot of the scenario (fedcell pilot), or is given:
-    G = mixing / (K (1 - gamma)) + drift E_l + start / E_l. What a round costs under the policy
-    comes from the scenario. All whole K and E_l are compared.
+    G = mixing / K_gamma + drift E_l + start / E_l + floor, where K_gamma is what stands for K
+    when a share gamma of uploads is lost. What a round costs under the policy comes from the
+    scenario. All whole K and E_l are compared.
     """
     limits = _limits(deadline, energy_budget, sure)
     if solve_for and limits.deadline == inf:
         raise BadInput("--solve-for bandwidth: give the --deadline that is to be kept")
+    if sure and limits == Limits(sure=True):
+        raise BadInput("--sure: give a --deadline or an --energy-budget that is to be kept")
     picture = check_target(figure, FORMATS) if figure else None
     file = check_target(written, ("json",)) if written else None
+    if file and file.exists() and not is_plan(read_tables(file)):
+        raise BadInput(f"{written}: holds something else than a plan: choose another --out")
     declared, data = load_scenario(scenario), None
     world = declared
     if world.learning is not None:
         material = gather_material(world, seed, data_dir)
         world, data = material.scenario, material.data  # with D_j, z_m and alpha_0
     given = {"mixing": mixing, "drift": drift, "start": start, "floor": floor, "dropped": dropped}
-    law = _law(world, data, pilot, given, target_loss)
+    law = law_of(world, data, pilot, given, loss(target_loss))
     question = Question(
         law=law.law,
         policy=policy,
@@ -138,8 +137,7 @@ def plan(
     )
     said |= {"seed": seed, "minimise": minimise}
     said["notes"] = [*law.notes, *said["notes"]]
-    if max_steps and max_steps > law.tried:
-        said["notes"].append(f"the pilot tried no more than {law.tried} local steps")
+    said["notes"] += beyond(law.tried, best, world.cell.loss_rate)
     if solve_for:
         said["bandwidth"] = world.cell.bandwidth
     said["unit_costs"] = _unit_costs(world, policy, said, seed)
@@ -162,8 +160,8 @@ def plan(
 def _limits(deadline: str | None, budget: str | None, sure: bool) -> Limits:
     energy = each = inf
     if budget is not None:
-        amount, _, per = budget.partition("/")
-        if per.strip() not in ("", "client"):
+        amount, slash, per = budget.partition("/")
+        if slash and per.strip() != "client":
             raise BadInput(f"--energy-budget = {budget}: expected as in 500J, or 5J/client")
         energy = joules(amount, "--energy-budget")
         if per:
@@ -173,58 +171,6 @@ def _limits(deadline: str | None, budget: str | None, sure: bool) -> Limits:
         energy=energy,
         energy_per_client=each,
         sure=sure,
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Law:
-    law: Bound | Fit
-    paper: Bound  # with the paper's three coefficients
-    target: float | None
-    most_steps: int = MOST_STEPS
-    tried: float = inf
-    notes: tuple[str, ...] = ()
-
-
-def _law(
-    world: Scenario,
-    data: Dataset | None,
-    pilot: Path | None,
-    given: dict[str, float | None],
-    target: float | None,
-) -> _Law:
-    """The law of rounds, from a pilot or from coefficients."""
-    known = {name: value for name, value in given.items() if value is not None}
-    if pilot is None:
-        missing = [f"--{name}" for name in ("mixing", "drift", "start") if name not in known]
-        if missing:
-            raise BadInput(
-                "there is no law of rounds: give --pilot (fedcell pilot makes one), or "
-                f"{', '.join(missing)}"
-            )
-        law = Bound(**known)
-        own = world.learning.target if world.learning else None
-        return _Law(law=law, paper=law, target=own if target is None else target)
-    if known:
-        raise BadInput(f"--pilot and --{next(iter(known))}: give one of them")
-    found = load_pilot(pilot)
-    if world.learning is None:
-        raise BadInput(f"{pilot}: the scenario has no [learning], so no pilot is of it")
-    check_identity(found.identity, pilot_identity(world, data), pilot)
-    target = found.target if target is None else target
-    fitted = found.fit(target)
-    paper = fitted if fitted.form == "paper" else found.fit(target, "paper")
-    notes = [
-        f"training diverged in the pilot at K = {s.cohort}, E_l = {s.local_steps}"
-        for s in found.diverged
-    ]
-    return _Law(
-        law=fitted,
-        paper=paper.bound,
-        target=target,
-        most_steps=found.steps,
-        tried=found.steps,
-        notes=tuple(notes),
     )
 
 

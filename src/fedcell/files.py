@@ -2,6 +2,7 @@
 
 import csv
 import json
+import math
 import os
 import tempfile
 import tomllib
@@ -46,8 +47,26 @@ def load_scenario(source: str | Path) -> Scenario:
     if "bandwidth" in given:
         raise BadInput(f"{path}: is a single round, not a scenario: try fedcell schedule")
     with naming(path):
-        faults: list[str] = []
-        return decode(Scenario, _with_arrays(given, path.parent, faults), faults)
+        return scenario_of(given, path.parent)
+
+
+def scenario_of(given: dict[str, Any], folder: Path) -> Scenario:
+    """A scenario from plain tables; the files that they name are seen from `folder`."""
+    faults: list[str] = []
+    return decode(Scenario, _with_arrays(given, folder, faults), faults)
+
+
+def as_json(value: Any) -> str:
+    """Plain values as JSON that every reader takes: what is not finite becomes null."""
+    return json.dumps(_finite(value), indent=2, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def read_tables(path: Path) -> dict[str, Any]:

@@ -225,6 +225,8 @@ def conduct(
 def observe(trials: Sequence[Trial], target: float, kind: Any) -> Observed:
     """What trials say about a target, those that diverged left out."""
     kept = [trial for trial in trials if not trial.diverged]
+    if not trials:
+        raise BadInput("there are no runs yet: let the pilot go on")
     if not kept:
         raise BadInput("every run diverged: lower learning.rate")
     reached = [trial.rounds_to(target) for trial in kept]

@@ -11,14 +11,16 @@ import numpy as np
 from . import __version__
 from .bound import TERMS, Bound
 from .errors import BadInput
-from .files import naming, read_tables, write_text
+from .files import as_json, naming, read_tables, write_text
 from .fit import FORMS, Fit, fit, unseen_error
 from .pilot import Setting, Trial, observe
-from .runfolder import as_json
 from .survey import Row
 from .validate import against, failures, target_exponent
 
 FORMAT = 1
+KINDS = ("independent", "worst-case")
+COMMAND = {"pilot": "pilot", "validation": "validate"}
+MOST = 10**7  # clients, steps or rounds of a run
 POOR = 0.2  # relative misfit from which a law is called bad
 
 
@@ -30,6 +32,7 @@ class Pilot:
     target: float
     seed: int
     kind: str  # cell.loss_kind
+    what: str = "pilot"  # or "validation": runs that judge one
     trials: tuple[Trial, ...] = ()
     laws: tuple[Fit, ...] = ()  # for the target: the best, and the paper's
 
@@ -41,7 +44,16 @@ class Pilot:
             return ready[0]
         if not 0 < target < math.inf:
             raise BadInput(f"the target loss {target}: expected a finite number above 0")
-        return fit(observe(self.serving(target), target, self.kind), form, self.seed)
+        if form not in (None, *FORMS):
+            raise BadInput(f"form = {form}: expected one of {', '.join(FORMS)}")
+        runs = self.serving(target)
+        lowest = min((x for run in runs for x in run.losses if x == x), default=math.inf)
+        if runs and lowest > target:
+            raise BadInput(
+                f"no run reached the loss {target:g}, the lowest was {lowest:.4g}: take a higher "
+                "--target-loss, or longer runs (--rounds, plan.rounds)"
+            )
+        return fit(observe(runs, target, self.kind), form, self.seed)
 
     def serving(self, target: float) -> list[Trial]:
         """The runs of all seeds that were not stopped before they could say of this target."""
@@ -81,6 +93,7 @@ def save_pilot(path: Path, pilot: Pilot, said: Row | None = None) -> None:
     content = {
         "fedcell": __version__,
         "format": FORMAT,
+        "what": pilot.what,
         "identity": pilot.identity,
         "target": pilot.target,
         "seed": pilot.seed,
@@ -109,11 +122,16 @@ def _law(row: dict[str, Any]) -> Fit:
     values = {f.name: row[f.name] for f in fields(Fit)}
     values["bound"] = Bound(**row["bound"])
     values["replicates"] = np.array(row["replicates"], float).reshape(-1, len(TERMS))
-    numbers = [values[name] for name in ("noise", "misfit", "student")]
-    if row["form"] not in FORMS or not np.isfinite(values["replicates"]).all():
+    errors = [values[name] for name in ("luck", "noise", "misfit", "student")]
+    counts = [values[name] for name in ("blocks", "settings", "runs")]
+    if row["form"] not in FORMS or row["kind"] not in KINDS or not len(values["replicates"]):
         raise ValueError("a law")
-    if not all(isinstance(x, float | int) and x >= 0 for x in numbers):
+    if not np.isfinite(values["replicates"]).all():
+        raise ValueError("the replicates of a law")
+    if not all(isinstance(x, float | int) and 0 <= x < 100 for x in errors):
         raise ValueError("the errors of a law")
+    if not all(isinstance(x, int) and x >= 2 for x in counts):
+        raise ValueError("the counts of a law")
     return Fit(**values)
 
 
@@ -132,12 +150,17 @@ def _row(trial: Trial) -> dict[str, Any]:
     }
 
 
-def load_pilot(path: Path) -> Pilot:
-    """A pilot from its file."""
+def load_pilot(path: str | Path, what: str = "pilot") -> Pilot:
+    """A pilot, or a validation, from its file."""
+    path = Path(path)
     content = read_tables(path)
     with naming(path):
         if content.get("format") != FORMAT or not isinstance(content.get("trials"), list):
-            raise BadInput("is not a pilot of this version of fedcell: run fedcell pilot")
+            raise BadInput(
+                f"is not a {what} of this version of fedcell: run fedcell {COMMAND[what]}"
+            )
+        if (held := content.get("what", "pilot")) != what:
+            raise BadInput(f"holds a {held}, not a {what}: name another file")
         try:
             trials = tuple(_trial(row) for row in content["trials"])
             pilot = Pilot(
@@ -145,14 +168,17 @@ def load_pilot(path: Path) -> Pilot:
                 target=float(content["target"]),
                 seed=int(content["seed"]),
                 kind=str(content["kind"]),
+                what=what,
                 trials=trials,
                 laws=tuple(_law(row) for row in content["laws"]),
             )
-            if pilot.kind not in ("independent", "worst-case") or not pilot.target > 0:
-                raise ValueError(pilot.kind)
+            if pilot.kind not in KINDS or not 0 < pilot.target < math.inf:
+                raise ValueError(f"{pilot.kind}, target {pilot.target}")
+            if pilot.laws and not pilot.trials:
+                raise ValueError("laws without runs")
         except BadInput:
             raise
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
             raise BadInput(
                 f"is damaged ({type(error).__name__}: {error}): delete it and run the pilot again"
             ) from error
@@ -162,8 +188,11 @@ def load_pilot(path: Path) -> Pilot:
 def _trial(row: dict[str, Any]) -> Trial:
     setting = Setting(int(row["cohort"]), int(row["local_steps"]), float(row["loss_rate"]))
     losses = [math.nan if x is None else float(x) for x in row["losses"]]
-    if min(setting.cohort, setting.local_steps, len(losses)) < 1 or not 0 <= setting.loss_rate < 1:
+    counts = setting.cohort, setting.local_steps, len(losses)
+    if min(counts) < 1 or max(counts) > MOST or not 0 <= setting.loss_rate < 1:
         raise ValueError(f"a run with {setting}")
+    if not 0 <= int(row["seed"]) < 2**63:
+        raise ValueError(f"a run with seed {row['seed']}")
     if row["diverged"]:
         losses[-1] = math.inf
     return Trial(

@@ -6,30 +6,26 @@ by looking at all of them.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isfinite
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from .bound import Bound, within
 from .chart import Chart, bound_of
 from .errors import BadInput
-from .fit import LEAST, LEVEL, NORMAL, Fit
+from .fit import LEAST, LEVEL, Fit
 from .ledger import simulate_network
-from .measured import Array
+from .limits import Limits, least, upper, within_limits
 from .observed import features
 from .policy import Policy
 from .scenario import Scenario
+from .surface import COLUMNS
 from .trace import Ints
 from .unitcost import priced_rounds, section_4d
 
 Aim = Literal["cost", "seconds", "joules"]
 RESAMPLED = 50  # replicates of the law whose best K and E_l are found
 TOLERANCE = 0.05  # plans that cost so little more are as good
-
-
-class NoPlan(BadInput):
-    """No K and E_l keep within the limits."""
 
 
 @dataclass(frozen=True)
@@ -39,21 +35,6 @@ class Range:
     value: float
     low: float
     high: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """What a plan must not exceed; infinite where it may."""
-
-    deadline: float = float("inf")  # [s]
-    energy: float = float("inf")  # of all clients [J]
-    energy_per_client: float = float("inf")  # mean over clients [J]
-    sure: bool = False  # keep within them at the upper end of what is predicted
-
-    def __post_init__(self) -> None:
-        for name in ("deadline", "energy", "energy_per_client"):
-            if not getattr(self, name) > 0:
-                raise BadInput(f"{name} = {getattr(self, name)}: expected a number above 0")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -82,23 +63,26 @@ def propose(
     `paper_law` has the three coefficients that the closed forms are evaluated with: those of
     a fit of the paper's own form, where the chart's law has another.
     """
+    if aim not in get_args(Aim):
+        raise BadInput(f"aim = {aim}: expected one of {', '.join(get_args(Aim))}")
     allowed = within_limits(over, limits or Limits())
-    i, j = _least(np.where(allowed, getattr(over, aim), np.inf))
+    i, j = least(np.where(allowed, getattr(over, aim), np.inf))
     k, e = int(over.cohorts[i]), int(over.steps[j])
     rounds = _rounds(over, k, e)
-    varies, error = float(over.surface.varies(k, e)), float(over.surface.error(k, e))
 
-    def total(values: Array) -> Range:
-        return _total(rounds, float(values[i, j]), varies, error)
+    def total(measure: str) -> Range:
+        surface, value = over.surface, float(getattr(over, measure)[i, j])
+        varies, error = (float(f(measure, k, e)) for f in (surface.varies, surface.error))
+        return _total(rounds, value, varies, error)
 
     cohort, steps = _moves(over, allowed, aim, k, e)
     return Proposal(
         cohort=cohort,
         local_steps=steps,
         rounds=rounds,
-        seconds=total(over.seconds),
-        joules=total(over.joules),
-        cost=total(over.cost),
+        seconds=total("seconds"),
+        joules=total("joules"),
+        cost=total("cost"),
         paper=_paper(over, allowed, paper_law or bound_of(over.law), seed),
         notes=_notes(over, e),
     )
@@ -106,16 +90,9 @@ def propose(
 
 def _total(rounds: Range, value: float, varies: float, error: float) -> Range:
     """A sum over G rounds, around its value."""
-    more = float(_more(rounds.value, rounds.high, varies, error))
-    less = float(_more(rounds.value, rounds.value**2 / rounds.low, varies, error))
+    more = float(upper(rounds.value, rounds.high, varies, error))
+    less = float(upper(rounds.value, rounds.value**2 / rounds.low, varies, error))
     return Range(value, value / less, value * more)
-
-
-def _more(rounds: Any, high: Any, varies: Any, error: Any) -> Any:
-    """How many times larger than its value a sum over G rounds may be: G is unsure, every round
-    varies, and the mean of a round is known to an error (both relative)."""
-    unsure = NORMAL * np.hypot(varies / np.sqrt(np.maximum(rounds, 1.0)), error)
-    return np.exp(np.hypot(np.log(high / rounds), unsure))
 
 
 def under_policy(
@@ -125,18 +102,13 @@ def under_policy(
     chosen = {"cohort": int(plan.cohort.value), "local_steps": int(plan.local_steps.value)}
     world = scenario.using(plan=chosen | {"local_epochs": None})
     ledger = simulate_network(world, policy, priced_rounds(scenario), seed)
-    varies = float(ledger.cost.std(ddof=1) / ledger.cost.mean())
-    error = varies / np.sqrt(ledger.rounds)
-    means = {"seconds": ledger.duration, "joules": ledger.energy, "cost": ledger.cost}
-    return {"rounds": plan.rounds} | {
-        name: _total(plan.rounds, plan.rounds.value * float(each.mean()), varies, error)
-        for name, each in means.items()
-    }
-
-
-def _least(values: Array) -> tuple[int, int]:
-    i, j = np.unravel_index(int(values.argmin()), values.shape)
-    return int(i), int(j)
+    found = {"rounds": plan.rounds}
+    for measure, column in COLUMNS.items():
+        each = getattr(ledger, column)
+        varies = float(each.std(ddof=1) / each.mean())
+        value, error = plan.rounds.value * float(each.mean()), varies / np.sqrt(ledger.rounds)
+        found[measure] = _total(plan.rounds, value, varies, float(error))
+    return found
 
 
 def _rounds(over: Chart, cohort: int, steps: int) -> Range:
@@ -144,44 +116,9 @@ def _rounds(over: Chart, cohort: int, steps: int) -> Range:
     gamma = over.scenario.cell.loss_rate
     if isinstance(over.law, Fit):
         found = over.law.predict(cohort, steps, gamma, kind=over.kind)
-        return Range(*(float(x) for x in found))
-    value = float(over.law.rounds(cohort, steps, gamma, over.kind))
+        return Range(*(max(1.0, float(x)) for x in found))
+    value = max(1.0, float(over.law.rounds(cohort, steps, gamma, over.kind)))
     return Range(value, value, value)
-
-
-def within_limits(over: Chart, limits: Limits) -> Any:
-    """Plans within the limits; if there are none, NoPlan says which limit is in the way."""
-    more: Any = 1.0
-    if limits.sure:
-        k, e = np.meshgrid(over.cohorts, over.steps, indexing="ij")
-        mean = high = over.rounds
-        if isinstance(over.law, Fit):
-            gamma = over.scenario.cell.loss_rate
-            mean, _, high = over.law.predict(k, e, gamma, kind=over.kind)
-        more = _more(mean, high, over.surface.varies(k, e), over.surface.error(k, e))
-    seconds, joules = over.seconds * more, over.joules * more
-    count = over.scenario.clients.count
-    asked = {
-        "deadline": (seconds, limits.deadline, "s"),
-        "energy budget": (joules, limits.energy, "J"),
-        "energy budget per client": (joules / count, limits.energy_per_client, "J"),
-    }
-    allowed = np.ones(seconds.shape, bool)
-    alone = []
-    for name, (values, limit, unit) in asked.items():
-        if (values > limit).all():
-            i, j = _least(values)
-            alone.append(
-                f"no plan keeps the {name} of {limit:.4g} {unit}: the least is "
-                f"{values[i, j]:.4g} {unit}, with K = {over.cohorts[i]}, E_l = {over.steps[j]}"
-            )
-        allowed &= values <= limit
-    if alone:
-        raise NoPlan(*alone)
-    if not allowed.any():
-        named = " and the ".join(name for name, (_, limit, _) in asked.items() if isfinite(limit))
-        raise NoPlan(f"no plan keeps the {named} together, though each alone can be kept")
-    return allowed
 
 
 def _moves(over: Chart, allowed: Any, aim: Aim, k: int, e: int) -> tuple[Range, Range]:
@@ -234,7 +171,9 @@ def _paper(over: Chart, allowed: Any, law: Bound, seed: int) -> dict[str, Any]:
 def _notes(over: Chart, e: int) -> list[str]:
     notes = []
     if e == over.steps[-1]:
-        notes.append(f"E_l = {e} is the most that was tried: --max-steps allows more")
+        more = "pilot again with a larger plan.local_steps to see further"
+        way = more if isinstance(over.law, Fit) else "--max-steps allows more"
+        notes.append(f"E_l = {e} is the most that was tried: {way}")
     if isinstance(over.law, Fit) and over.law.misfit > 0.2:
         notes.append(
             f"the law fits badly: settings of the pilot are {over.law.misfit:.0%} off it, typically"

@@ -10,12 +10,12 @@ from . import __version__
 from .bound import Bound
 from .chart import bound_of
 from .errors import BadInput
-from .files import naming, read_tables
+from .files import naming, read_tables, scenario_of
 from .fit import Fit
-from .plan import Limits, Proposal, Range
+from .limits import Limits
+from .plan import Proposal, Range
 from .runfolder import declared
 from .scenario import Scenario
-from .strict import decode
 from .survey import Row
 
 FORMAT = 1
@@ -65,13 +65,16 @@ class Planned:
 
     @property
     def rounds(self) -> int:
-        """Rounds after which a run gives up: half as many again as it may take."""
-        return ceil(1.5 * self.predicted[self.policy]["rounds"]["high"])
+        """Rounds after which a run gives up: half as many again as it may take, or thrice what a
+        law by hand says."""
+        rounds = self.predicted[self.policy]["rounds"]
+        return min(10**7, ceil(max(1.5 * rounds["high"], 3 * rounds["low"])))
 
     def of(self, scenario: Scenario) -> Scenario:
-        """The scenario, run as planned, for as many rounds as there are gains for."""
+        """The scenario, run as planned: evaluated in every round, as the law counts them."""
         plan: Row = {"cohort": self.cohort, "local_steps": self.local_steps, "local_epochs": None}
-        return scenario.using(plan=plan | {"rounds": self.rounds})
+        learning = {} if scenario.learning is None else {"learning": {"evaluate_every": 1}}
+        return scenario.using(plan=plan | {"rounds": self.rounds}, **learning)
 
     def changed(self, scenario: Scenario, target: float | None) -> list[str]:
         """In what a run is not the one that was planned."""
@@ -82,11 +85,16 @@ class Planned:
         return found
 
 
-def load_plan(path: Path) -> Planned:
+def is_plan(content: Mapping[str, Any]) -> bool:
+    return content.get("format") == FORMAT and "cohort" in content
+
+
+def load_plan(path: str | Path) -> Planned:
     """A plan from the file that `fedcell plan --out` writes."""
+    path = Path(path)
     content = read_tables(path)
     with naming(path):
-        if content.get("format") != FORMAT or "cohort" not in content:
+        if not is_plan(content):
             raise BadInput("is not a plan of this version of fedcell: make one by fedcell plan")
         try:
             rows = [content, *content["policies"]]  # its own policy has the plan's own numbers
@@ -99,13 +107,15 @@ def load_plan(path: Path) -> Planned:
             return Planned(
                 name=str(content["scenario"]),
                 policy=str(content["policy"]),
-                world=None if world is None else decode(Scenario, world),
+                world=None if world is None else scenario_of(world, path.parent),
                 target=None if target is None else float(target),
                 cohort=cohort,
                 local_steps=steps,
                 predicted=predicted,
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+        except BadInput:
+            raise
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise BadInput(f"is damaged ({type(error).__name__}: {error}): plan again") from error
 
 
@@ -114,8 +124,9 @@ def _ranges(row: Mapping[str, Any]) -> dict[str, dict[str, float]]:
         measure: {edge: float(row[measure][edge]) for edge in ("value", "low", "high")}
         for measure in TOTALS
     }
-    if not all(0 < p["low"] <= p["value"] <= p["high"] < 1e12 for p in found.values()):
-        raise ValueError(str(found))
+    for measure, p in found.items():
+        if not 0 < p["low"] <= p["value"] <= p["high"] < 1e15:
+            raise ValueError(f"{measure} from {p['low']:g} to {p['high']:g}, {p['value']:g}")
     return found
 
 
@@ -133,5 +144,8 @@ def outcome_rows(planned: Planned, policies: Sequence[Row]) -> list[Row]:
 
 
 def _beside(predicted: Mapping[str, float], actual: float) -> Row:
-    inside = predicted["low"] <= actual <= predicted["high"]
-    return {**predicted, "actual": float(actual), "inside": bool(inside)}
+    """Whether it is inside is null where the plan was made without a pilot."""
+    inside: bool | None = predicted["low"] <= actual <= predicted["high"]
+    if predicted["low"] == predicted["high"]:
+        inside = None
+    return {**predicted, "actual": float(actual), "inside": inside}

@@ -1,6 +1,7 @@
 """Pilots, plans and constants as tables for people."""
 
 from collections.abc import Mapping, Sequence
+from math import isfinite
 from typing import Any
 
 from rich.console import Console
@@ -34,7 +35,7 @@ def print_pilot(out: Console, name: str, said: Mapping[str, Any]) -> None:
         "runs": [str(row["runs"]) for row in rows],
         "rounds": [(">" if row["missed"] else "") + digits(row["measured"]) for row in rows],
         "law": [digits(row["predicted"]) for row in rows],
-        "off [%]": [f"{100 * row['error']:+.0f}" for row in rows],
+        "off [%]": ["-" if row["missed"] else f"{100 * row['error']:+.0f}" for row in rows],
     }
     print_table(out, table("Rounds to the target", columns))
     found = said["coefficients"]
@@ -50,7 +51,8 @@ def print_pilot(out: Console, name: str, said: Mapping[str, Any]) -> None:
         f"runs differ by {said['luck']:.0%} between seeds and {said['noise']:.0%} within; settings "
         f"are {said['misfit']:.0%} off the law"
     )
-    unseen = "; ".join(f"{form} {error:.0%}" for form, error in said["unseen"].items())
+    known = {form: error for form, error in said["unseen"].items() if isfinite(error)}
+    unseen = "; ".join(f"{form} {error:.0%}" for form, error in known.items()) or "not known"
     out.print(f"error on settings left out of the fit: {unseen}")
     out.print(
         f"towards the target rounds grow as eps^{said['target_exponent']:.2f}; Theorem 1: eps^-1"
@@ -71,10 +73,13 @@ def print_validation(out: Console, name: str, rows: Sequence[Row], said: Row) ->
         "measured": [(">" if row["missed"] else "") + digits(row["measured"]) for row in rows],
         "predicted": [digits(row["predicted"]) for row in rows],
         "90 % of such means": [f"{digits(row['low'])} to {digits(row['high'])}" for row in rows],
-        "off [%]": [f"{100 * row['error']:+.0f}" for row in rows],
+        "off [%]": ["-" if row["missed"] else f"{100 * row['error']:+.0f}" for row in rows],
     }
     title = f"{name}: rounds at settings that the pilot has not seen"
     print_table(out, table(title, columns))
+    if not said["reached"]:
+        out.print("no setting was reached by all of its runs: let them be longer (--rounds)")
+        return
     out.print(
         f"median error {said['median_error']:.1%}, 90th percentile {said['p90_error']:.1%}; "
         f"{said['coverage']:.0%} of the means and {said['run_coverage']:.0%} of the runs lie in "
@@ -87,9 +92,13 @@ def print_plan(out: Console, plan: Row) -> None:
     k, e = plan["cohort"], plan["local_steps"]
     out.print(
         f"{plan['scenario']}: call K = {k['value']} clients a round and let each do E_l = "
-        f"{e['value']} local steps\n(another pilot might have said {k['low']} to {k['high']} "
-        f"clients and {e['low']} to {e['high']} steps)"
+        f"{e['value']} local steps"
     )
+    if "form" in plan["law"]:
+        out.print(
+            f"(another pilot might have said {k['low']} to {k['high']} clients and {e['low']} to "
+            f"{e['high']} steps)"
+        )
     measures = {
         "rounds": "rounds",
         "time [s]": "seconds",
@@ -169,10 +178,11 @@ def print_outcome(out: Console, rows: Sequence[Row]) -> None:
         f"{digits(row[m]['high'])}"
         for row in rows
         for heading, m in taken.items()
-        if not row[m]["inside"]
+        if row[m]["inside"] is False
     ]
-    for said in outside or ["all of it within the 90 % intervals of the plan"]:
-        out.print(said)
+    if rows[0]["rounds"]["inside"] is not None:
+        for said in outside or ["all of it within the 90 % intervals of the plan"]:
+            out.print(said)
 
 
 def print_constants(out: Console, name: str, said: Measured, rows: Mapping[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Seconds and joules as people write them: 2h, 90s, 1.5kJ, 3Wh."""
 
 import re
-from math import isfinite
+from math import inf, isfinite
 
 from .errors import BadInput
 
@@ -27,6 +27,13 @@ def _quantity(text: str, units: dict[str, float], option: str, expected: str) ->
         value = 0.0
     if not (value > 0 and isfinite(value)):
         raise BadInput(f"{option} = {text}: expected {expected}")
+    return value
+
+
+def loss(value: float | None, option: str = "--target-loss") -> float | None:
+    """A training loss to reach, if one is given."""
+    if value is not None and not 0 < value < inf:
+        raise BadInput(f"{option} = {value}: expected a finite number above 0")
     return value
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from . import __version__
 from .errors import BadInput
+from .files import as_json
 from .learning.data import Dataset
 from .ledger import Ledger, Totals
 from .measured import Measured
@@ -193,10 +194,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return None if isinstance(value, Measured) else value
-
-
-def as_json(value: Any) -> str:
-    return json.dumps(value, indent=2, sort_keys=False) + "\n"
 
 
 def _write(path: Path, text: str) -> None:

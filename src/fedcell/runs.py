@@ -14,6 +14,7 @@ import numpy as np
 
 from .errors import BadInput
 from .figures import run_figure
+from .files import as_json
 from .learning.aggregate import rule_of
 from .learning.fetch import Report
 from .learning.learner import Learner
@@ -21,7 +22,7 @@ from .learning.partition import summary as partition_summary
 from .learning.prepare import Material, gather_material, prepare, wanted
 from .ledger import Ledger, simulate_network
 from .policy import Policy
-from .runfolder import RunFolder, as_json, declared_identity
+from .runfolder import RunFolder, declared_identity
 from .scenario import Scenario
 from .simulate import State, advance, joined
 from .survey import Row

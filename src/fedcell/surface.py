@@ -4,6 +4,7 @@ Priced at some K and E_l; between them C_u / K and C_n / E_l, which change slowl
 interpolated.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,7 @@ from .trace import Ints
 
 Number = Any  # or an array of them
 COHORTS, LENGTHS = 12, 6  # values of K and of E_l that are priced; all where there are no more
+COLUMNS = {"cost": "cost", "seconds": "duration", "joules": "energy"}  # of a ledger
 PLACES = 10_000  # clients priced at a node, in 50 to 200 rounds
 
 
@@ -34,7 +36,9 @@ class Surface:
     compute: Array  # C_n / E_l [s]
     pace: Array  # duration over cost
     energy: Array  # joules, over K
-    spread: Array  # of a round's cost around its mean, relative
+    spread: Mapping[
+        str, Array
+    ]  # of a round's cost, seconds and joules around their means, relative
     rounds: Ints  # that each K was priced in
 
     def cost(self, cohort: Number, steps: Number) -> Array:
@@ -52,14 +56,14 @@ class Surface:
         """Energy of all clients in a round [J]."""
         return np.asarray(cohort * self._between(self.energy, cohort, steps))
 
-    def error(self, cohort: Number, steps: Number) -> Array:
-        """Standard error of the mean cost, relative."""
-        rounds = np.interp(np.log(cohort), np.log(self.cohorts), self.rounds)
-        return np.asarray(self._between(self.spread, cohort, steps) / np.sqrt(rounds))
+    def varies(self, measure: str, cohort: Number, steps: Number) -> Array:
+        """Standard deviation of a round's cost, seconds or joules, relative to the mean."""
+        return self._between(self.spread[measure], cohort, steps)
 
-    def varies(self, cohort: Number, steps: Number) -> Array:
-        """Standard deviation of the cost of a round, relative."""
-        return self._between(self.spread, cohort, steps)
+    def error(self, measure: str, cohort: Number, steps: Number) -> Array:
+        """Standard error of that mean, relative."""
+        rounds = np.interp(np.log(cohort), np.log(self.cohorts), self.rounds)
+        return np.asarray(self.varies(measure, cohort, steps) / np.sqrt(rounds))
 
     def _between(self, values: Array, cohort: Number, steps: Number) -> Array:
         """Linear over log K and over E_l, of which most are linear functions."""
@@ -98,7 +102,8 @@ def survey_costs(
     if held < 2:
         raise BadInput("cell.gains holds one round: a plan needs two or more to see them differ")
     shape = cohorts.size, steps.size
-    found = {name: np.empty(shape) for name in ("upload", "compute", "pace", "energy", "spread")}
+    found = {name: np.empty(shape) for name in ("upload", "compute", "pace", "energy")}
+    spread = {measure: np.empty(shape) for measure in COLUMNS}
     rounds = np.minimum(held, np.clip(PLACES // cohorts, 50, 200))
     for i, k in enumerate(cohorts.tolist()):
         priced = _price(scenario, policy, k, steps.tolist(), int(rounds[i]), seed)
@@ -108,12 +113,15 @@ def survey_costs(
             found["compute"][i, j] = ledger.compute.mean() / e
             found["pace"][i, j] = ledger.duration.mean() / cost
             found["energy"][i, j] = ledger.energy.mean() / k
-            found["spread"][i, j] = ledger.cost.std(ddof=1) / cost
+            for measure, column in COLUMNS.items():
+                each = getattr(ledger, column)
+                spread[measure][i, j] = each.std(ddof=1) / each.mean()
     return Surface(
         cohorts=cohorts,
         steps=steps,
         broadcast=scenario.cell.broadcast_time,
         rounds=rounds,
+        spread=spread,
         **found,
     )
 

@@ -1,6 +1,5 @@
 """Tables for people: units in every heading, no digits that mean nothing. JSON for programs."""
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from .files import as_json
 from .scenario import Scenario
 from .survey import Row
 
@@ -174,15 +174,7 @@ def print_run(out: Console, name: str, said: Mapping[str, Any]) -> None:
 
 def print_json(value: Any) -> None:
     """As JSON, in which NaN becomes null."""
-    print(json.dumps(_plain(value), indent=2, allow_nan=False))
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    print(as_json(value), end="")
 
 
 def plus_minus(value: Mapping[str, float]) -> str:

@@ -7,7 +7,8 @@ from math import exp, log, sqrt
 from .bound import Bound
 from .chart import Chart, chart
 from .fit import Fit
-from .plan import Aim, Limits, NoPlan, Proposal, propose
+from .limits import Limits, NoPlan
+from .plan import Aim, Proposal, propose
 from .policy import Policy
 from .scenario import Scenario
 from .survey import Row

@@ -44,7 +44,13 @@ class Measured:
 
     @property
     def doubts(self) -> list[str]:
-        return [estimate.doubt for estimate in self.estimates if estimate.doubt]
+        found = [estimate.doubt for estimate in self.estimates if estimate.doubt]
+        if not self.losses[-1] < self.losses[0]:
+            begin, end = self.losses[0], self.losses[-1]
+            found.append(
+                f"the loss goes from {begin:.3g} to {end:.3g}: this training does not learn"
+            )
+        return found
 
 
 def measure_constants(probes: Sequence[Probe], samples: Array, least_loss: float = 0.0) -> Measured:

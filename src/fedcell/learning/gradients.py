@@ -24,13 +24,15 @@ def diversity(gradients: Array, weights: Array) -> float:
             f"gradients of shape {g.shape} with weights of shape {pi.shape}: expected "
             "(client, coordinate), and a weight from 0 for each client, with sum 1"
         )
+    if not np.isfinite(g).all():
+        raise BadInput("some gradients are not finite")
     return _diversity(float(pi @ (g**2).sum(1)), float(((pi @ g) ** 2).sum()))
 
 
 def _diversity(mean_square: float, square_of_mean: float) -> float:
     if square_of_mean == 0:
         return float("inf") if mean_square > 0 else 1.0
-    return max(1.0, mean_square / square_of_mean)  # (15); not below 1 but by rounding
+    return float(np.maximum(1.0, mean_square / square_of_mean))  # (15); below 1 by rounding only
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
