@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from fedcell import BadInput, Clients, Plan, Scenario, load_scenario
 from fedcell.bound import Bound
 from fedcell.chart import chart
+from fedcell.cli_pilot import pilot_command
 from fedcell.fit import fit
 from fedcell.identity import pilot_identity
 from fedcell.learning.prepare import gather_material
@@ -51,11 +52,19 @@ def world(tmp_path, monkeypatch):
     return tmp_path / "world.json"
 
 
+@pytest.fixture(scope="module")
+def first_pilot(tmp_path_factory):
+    """The file of a pilot, made once."""
+    folder = tmp_path_factory.mktemp("first")
+    (folder / "world.json").write_text(json.dumps(WORLD))
+    pilot_command(str(folder / "world.json"), budget="1ms", written=folder / "pilot.json")
+    return (folder / "pilot.json").read_bytes()
+
+
 @pytest.fixture
-def piloted(fedcell, world):
+def piloted(world, first_pilot):
     """A scenario with a pilot beside it."""
-    said = fedcell("pilot", "world.json", "--budget", "1ms", "--out", "pilot.json")
-    assert said.code == 0, said.err
+    (world.parent / "pilot.json").write_bytes(first_pilot)
     return world.parent / "pilot.json"
 
 
