@@ -27,8 +27,9 @@ from .unitcost import unit_costs
 from .whatif import Question, least_bandwidth, sensitivity
 
 
-def _coefficient(term: str, what: str) -> Any:
-    return typer.Option(help=f"Of the law of rounds, instead of a pilot: {what} {term}.")
+def _coefficient(term: str, needed: bool = True) -> Any:
+    end = "." if needed else "; 0 where left out."
+    return typer.Option(help=f"Without a pilot: of the term {term}{end}")
 
 
 @app.command()
@@ -37,11 +38,11 @@ def plan(
     pilot: Annotated[
         Path | None, typer.Option(help="The law of rounds, as fedcell pilot found it.")
     ] = None,
-    mixing: Annotated[float | None, _coefficient("/ K_gamma", "needed,")] = None,
-    drift: Annotated[float | None, _coefficient("* E_l", "needed,")] = None,
-    start: Annotated[float | None, _coefficient("/ E_l", "needed,")] = None,
-    floor: Annotated[float | None, _coefficient("itself", "0 if left out,")] = None,
-    dropped: Annotated[float | None, _coefficient("/ (K_gamma E_l)", "0 if left out,")] = None,
+    mixing: Annotated[float | None, _coefficient("mixing / K_gamma")] = None,
+    drift: Annotated[float | None, _coefficient("drift E_l")] = None,
+    start: Annotated[float | None, _coefficient("start / E_l")] = None,
+    floor: Annotated[float | None, _coefficient("floor", needed=False)] = None,
+    dropped: Annotated[float | None, _coefficient("dropped / (K_gamma E_l)", needed=False)] = None,
     policy: PolicyName = "optimal",
     minimise: Annotated[
         Literal["cost", "seconds", "joules"],
