@@ -610,3 +610,9 @@ def test_a_law_from_a_file_predicts_as_it_did(tmp_path):
     for mine, theirs in zip(law.predict(5, 10, 0.1), again.predict(5, 10, 0.1), strict=True):
         assert float(mine) == pytest.approx(float(theirs), rel=1e-4)
     assert isinstance(again.bound, Bound)
+
+
+def test_a_scenario_that_learns_nothing_has_no_trials():
+    conductor = Conductor(scenario=Scenario(), target=0.4, rounds=5)
+    with pytest.raises(BadInput, match="has no .learning."):
+        conductor.run(HERE, 1)

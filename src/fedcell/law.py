@@ -20,6 +20,8 @@ MOST_STEPS = 200  # local steps that are tried where no pilot says how far it we
 
 @dataclass(frozen=True, kw_only=True)
 class Law:
+    """What a plan is made with."""
+
     law: Bound | Fit
     paper: Bound  # with the paper's three coefficients
     target: float | None

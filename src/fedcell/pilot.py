@@ -20,7 +20,7 @@ from .learning.data import Dataset
 from .learning.fetch import Report
 from .learning.gradients import probe
 from .learning.learner import Learner
-from .learning.prepare import Material, gather_material, prepare
+from .learning.prepare import Material, gather_material, prepare, wanted
 from .observed import Observed
 from .scenario import Scenario
 from .simulate import State, learn, with_sizes
@@ -128,6 +128,7 @@ class Conductor:
         return Setting(plan.cohort, plan.local_steps, self.scenario.cell.loss_rate)
 
     def material(self, setting: Setting, seed: int) -> Material:
+        wanted(self.scenario)
         # Evaluated in every round, lest G be rounded up to the next evaluation.
         world = setting.of(self.scenario).using(learning={"evaluate_every": 1})
         material = gather_material(world, seed, self.data_dir, self.download, self._data)
