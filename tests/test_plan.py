@@ -24,6 +24,7 @@ SMALL = Scenario(clients=Clients(count=8, spread=0.5), plan=Plan(cohort=4)).usin
     task={"model_bits": 2e7, "samples_per_step": "batch"},
     cell={"broadcast_time": 2.0, "loss_rate": 0.2},
 )
+FAST = ("--policy", "even", "--max-steps", 6)
 LAW = Bound(mixing=30.0, drift=0.5, start=40.0)
 FIT = fit(observed(FLOOR, blocks=6, luck=0.15, noise=0.1), "floor")
 
@@ -363,7 +364,7 @@ def test_the_command_answers_in_json(fedcell):
 
 def test_the_command_keeps_limits_and_says_so(fedcell):
     def planned(fedcell, *words):
-        return plan_of(fedcell, "--policy", "even", "--max-steps", 30, *words)
+        return plan_of(fedcell, *FAST, *words)
 
     free = planned(fedcell)
     strict = planned(fedcell, "--deadline", f"{0.99 * free['seconds']['value']}s")
@@ -434,14 +435,14 @@ def test_limits_that_cannot_be_kept_end_the_command(fedcell):
 
 
 def test_a_law_by_hand_claims_no_interval(fedcell, tmp_path):
-    said = fedcell("plan", "paper", "--mixing", 30, "--drift", 0.5, "--start", 40)
+    said = fedcell("plan", "paper", *FAST, "--mixing", 30, "--drift", 0.5, "--start", 40)
     assert "another pilot" not in said.out
-    few = fedcell("plan", "paper", "--mixing", 1e-9, "--drift", 0, "--start", 0, "--json")
+    few = fedcell("plan", "paper", *FAST, "--mixing", 1e-9, "--drift", 0, "--start", 0, "--json")
     assert json.loads(few.out)["rounds"]["value"] == 1  # a round at least
-    many = fedcell("plan", "paper", "--mixing", 1e30, "--drift", 0, "--start", 0)
+    many = fedcell("plan", "paper", *FAST, "--mixing", 1e30, "--drift", 0, "--start", 0)
     assert (many.code, "check its coefficients" in many.err) == (2, True)
     plan = tmp_path / "plan.json"
-    words = ["plan", "paper", "--mixing", 30, "--drift", 0, "--start", 40, "--out", plan]
+    words = ["plan", "paper", *FAST, "--mixing", 30, "--drift", 0, "--start", 40, "--out", plan]
     assert fedcell(*words).code == 0
     strict = json.loads(plan.read_text(), parse_constant=lambda what: pytest.fail(what))
     assert strict["paper"]["unclipped"]["local_steps"] is None  # infinite
