@@ -91,8 +91,8 @@ def print_plan(out: Console, plan: Row) -> None:
     """A plan, and what the closed forms would have chosen."""
     k, e = plan["cohort"], plan["local_steps"]
     out.print(
-        f"{plan['scenario']}: call K = {k['value']} clients a round and let each do E_l = "
-        f"{e['value']} local steps"
+        f"{plan['scenario']}: call K = {k['value']} {_of('client', k['value'])} a round and let "
+        f"each do E_l = {e['value']} local {_of('step', e['value'])}"
     )
     if "form" in plan["law"]:
         out.print(
@@ -220,6 +220,10 @@ def print_constants(out: Console, name: str, said: Measured, rows: Mapping[str, 
 def print_notes(out: Console, notes: Sequence[str]) -> None:
     for note in notes:
         out.print(f"note: {note}")
+
+
+def _of(thing: str, count: int) -> str:
+    return thing if count == 1 else f"{thing}s"
 
 
 def _digits(value: float | None) -> str:
