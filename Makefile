@@ -36,7 +36,7 @@ demo: install
 	$(BIN)/fedcell demo
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -m "not extras"
 
 test-extras: $(VENV)/.extras
 	$(BIN)/python -m pytest -m extras
