@@ -15,9 +15,11 @@ import math
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from scipy.special import stdtrit
 
 from fedcell import load_scenario, simulate_network
 from fedcell.chart import chart
@@ -91,6 +93,9 @@ def predicted(name):
         paper = summary(against(pilot.fit(form="paper"), trials, pilot.target))
         sets[which] = summary(rows) | {"paper_law": paper, "failures": failures(rows)}
         sets[which]["rows"] = rows
+        sets[which]["slowest_seed"] = slowest(law, trials, pilot.target)
+        light = replace(law, student=float(stdtrit(law.blocks - 1, 0.95)))  # tails not capped
+        sets[which]["light_coverage"] = summary(against(light, trials, pilot.target))["coverage"]
     title = f"{name}: settings that the pilot has not seen, means of 5 runs"
     validation_figure(sets["drawn"]["rows"], title, DOCS / f"validation-{name}.png")
     every = observe(held.trials, pilot.target, pilot.kind)
@@ -98,6 +103,7 @@ def predicted(name):
         "pilot_seconds": sum(t.seconds for t in pilot.trials),
         "pilot_runs": len(pilot.trials),
         "blocks": law.blocks,
+        "slowest_of_the_pilot": slowest(law, pilot.trials, pilot.target),
         "form": law.form,
         "coefficients": law.coefficients(),
         "luck": law.luck,
@@ -110,6 +116,18 @@ def predicted(name):
         },
         "target_exponent": target_exponent(held.trials, pilot.target),
     }
+
+
+def slowest(law, trials, target):
+    """The seed that takes most, and how many times what the law says it takes on average."""
+    ratios = {}
+    for trial in trials:
+        s, g = trial.setting, trial.rounds_to(target)
+        expected = float(law.predict(s.cohort, s.local_steps, s.loss_rate)[0])
+        ratios.setdefault(trial.seed, []).append((g or len(trial.losses)) / expected)
+    means = {seed: float(np.mean(ratio)) for seed, ratio in ratios.items()}
+    seed = max(means, key=means.get)
+    return {"seed": seed, "times": means[seed]}
 
 
 def far(name="digits"):

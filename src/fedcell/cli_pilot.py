@@ -14,6 +14,7 @@ from .errors import BadInput
 from .figures import FORMATS
 from .files import check_target, load_scenario, write_atomically
 from .identity import check_identity, pilot_identity
+from .learning.learner import warm_up
 from .learning.prepare import prepare, wanted
 from .pilot import Conductor, Setting, conduct, design, seeds_of
 from .pilotfile import Pilot, load_pilot, pilot_row, save_pilot
@@ -148,7 +149,7 @@ def _begin(
         )
         material = conductor.material(conductor.planned, seed)
         with watch.compile():
-            getattr(prepare(material, seed, threads), "warm_up", lambda: None)()
+            warm_up(prepare(material, seed, threads))
     identity = pilot_identity(material.scenario, material.data)
     none = Pilot(identity=identity, target=target, seed=seed, kind=world.cell.loss_kind)
     sized = world.using(clients={"sizes": material.scenario.clients.sizes})

@@ -177,8 +177,7 @@ def _limits(deadline: str | None, budget: str | None, sure: bool) -> Limits:
 
 def _unit_costs(world: Scenario, policy: str, said: Row, seed: int) -> list[Row]:
     """The paper's unit costs at the plan, beside those of Monte Carlo."""
-    plan = {name: said[name]["value"] for name in ("cohort", "local_steps")}
-    there = world.using(plan=plan | {"local_epochs": None})
+    there = world.planned(said["cohort"]["value"], said["local_steps"]["value"])
     return [
         {"way": way, "upload": unit.upload, "compute": unit.compute, "error": error}
         for way, (unit, error) in unit_costs(there, policy, seed).items()

@@ -19,6 +19,7 @@ FORMS = {  # laws that are tried: which terms they have
 }
 PREFERENCE = {"paper": 1.0, "dropped": 1.1, "floor": 1.1}  # a tenth better, or the paper's
 HEAVY = 4  # most degrees of freedom of an interval: some seeds are very slow
+POOR = 0.2  # relative misfit from which a law is called bad
 REPLICATES = 200
 ITERATIONS = 40
 LEAST = 1e-9  # rounds; a law of which nothing is left
@@ -62,6 +63,13 @@ class Fit:
         centre = self.bound.coefficients
         factor = np.sqrt(self.few) * self.student / NORMAL
         return np.asarray(np.maximum(centre + factor * (self.replicates - centre), 0))
+
+    @property
+    def notes(self) -> list[str]:
+        """What whoever uses the law should know of it."""
+        if self.misfit <= POOR:
+            return []
+        return [f"the law fits badly: settings are {self.misfit:.0%} off it, typically"]
 
     def predict(
         self,

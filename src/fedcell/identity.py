@@ -1,12 +1,11 @@
 """Whose pilot it is: what of a scenario the rounds to a loss depend on, and what not."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 from .errors import BadInput
 from .learning.data import Dataset
-from .runfolder import declared_identity
+from .runfolder import declared_identity, differences
 from .scenario import Scenario
 
 LEARNT = ("clients", "learning", "plan", "task")  # tables in which a pilot depends on a scenario
@@ -33,28 +32,7 @@ def pilot_identity(scenario: Scenario, data: Dataset | None) -> dict[str, Any]:
 
 def check_identity(before: dict[str, Any], identity: dict[str, Any], path: Path) -> None:
     """Refuses a pilot of another learning."""
-    now = json.loads(json.dumps(identity))
-    if before == now:
-        return
-    changed = [
-        f"{table}.{key}"
-        for table in LEARNT
-        for key in sorted(_keys(before, table) | _keys(now, table))
-        if _value(before, table, key) != _value(now, table, key)
-    ]
-    named = ", ".join(changed) or "data"
-    raise BadInput(f"{path}: is the pilot of another learning (other {named}): run one for this")
-
-
-def _keys(identity: dict[str, Any], table: str) -> set[str]:
-    return set(_table(identity, table))
-
-
-def _value(identity: dict[str, Any], table: str, key: str) -> Any:
-    return _table(identity, table).get(key)
-
-
-def _table(identity: dict[str, Any], table: str) -> dict[str, Any]:
-    scenario = identity.get("scenario")
-    held = scenario.get(table) if isinstance(scenario, dict) else None
-    return held if isinstance(held, dict) else {}
+    if named := differences(before, identity):
+        raise BadInput(
+            f"{path}: is the pilot of another learning (other {named}): run one for this"
+        )

@@ -10,7 +10,7 @@ from .certificate import check_schedule
 from .draw import as_range, candidates, chunks, draw_fleet, draw_trace
 from .errors import BadInput
 from .measured import Array
-from .policies import as_policy, named
+from .policies import chosen
 from .policy import Policy, broadcast
 from .round import pose, price, training_energy
 from .scenario import Scenario
@@ -101,7 +101,7 @@ def simulate_network(
     every = as_range(scenario.rounds if rounds is None else rounds)
     fleet = draw_fleet(scenario, seed)
     told = broadcast(scenario, fleet)
-    policy = named(policy, told) if isinstance(policy, str) else as_policy(policy, told)
+    policy = chosen(policy, told)
     parts = []
     for part in chunks(every, fleet.count):
         trace = draw_trace(scenario, fleet, part, seed)

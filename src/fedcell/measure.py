@@ -9,6 +9,7 @@ import numpy as np
 
 from .learning.constants import Measured, measure_constants
 from .learning.gradients import Probe, probe
+from .learning.learner import warm_up
 from .learning.prepare import Material, prepare
 from .pilot import PROBED, local_steps
 from .simulate import State, advance
@@ -36,7 +37,7 @@ def measure_along(
     scenario = material.scenario
     learner = prepare(material, seed, threads, test=False)
     with warm():
-        getattr(learner, "warm_up", lambda: None)()
+        warm_up(learner)
     probes: list[Probe] = []
 
     def take(state: State) -> Probe:

@@ -19,7 +19,7 @@ from .errors import BadInput
 from .learning.data import Dataset
 from .learning.fetch import Report
 from .learning.gradients import probe
-from .learning.learner import Learner
+from .learning.learner import Learner, warm_up
 from .learning.prepare import Material, gather_material, prepare, wanted
 from .observed import Observed
 from .scenario import Scenario
@@ -40,8 +40,8 @@ class Setting:
     loss_rate: float  # gamma
 
     def of(self, scenario: Scenario) -> Scenario:
-        plan = {"cohort": self.cohort, "local_steps": self.local_steps, "local_epochs": None}
-        return scenario.using(plan=plan, cell={"loss_rate": self.loss_rate})
+        lossy = scenario.using(cell={"loss_rate": self.loss_rate})
+        return lossy.planned(self.cohort, self.local_steps)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,7 +147,7 @@ class Conductor:
     def run(self, setting: Setting, seed: int, watch: bool = False) -> Trial:
         """One trial; with `watch`, lambda is measured along it."""
         world, learner = self._learner(setting, seed)
-        getattr(learner, "warm_up", lambda: None)()
+        warm_up(learner)
         batch = self.scenario.task.batch_size
         begin, lambdas, diverged = time.perf_counter(), [], False
 

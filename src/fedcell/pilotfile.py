@@ -21,7 +21,6 @@ FORMAT = 1
 KINDS = ("independent", "worst-case")
 COMMAND = {"pilot": "pilot", "validation": "validate"}
 MOST = 10**7  # clients, steps or rounds of a run
-POOR = 0.2  # relative misfit from which a law is called bad
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,9 +209,7 @@ def pilot_row(pilot: Pilot) -> Row:
     trials = pilot.serving(pilot.target)
     law, observed = pilot.fit(), observe(trials, pilot.target, pilot.kind)
     rows = against(law, trials, pilot.target)
-    notes = failures(rows)
-    if law.misfit > POOR:
-        notes.append(f"the law fits badly: settings are {law.misfit:.0%} off it, typically")
+    notes = failures(rows) + law.notes
     if law.blocks < 4:
         notes.append(
             f"{law.blocks} seeds say little of how runs differ, so intervals are wide: give a "

@@ -99,8 +99,7 @@ def under_policy(
     scenario: Scenario, policy: str | Policy, plan: Proposal, seed: int = 0
 ) -> dict[str, Range]:
     """What the planned K and E_l take under another policy."""
-    chosen = {"cohort": int(plan.cohort.value), "local_steps": int(plan.local_steps.value)}
-    world = scenario.using(plan=chosen | {"local_epochs": None})
+    world = scenario.planned(int(plan.cohort.value), int(plan.local_steps.value))
     ledger = simulate_network(world, policy, priced_rounds(scenario), seed)
     found = {"rounds": plan.rounds}
     for measure, column in COLUMNS.items():
@@ -169,13 +168,9 @@ def _paper(over: Chart, allowed: Any, law: Bound, seed: int) -> dict[str, Any]:
 
 
 def _notes(over: Chart, e: int) -> list[str]:
-    notes = []
+    notes: list[str] = []
     if e == over.steps[-1]:
         more = "pilot again with a larger plan.local_steps to see further"
         way = more if isinstance(over.law, Fit) else "--max-steps allows more"
         notes.append(f"E_l = {e} is the most that was tried: {way}")
-    if isinstance(over.law, Fit) and over.law.misfit > 0.2:
-        notes.append(
-            f"the law fits badly: settings of the pilot are {over.law.misfit:.0%} off it, typically"
-        )
-    return notes
+    return notes + (over.law.notes if isinstance(over.law, Fit) else [])

@@ -72,9 +72,9 @@ class Planned:
 
     def of(self, scenario: Scenario) -> Scenario:
         """The scenario, run as planned: evaluated in every round, as the law counts them."""
-        plan: Row = {"cohort": self.cohort, "local_steps": self.local_steps, "local_epochs": None}
         learning = {} if scenario.learning is None else {"learning": {"evaluate_every": 1}}
-        return scenario.using(plan=plan | {"rounds": self.rounds}, **learning)
+        world = scenario.planned(self.cohort, self.local_steps)
+        return world.using(plan={"rounds": self.rounds}, **learning)
 
     def changed(self, scenario: Scenario, target: float | None) -> list[str]:
         """In what a run is not the one that was planned."""

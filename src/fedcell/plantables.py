@@ -19,6 +19,15 @@ LAWS = {
 }
 
 
+def _settings(rows: Sequence[Row]) -> dict[str, list[str]]:
+    return {
+        "K": [str(row["cohort"]) for row in rows],
+        "E_l": [str(row["local_steps"]) for row in rows],
+        "gamma": [digits(row["loss_rate"]) for row in rows],
+        "runs": [str(row["runs"]) for row in rows],
+    }
+
+
 def print_pilot(out: Console, name: str, said: Mapping[str, Any]) -> None:
     """What a pilot found."""
     out.print(
@@ -28,11 +37,7 @@ def print_pilot(out: Console, name: str, said: Mapping[str, Any]) -> None:
     if said["censored"]:
         out.print(f"{said['censored']} runs ended before; they count as longer than they were")
     rows = said["table"]
-    columns = {
-        "K": [str(row["cohort"]) for row in rows],
-        "E_l": [str(row["local_steps"]) for row in rows],
-        "gamma": [digits(row["loss_rate"]) for row in rows],
-        "runs": [str(row["runs"]) for row in rows],
+    columns = _settings(rows) | {
         "rounds": [(">" if row["missed"] else "") + digits(row["measured"]) for row in rows],
         "law": [digits(row["predicted"]) for row in rows],
         "off [%]": ["-" if row["missed"] else f"{100 * row['error']:+.0f}" for row in rows],
@@ -65,11 +70,7 @@ def print_pilot(out: Console, name: str, said: Mapping[str, Any]) -> None:
 
 def print_validation(out: Console, name: str, rows: Sequence[Row], said: Row) -> None:
     """Predicted against measured rounds."""
-    columns = {
-        "K": [str(row["cohort"]) for row in rows],
-        "E_l": [str(row["local_steps"]) for row in rows],
-        "gamma": [digits(row["loss_rate"]) for row in rows],
-        "runs": [str(row["runs"]) for row in rows],
+    columns = _settings(rows) | {
         "measured": [(">" if row["missed"] else "") + digits(row["measured"]) for row in rows],
         "predicted": [digits(row["predicted"]) for row in rows],
         "90 % of such means": [f"{digits(row['low'])} to {digits(row['high'])}" for row in rows],

@@ -49,6 +49,11 @@ def named(name: str, told: Broadcast) -> Policy:
     return guarded
 
 
+def chosen(policy: str | Policy, told: Broadcast) -> Policy:
+    """A policy by its name, or one's own callable."""
+    return named(policy, told) if isinstance(policy, str) else as_policy(policy, told)
+
+
 def as_policy(given: Any, told: Broadcast, name: str | None = None) -> Policy:
     """A callable as a policy that answers with schedules; a class is made an object first.
 

@@ -181,6 +181,6 @@ def price(problem: Problem, schedule: Schedule) -> Cost:
     )
 
 
-def training_energy(cycles: Array, freq: Array, kappa: Array) -> Array:
+def training_energy(cycles: Array | float, freq: Array | float, kappa: Array | float) -> Array:
     """p_n,j (10) [J]."""
     return np.asarray(kappa * freq**2 * cycles)

@@ -76,10 +76,7 @@ class RunFolder:
             raise BadInput(f"{path}: is damaged: choose another --out") from error
         if not isinstance(found, dict) or found.get("format") != FORMAT:
             raise BadInput(f"{self.path}: is of another version of fedcell: choose another --out")
-        before, now = _flat({key: found.get(key) for key in self.identity}), _flat(self.identity)
-        names = sorted(name for name in before | now if before.get(name) != now.get(name))
-        more = ["more"] if len(names) > MOST_NAMED else []
-        return ", ".join(name.removeprefix("scenario.") for name in names[:MOST_NAMED] + more)
+        return differences({key: found.get(key) for key in self.identity}, self.identity)
 
     def save(self, state: State) -> None:
         """The checkpoint: one file, so that model and records always belong together."""
@@ -176,6 +173,14 @@ def declared(scenario: Scenario) -> dict[str, Any]:
     if (named := tables.get("learning", {}).get("dataset", "")).lower().endswith(".npz"):
         tables["learning"]["dataset"] = os.path.abspath(named)
     return tables
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """In what two identities differ, in words; empty where they do not."""
+    then, here = _flat(before), _flat(now)
+    names = sorted(name for name in then | here if then.get(name) != here.get(name))
+    more = ["more"] if len(names) > MOST_NAMED else []
+    return ", ".join(name.removeprefix("scenario.") for name in names[:MOST_NAMED] + more)
 
 
 def _flat(tables: Mapping[str, Any], above: str = "") -> dict[str, Any]:

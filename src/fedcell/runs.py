@@ -17,7 +17,7 @@ from .figures import run_figure
 from .files import as_json
 from .learning.aggregate import rule_of
 from .learning.fetch import Report
-from .learning.learner import Learner
+from .learning.learner import Learner, warm_up
 from .learning.partition import summary as partition_summary
 from .learning.prepare import Material, gather_material, prepare, wanted
 from .ledger import Ledger, simulate_network
@@ -82,7 +82,7 @@ def run(
     if home and resume:
         state = home.load(state.model.size, rounds) or state
     with watch.compile():
-        getattr(learner, "warm_up", lambda: None)()
+        warm_up(learner)
     if home:
         home.begin(used)
 

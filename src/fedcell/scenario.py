@@ -211,6 +211,11 @@ class Scenario(Table, frozen=True, kw_only=True):
             mean = cell.mean_gain(cell.ring[1])
         return float(cell.gain_threshold * mean)
 
+    def planned(self, cohort: int, local_steps: int) -> Self:
+        """This scenario with another K and E_l; local epochs give way to steps."""
+        plan = {"cohort": cohort, "local_steps": local_steps, "local_epochs": None}
+        return self.using(plan=plan)
+
     def using(self, **changes: Any) -> Self:
         """This scenario with other values: `scenario.using(plan={"cohort": 20})`."""
         tables: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}

@@ -14,15 +14,16 @@ from .draw import draw_fleet, draw_trace, rich
 from .errors import BadInput
 from .ledger import Ledger, price_trace, simulate_network
 from .measured import Array
-from .policies import as_policy, named
+from .policies import chosen
 from .policy import Policy, broadcast
 from .scenario import Scenario
 from .trace import Ints
+from .unitcost import priced_rounds
 
 Number = Any  # or an array of them
 COHORTS, LENGTHS = 12, 6  # values of K and of E_l that are priced; all where there are no more
 COLUMNS = {"cost": "cost", "seconds": "duration", "joules": "energy"}  # of a ledger
-PLACES = 10_000  # clients priced at a node, in 50 to 200 rounds
+PLACES = 10_000  # clients priced at a node, in 50 rounds at least, and 200 at most
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -36,9 +37,7 @@ class Surface:
     compute: Array  # C_n / E_l [s]
     pace: Array  # duration over cost
     energy: Array  # joules, over K
-    spread: Mapping[
-        str, Array
-    ]  # of a round's cost, seconds and joules around their means, relative
+    spread: Mapping[str, Array]  # of a round's cost, seconds and joules, relative
     rounds: Ints  # that each K was priced in
 
     def cost(self, cohort: Number, steps: Number) -> Array:
@@ -98,13 +97,13 @@ def survey_costs(
     cohorts, steps = nodes(count, COHORTS), nodes(most_steps, LENGTHS)
     if count > COHORTS:  # where cohorts begin to lack those that sit out
         cohorts = np.unique(np.append(cohorts, round(0.9 * count)))
-    held = scenario.rounds if scenario.cell.gains is not None else 200
+    held = priced_rounds(scenario)
     if held < 2:
         raise BadInput("cell.gains holds one round: a plan needs two or more to see them differ")
     shape = cohorts.size, steps.size
     found = {name: np.empty(shape) for name in ("upload", "compute", "pace", "energy")}
     spread = {measure: np.empty(shape) for measure in COLUMNS}
-    rounds = np.minimum(held, np.clip(PLACES // cohorts, 50, 200))
+    rounds = np.minimum(held, np.maximum(PLACES // cohorts, 50))
     for i, k in enumerate(cohorts.tolist()):
         priced = _price(scenario, policy, k, steps.tolist(), int(rounds[i]), seed)
         for j, (e, ledger) in enumerate(zip(steps.tolist(), priced, strict=True)):
@@ -130,17 +129,13 @@ def _price(
     scenario: Scenario, policy: str | Policy, cohort: int, steps: list[int], rounds: int, seed: int
 ) -> list[Ledger]:
     """The ledgers of one K at several E_l; the rounds are drawn once."""
-    worlds = [
-        scenario.using(plan={"cohort": cohort, "local_steps": e, "local_epochs": None})
-        for e in steps
-    ]
+    worlds = [scenario.planned(cohort, e) for e in steps]
     if scenario.plan.drawn == "after":  # others pay too, which a trace does not show
         return [simulate_network(world, policy, rounds, seed) for world in worlds]
     fleet = draw_fleet(scenario, seed)
     trace = draw_trace(worlds[0], fleet, rounds, seed)
     ledgers = []
     for world in worlds:
-        told = broadcast(world, fleet)
-        asked = named(policy, told) if isinstance(policy, str) else as_policy(policy, told)
+        asked = chosen(policy, broadcast(world, fleet))
         ledgers.append(price_trace(world, fleet, trace, asked))
     return ledgers

@@ -8,6 +8,7 @@ from .bound import UnitCosts
 from .draw import draw_fleet
 from .ledger import simulate_network
 from .policy import Policy, mean_freq
+from .round import training_energy
 from .scenario import Scenario
 
 ROUNDS = 200  # priced for a mean, or all that are measured
@@ -44,7 +45,7 @@ def section_4d(scenario: Scenario, seed: int = 0) -> UnitCosts:
     f = float(np.clip(mean_freq(kappa, weight), fleet.freq_min.mean(), fleet.freq_max.mean()))
     return UnitCosts(
         upload=full_participation(scenario, "distributed", seed),
-        compute=cycles / f + weight * f**2 * kappa * cycles,
+        compute=cycles / f + weight * float(training_energy(cycles, f, kappa)),
         broadcast=scenario.cell.broadcast_time,
     )
 

@@ -45,6 +45,11 @@ class Learner(Protocol):
     def evaluate(self, model: Floats) -> Scores: ...
 
 
+def warm_up(learner: Learner) -> None:
+    """Makes a learner ready that has something to do before its first round, as compiling."""
+    getattr(learner, "warm_up", lambda: None)()
+
+
 class Differentiable(Learner, Protocol):
     """A learner that also shows its gradients, from which the constants of the theory are
     measured. Ours do; nothing else asks for it."""
