@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from fedcell import Clients, Plan, Scenario, Task
-from fedcell.learning.prepare import course_of, gather_material, prepare
-from fedcell.learning.settings import Learning
-from fedcell.simulate import State, learn, simulate
+from fedcell.learning.setup import course_of, gather_material, prepare
+from fedcell.scenario.learning import Learning
+from fedcell.simulation.train import State, learn, simulate
 
 RESULTS = Path(__file__).parent / "results"
 SEEDS = range(5)

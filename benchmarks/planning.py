@@ -22,15 +22,15 @@ import numpy as np
 from scipy.special import stdtrit
 
 from fedcell import load_scenario, simulate_network
-from fedcell.chart import chart
-from fedcell.fit import FORMS, fit, unseen_error
-from fedcell.identity import pilot_identity
-from fedcell.learning.prepare import gather_material
-from fedcell.pilot import Conductor, Setting, conduct, design, observe, seeds_of
-from fedcell.pilotfile import Pilot, load_pilot, save_pilot
-from fedcell.plan import propose
-from fedcell.planfigures import validation_figure
-from fedcell.validate import against, failures, summary, target_exponent
+from fedcell.learning.setup import gather_material
+from fedcell.planning.fit import FORMS, fit, unseen_error
+from fedcell.planning.grid import chart
+from fedcell.planning.pilot import Conductor, Setting, conduct, design, observe, seeds_of
+from fedcell.planning.pilotfile import Pilot, load_pilot, save_pilot
+from fedcell.planning.plan import propose
+from fedcell.planning.validate import against, failures, summary, target_exponent
+from fedcell.scenario.identity import pilot_identity
+from fedcell.show.figures.plans import validation_figure
 
 RESULTS = Path(__file__).parent / "results" / "planning"
 DOCS = Path(__file__).parents[1] / "docs"

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fedcell import Problem, Scenario, Schedule, compare
-from fedcell.testing import check_policy
+from fedcell.network.policies.testing import check_policy
 
 
 def by_channel(problem: Problem) -> Schedule:

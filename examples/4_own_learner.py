@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from fedcell import Plan, Scenario, Scores, simulate
-from fedcell.draw import Purpose, stream
+from fedcell.network.draw import Purpose, stream
 
 
 class Regression:

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from fedcell import Learning, Scenario, gather_material, simulate
-from fedcell.learning.prepare import course_of
+from fedcell.learning.setup import course_of
 from fedcell.learning.torch import TorchLearner, tensors
 
 scenario = Scenario(learning=Learning(dataset="digits", rate=0.1)).using(

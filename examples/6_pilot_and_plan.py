@@ -8,8 +8,8 @@ import runpy
 from pathlib import Path
 
 from fedcell import Bound, Plan, Scenario, chart, propose
-from fedcell.fit import fit
-from fedcell.pilot import Conductor, conduct, design, observe, seeds_of
+from fedcell.planning.fit import fit
+from fedcell.planning.pilot import Conductor, conduct, design, observe, seeds_of
 
 Regression = runpy.run_path(str(Path(__file__).with_name("4_own_learner.py")))["Regression"]
 scenario = Scenario(plan=Plan(cohort=5, local_steps=10)).using(

@@ -9,16 +9,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from fedcell import (
-    Scenario,
-    broadcast,
-    draw_fleet,
-    draw_trace,
-    named,
-    pose,
-    simulate_network,
-)
-from fedcell.draw import replicates
+from fedcell import Scenario, broadcast, draw_fleet, draw_trace, named, pose, simulate_network
+from fedcell.network.draw import replicates
 
 PROPOSED = ["distributed", "equal-finish", "optimal-staged", "optimal"]
 POLICIES = ["even", *PROPOSED]

@@ -4,10 +4,10 @@ import numpy as np
 from common import RATE, arguments, data, serve
 
 from fedcell.learning.aggregate import aggregate
-from fedcell.learning.data import Dataset
+from fedcell.learning.data.dataset import Dataset
 from fedcell.learning.engine import Engine
 from fedcell.learning.learner import Course
-from fedcell.learning.network import MODELS, Network
+from fedcell.learning.neural import MODELS, Network
 from fedcell.learning.partition import Partition
 
 

@@ -2,27 +2,17 @@
 
 __version__ = "0.1.0"
 
-from .bound import Bound, Constants, UnitCosts, effective_cohort
-from .certificate import certify
-from .chart import Chart, chart
-from .draw import draw_fleet, draw_trace
-from .errors import BadInput, FedcellError
-from .files import load_scenario
-from .fit import Fit
-from .learning.data import Dataset, load_data
-from .learning.gradients import diversity
-from .learning.learner import Learner, Scores
-from .learning.partition import Partition, Split, split
-from .learning.prepare import Material, gather_material, prepare
-from .learning.settings import Learning
-from .ledger import Interval, Ledger, Totals, interval, price_trace, simulate_network
-from .limits import Limits, NoPlan
-from .measured import ClientTable, Gains
-from .optimal import Optimal
-from .pilotfile import Pilot, load_pilot
-from .plan import Proposal, propose
-from .policies import named
-from .policy import (
+from fedcell.core.errors import BadInput, FedcellError
+from fedcell.learning.data.dataset import Dataset, load_data
+from fedcell.learning.gradients import diversity
+from fedcell.learning.learner import Learner, Scores
+from fedcell.learning.partition import Partition, Split, split
+from fedcell.learning.setup import Material, gather_material, prepare
+from fedcell.network.certificate import certify
+from fedcell.network.compare import compare
+from fedcell.network.draw import draw_fleet, draw_trace
+from fedcell.network.ledger import Interval, Ledger, Totals, interval, price_trace, simulate_network
+from fedcell.network.policies.base import (
     Broadcast,
     Distributed,
     EqualFinish,
@@ -32,12 +22,22 @@ from .policy import (
     broadcast,
     mean_freq,
 )
-from .round import Certificate, Cost, Problem, Schedule, pose, price
-from .roundfile import load_round
-from .scenario import Cell, Clients, Plan, Scenario, Task
-from .simulate import State, simulate
-from .survey import compare
-from .trace import Fleet, Trace
+from fedcell.network.policies.names import named
+from fedcell.network.policies.optimal import Optimal
+from fedcell.network.round import Certificate, Cost, Problem, Schedule, pose, price
+from fedcell.network.roundfile import load_round
+from fedcell.network.trace import Fleet, Trace
+from fedcell.planning.fit import Fit
+from fedcell.planning.grid import Chart, chart
+from fedcell.planning.limits import Limits, NoPlan
+from fedcell.planning.pilotfile import Pilot, load_pilot
+from fedcell.planning.plan import Proposal, propose
+from fedcell.planning.theory import Bound, Constants, UnitCosts, effective_cohort
+from fedcell.scenario.arrays import ClientTable, Gains
+from fedcell.scenario.learning import Learning
+from fedcell.scenario.load import load_scenario
+from fedcell.scenario.tables import Cell, Clients, Plan, Scenario, Task
+from fedcell.simulation.train import State, simulate
 
 __all__ = [
     "BadInput",

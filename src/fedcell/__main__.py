@@ -1,5 +1,5 @@
 """`python -m fedcell`."""
 
-from .cli import main
+from fedcell.cli.main import main
 
 main()

@@ -1,1 +1,1 @@
-"""Data, partitions, models and local training: all that touches weights, and nothing of radios."""
+"""Learning: data, partition, models and local SGD. Nothing here knows of a radio."""

@@ -5,10 +5,11 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from ..errors import BadInput, FedcellWarning
-from ..measured import Array
-from ..scenario import Scenario
-from .network import Floats
+from fedcell.core.errors import BadInput, FedcellWarning
+from fedcell.scenario.arrays import Array
+from fedcell.scenario.tables import Scenario
+
+from .neural import Floats
 
 SENSIBLE = {("uniform", "unbiased"), ("weighted", "mean"), ("uniform", "normalised")}
 

@@ -9,13 +9,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..draw import Purpose, stream
-from ..errors import BadInput
-from ..measured import Array
-from ..trace import Ints
-from .data import Dataset
+from fedcell.core.errors import BadInput
+from fedcell.learning.data.dataset import Dataset
+from fedcell.network.draw import Purpose, stream
+from fedcell.network.trace import Ints
+from fedcell.scenario.arrays import Array
+
 from .learner import Course, Scores
-from .network import Floats, Network, Workspace
+from .neural import Floats, Network, Workspace
 from .partition import Partition
 
 EVALUATED = 64  # samples that go through the network at a time when it is evaluated
@@ -68,7 +69,7 @@ class Engine:
 
     def warm_up(self) -> None:
         """Compiles what is not yet compiled on this machine, or loads it."""
-        from .sgd import evaluate, train
+        from fedcell.learning.kernels.sgd import evaluate, train
 
         none = np.empty(0, np.int64)
         space, floats = self._spaces.get(), np.empty(0, np.float32)
@@ -86,7 +87,7 @@ class Engine:
 
     def _client(self, model: Floats, client: int, round: int) -> Floats:
         """One client's round: its own samples, E_l steps from the common model (3)."""
-        from .sgd import train
+        from fedcell.learning.kernels.sgd import train
 
         own = self.partition.of(client)
         order, sizes = self.course.batches(client, round, own.size)
@@ -116,7 +117,7 @@ class Engine:
 
     def _gradient(self, model: Floats, client: int, places: Ints | None) -> Floats:
         """With momentum 1 and rate 0, training sums the gradients of its batches."""
-        from .sgd import train
+        from fedcell.learning.kernels.sgd import train
 
         own = self.partition.of(client)
         index = own if places is None else own[places]
@@ -138,7 +139,7 @@ class Engine:
     def _losses(self, model: Floats, x: Any, y: Ints, index: Ints) -> tuple[Array, Array]:
         """Each sample's loss and whether its class is found, by pieces that do not depend on
         the number of threads; they are summed outside, in order."""
-        from .sgd import evaluate
+        from fedcell.learning.kernels.sgd import evaluate
 
         losses, hits = np.empty(index.size, np.float32), np.empty(index.size, np.bool_)
 

@@ -5,12 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..draw import Purpose, stream
-from ..errors import BadInput
-from ..measured import Array
-from ..trace import Ints
+from fedcell.core.errors import BadInput
+from fedcell.network.draw import Purpose, stream
+from fedcell.network.trace import Ints
+from fedcell.scenario.arrays import Array
+
 from .learner import Differentiable
-from .network import Floats
+from .neural import Floats
 
 
 def diversity(gradients: Array, weights: Array) -> float:

@@ -11,10 +11,11 @@ from typing import Protocol
 
 import numpy as np
 
-from ..draw import Purpose, stream
-from ..errors import BadInput
-from ..trace import Ints
-from .network import Floats
+from fedcell.core.errors import BadInput
+from fedcell.network.draw import Purpose, stream
+from fedcell.network.trace import Ints
+
+from .neural import Floats
 
 
 @dataclass(frozen=True)

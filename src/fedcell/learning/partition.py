@@ -13,10 +13,11 @@ from msgspec import Meta
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ..errors import BadInput
-from ..measured import Array
-from ..strict import Count, Fraction, NotNegative, Positive, Table
-from ..trace import Ints
+from fedcell.core.errors import BadInput
+from fedcell.core.schema import Count, Fraction, NotNegative, Positive, Table
+from fedcell.network.trace import Ints
+from fedcell.scenario.arrays import Array
+
 from . import skew
 
 USERS = {  # the options that only some kinds, or some sizes, use

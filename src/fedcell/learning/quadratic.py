@@ -6,12 +6,13 @@ from zlib import crc32
 
 import numpy as np
 
-from ..draw import Purpose, stream
-from ..measured import Array
-from ..trace import Ints
+from fedcell.network.draw import Purpose, stream
+from fedcell.network.trace import Ints
+from fedcell.scenario.arrays import Array
+from fedcell.scenario.learning import Quadratic
+
 from .learner import Course, Scores
-from .network import Floats
-from .settings import Quadratic
+from .neural import Floats
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from ..errors import BadInput
-from ..measured import Array
-from ..trace import Bools, Ints
+from fedcell.core.errors import BadInput
+from fedcell.network.trace import Bools, Ints
+from fedcell.scenario.arrays import Array
 
 DRAWS = 1000  # at most, of a Dirichlet split that leaves some client with too little,
 NUMBERS = 3 * 10**7  # and no more than make so many numbers: some seconds

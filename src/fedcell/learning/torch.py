@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ..draw import Purpose, stream
-from ..errors import BadInput
-from ..trace import Ints
-from .data import Dataset
+from fedcell.core.errors import BadInput
+from fedcell.learning.data.dataset import Dataset
+from fedcell.network.draw import Purpose, stream
+from fedcell.network.trace import Ints
+
 from .engine import judged, watched
 from .learner import Course, Scores
-from .network import Floats, Network
+from .neural import Floats, Network
 from .partition import Partition
 
 try:

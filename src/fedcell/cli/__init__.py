@@ -1,0 +1,1 @@
+"""The command line: thin, for people first and with --json for programs."""

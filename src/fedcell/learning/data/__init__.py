@@ -1,0 +1,1 @@
+"""Datasets: those that come with fedcell, published ones, and the user's own."""

@@ -1,0 +1,1 @@
+"""Compiled local SGD: the innermost loops, and how they get fast."""

@@ -1,0 +1,1 @@
+"""The network side: what the dice decide, one round posed, scheduled and priced, many summed."""

@@ -1,0 +1,74 @@
+"""Judging a schedule: whether it may be followed, and how nearly it solves (22)."""
+
+import numpy as np
+
+from fedcell.core.errors import BadInput
+from fedcell.scenario.arrays import Array
+
+from .round import Certificate, Problem, Schedule, price
+
+ROUNDING = 1e-12  # a gap below it needs no second look
+
+
+def certify(problem: Problem, schedule: Schedule) -> Certificate:
+    """Residuals of the optimality conditions of (22), and a bound on what could be gained.
+
+    Prices beta_j of (22a) that sum to one bound the optimum from below, wherever they come
+    from: minimising the Lagrangian (23) over a, f and H leaves
+
+        (sum_j sqrt(beta_j u_j))^2 + sum_j min_t (w_j / t^2 + beta_j t) + upload energy,
+
+    with t = c_j / f_j within its bounds. So `gap` holds for the schedule of any policy. The
+    prices are read off the shares by (89), or off the frequencies by (90) where no bound
+    binds; the better bound counts, since either may drown in the rounding of the other.
+    """
+    a, f = schedule.share, schedule.freq
+    low, high = problem.freq_min, problem.freq_max
+    cost = price(problem, schedule)
+    # (22) without the energy of uploading, which is the same for any schedule.
+    reached = cost.duration + problem.energy_weight * cost.compute_energy.mean(-1)
+    finish = (cost.upload_time + cost.compute_time) / cost.duration[..., None]
+
+    def judge(prices: Array) -> tuple[Array, Array]:
+        """The gap that prices prove, and how far the schedule is from what they ask for."""
+        beta = prices / prices.sum(-1, keepdims=True)  # the derivative of (23) by H is 0
+        bound, best = dual(problem, beta)
+        missed = np.maximum(np.abs(f / best - 1), beta * (1 - finish))  # (87), and (22a) is tight
+        return (reached - bound) / reached, missed.max(-1)
+
+    by_share = a**2 / problem.band_time  # (89)
+    gap, missed = judge(by_share)
+    if (gap > ROUNDING).any():
+        by_freq = 2 * problem.energy_weight / problem.clients * problem.kappa * f**3  # (90)
+        by_share = by_share / by_share.sum(-1, keepdims=True)
+        with np.errstate(all="ignore"):  # where energy is free, prices cannot be read off f
+            other = judge(np.where((f > low) & (f < high), by_freq, by_share))
+        gap, missed = np.fmin(gap, other[0]), np.fmin(missed, other[1])
+    spare = 1 - a.sum(-1)
+    excess = np.maximum(1 - f / low, f / high - 1).max(-1)
+    return Certificate(
+        primal=np.maximum(0, np.maximum(excess, -spare)) + 0.0,  # no -0.0
+        dual=np.maximum(missed, spare),  # (88): no band is left over
+        gap=gap,
+    )
+
+
+def check_schedule(problem: Problem, schedule: Schedule) -> None:
+    """Refuses a schedule that breaks (22b) or (22c), as a policy from elsewhere may."""
+    a, f = schedule.share, schedule.freq
+    shape, slack = problem.band_time.shape, 1 + 1e-9
+    if a.shape != shape or f.shape != shape:
+        raise BadInput(f"the policy answered with shapes {a.shape}, {f.shape}: expected {shape}")
+    if not ((a > 0).all() and (a.sum(-1) <= slack).all()):
+        raise BadInput("the policy breaks (22b): shares must be above 0 and sum to at most 1")
+    if not ((f * slack >= problem.freq_min) & (f <= problem.freq_max * slack)).all():
+        raise BadInput("the policy breaks (22c): frequencies must be within their bounds")
+
+
+def dual(problem: Problem, beta: Array) -> tuple[Array, Array]:
+    """The lower bound on (22) by prices, less upload energy, and the frequencies it is met at."""
+    c, w = problem.cycles, problem.effort
+    t = np.cbrt(2 * w / beta)  # (90)
+    t = np.minimum(np.maximum(t, c / problem.freq_max), c / problem.freq_min)
+    bound = np.sqrt(beta * problem.band_time).sum(-1) ** 2 + (w / t**2 + beta * t).sum(-1)
+    return bound, c / t

@@ -1,0 +1,1 @@
+"""Who gets which share of the band and which CPU frequency: a policy answers a Problem."""

@@ -1,0 +1,66 @@
+"""What any policy must satisfy: call `check_policy(yours)` in a test of your own."""
+
+from typing import Any
+
+import numpy as np
+
+from fedcell.network.certificate import check_schedule
+from fedcell.network.draw import Purpose, draw_fleet, draw_trace, uniform
+from fedcell.network.round import Problem, Schedule, pose, price
+from fedcell.scenario.tables import Scenario
+
+from .base import Broadcast, Policy
+from .names import as_policy
+from .optimal import Optimal
+
+
+def check_policy(policy: Policy, rounds: int = 20, seed: int = 0) -> None:
+    """Raises AssertionError or BadInput, saying what is broken and in which setting.
+
+    On rounds of several kinds: shares are positive and sum to at most one, frequencies are
+    within bounds, permuting the clients permutes the schedule, a round alone is scheduled
+    like the round in a batch, and the objective (22) is not below the optimum.
+    """
+    for name, problem in sample_problems(rounds, seed).items():
+        answer = as_policy(policy, Broadcast.among(problem))
+        schedule = answer(problem)
+        check_schedule(problem, schedule)
+
+        shuffled = (..., uniform(Purpose.SELECTION, seed, range(1), problem.clients)[0].argsort())
+        if not _same(answer(problem[shuffled]), schedule, shuffled):
+            raise AssertionError(f"{name}: the order of the clients changes their schedule")
+        for t in range(min(3, rounds)):
+            if not _same(answer(problem[t]), schedule, t):
+                raise AssertionError(f"{name}: round {t} alone is not scheduled as in a batch")
+        ours = price(problem, schedule).objective
+        best = price(problem, Optimal()(problem)).objective
+        if not (ours >= best * (1 - 1e-9)).all():
+            raise AssertionError(f"{name}: an objective below the optimum of (22) cannot be")
+
+
+def sample_problems(rounds: int = 20, seed: int = 0) -> dict[str, Problem]:
+    """Rounds of several kinds, by name: light and heavy uploads, tight bounds, one client."""
+    settings: dict[str, dict[str, dict[str, Any]]] = {
+        "the paper's numbers": {},
+        "a heavy upload": {"task": {"model_bits": 3e7}, "clients": {"spread": 0.5}},
+        "tight frequency bounds": {"clients": {"freq_min": 4e8, "freq_max": 5e8, "spread": 0.5}},
+        "fixed frequencies": {"clients": {"freq_min": 4e8, "freq_max": 4e8}},
+        "clients near and far": {"cell": {"distance": (20.0, 400.0)}},
+        "free energy": {"task": {"energy_weight": 0.0}},
+        "alike clients": {"clients": {"spread": 0.0}},
+        "one client": {"plan": {"cohort": 1}},
+        "many clients": {"plan": {"cohort": 60}},
+    }
+    problems = {}
+    for name, changes in settings.items():
+        scenario = Scenario().using(**changes)
+        fleet = draw_fleet(scenario, seed)
+        problems[name] = pose(scenario, fleet, draw_trace(scenario, fleet, rounds, seed))
+    return problems
+
+
+def _same(one: Schedule, other: Schedule, where: Any) -> bool:
+    return bool(
+        np.allclose(one.share, other.share[where], rtol=1e-6, atol=0)
+        and np.allclose(one.freq, other.freq[where], rtol=1e-6, atol=0)
+    )

@@ -1,0 +1,187 @@
+"""One round: the problem (22) it poses, its answer, and what the answer costs.
+
+Clients are on the last axis; anything may stand in front of it (rounds, seeds,
+settings), so one call prices one round or ten thousand.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedcell.core.errors import BadInput
+from fedcell.core.schema import LARGE, SMALL
+from fedcell.scenario.arrays import Array, numbers
+from fedcell.scenario.tables import Scenario
+
+from .trace import Fleet, Trace
+
+VECTORS = ("band_time", "upload_energy", "samples", "kappa", "freq_min", "freq_max")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Problem:
+    """All that a policy may know of the clients of a round."""
+
+    band_time: Array  # u_j = z_m / (B r_j^0), time to upload with the whole band [s]
+    upload_energy: Array  # z_m p_j^0 / r_j^0 [J]
+    samples: Array  # samples that a local step processes: D_j, or the batch (DECISIONS.md, 2)
+    kappa: Array  # kappa_j [J s^2]
+    freq_min: Array  # [cycle/s]
+    freq_max: Array  # [cycle/s]
+    work: float  # E_l alpha_0 [cycle/sample]
+    energy_weight: float  # l_0 [s/J]
+
+    def __post_init__(self) -> None:
+        arrays = {name: numbers(name, getattr(self, name)) for name in VECTORS}
+        for name, least in (("work", SMALL), ("energy_weight", 0.0)):
+            value = numbers(name, getattr(self, name))
+            if value.ndim != 0 or not least <= value <= LARGE:
+                raise BadInput(f"{name} = {value}: expected one number, {least:g} to {LARGE:g}")
+        checked = arrays | {"work * samples": self.work * arrays["samples"]}
+        faults = [
+            f"{name} has a client with {array[wrong][0]:g}: expected {SMALL:g} to {LARGE:g}"
+            for name, array in checked.items()
+            if (wrong := ~((array >= SMALL) & (array <= LARGE))).any()  # NaN is wrong too
+        ]
+        try:
+            arrays = dict(zip(arrays, np.broadcast_arrays(*arrays.values()), strict=True))
+        except ValueError:
+            shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+            faults.append(f"the vectors have shapes that do not go together: {shapes}")
+        else:
+            if arrays["kappa"].ndim == 0 or arrays["kappa"].size == 0:
+                faults.append("there are no clients: the last axis must hold at least one")
+            elif (arrays["freq_min"] > arrays["freq_max"]).any():
+                faults.append("freq_min is above freq_max for at least one client")
+        if faults:
+            raise BadInput(*faults)
+        for name, array in arrays.items():  # read-only: a policy answers, and changes nothing
+            object.__setattr__(self, name, array)
+
+    @property
+    def clients(self) -> int:
+        """K, the clients of a round."""
+        return int(self.kappa.shape[-1])
+
+    @property
+    def cycles(self) -> Array:
+        """c_j = E_l alpha_0 D_j, cycles of one round of local training."""
+        return self.work * self.samples
+
+    @property
+    def effort(self) -> Array:
+        """w_j = (l_0 / K) kappa_j c_j^3: training for t seconds costs w_j / t^2 in (22) [s^3]."""
+        weight = self.energy_weight / self.clients
+        return np.asarray(weight * self.kappa * self.cycles**3)
+
+    def __getitem__(self, where: Any) -> "Problem":
+        """Some of the rounds, or of the clients: indexes every vector."""
+        vectors = {name: getattr(self, name)[where] for name in VECTORS}
+        return Problem(**vectors, work=self.work, energy_weight=self.energy_weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """How nearly a schedule solves (22): relative residuals, all 0 at the optimum."""
+
+    primal: Array  # by how much the constraints (22b), (22c) are broken
+    dual: Array  # by how much the optimality conditions (86)-(88) are missed
+    gap: Array  # between the objective and a lower bound on it, less the energy of uploading,
+    # which no schedule can change, and relative to it
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule:
+    """The answer: each client's share of the band and its processor frequency."""
+
+    share: Array  # a_j, above 0, sum at most 1
+    freq: Array  # f_j [cycle/s]
+    certificate: Certificate | None = None  # from policies that claim the optimum of (22)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "share", numbers("share", self.share))
+        object.__setattr__(self, "freq", numbers("freq", self.freq))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cost:
+    """Time and energy of each client of a round, and the ways in which they add up.
+
+    Two objectives, never mixed: `objective` is (22), where each client uploads as soon as
+    it has trained; `upload` + `compute` is (20), where all wait for the slowest in between.
+    """
+
+    upload_time: Array  # t_u,j [s]
+    compute_time: Array  # t_n,j [s]
+    upload_energy: Array  # p_u,j [J]
+    compute_energy: Array  # p_n,j [J]
+    energy_weight: float  # l_0 [s/J]
+
+    @property
+    def duration(self) -> Array:
+        """H, the length of the round [s]: (22a) at the slowest client."""
+        return np.asarray((self.compute_time + self.upload_time).max(-1))
+
+    @property
+    def energy(self) -> Array:
+        """The energy really spent, by all clients of the round [J]."""
+        return np.asarray((self.compute_energy + self.upload_energy).sum(-1))
+
+    @property
+    def upload(self) -> Array:
+        """C_u,t (20a) [s]: its mean over rounds is (8)."""
+        return np.asarray(
+            self.upload_time.max(-1) + self.energy_weight * self.upload_energy.sum(-1)
+        )
+
+    @property
+    def compute(self) -> Array:
+        """C_n,t (20b) [s]: its mean over rounds is (11). It averages energy, (20a) sums it."""
+        return np.asarray(
+            self.compute_time.max(-1) + self.energy_weight * self.compute_energy.mean(-1)
+        )
+
+    @property
+    def objective(self) -> Array:
+        """What (22) minimises [s]."""
+        energy = self.upload_energy.sum(-1) + self.compute_energy.mean(-1)
+        return np.asarray(self.duration + self.energy_weight * energy)
+
+
+def pose(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
+    """The problems of the rounds of a trace; all their cohorts must have the same size."""
+    cell, bits, who = scenario.cell, scenario.of_task("model_bits"), trace.cohort
+    if (who < 0).any():
+        raise BadInput("some rounds have fewer clients than others: pose them by trace.by_size()")
+    p = fleet.power[who]
+    with np.errstate(all="ignore"):  # Problem refuses what is out of range
+        r = np.log1p(p * trace.gain / cell.noise) / np.log(2)  # r_j^0 in (5), rate per unit band
+        return Problem(
+            band_time=bits / (cell.bandwidth * r),  # (6) at a_j = 1
+            upload_energy=bits * p / r,  # (7): p_j = p_j^0 a_j B cancels a_j B of (6)
+            samples=scenario.step_samples(fleet.samples)[who],
+            kappa=fleet.kappa[who],
+            freq_min=fleet.freq_min[who],
+            freq_max=fleet.freq_max[who],
+            work=scenario.work,
+            energy_weight=scenario.task.energy_weight,
+        )
+
+
+def price(problem: Problem, schedule: Schedule) -> Cost:
+    """The cost of following `schedule`."""
+    u, c, kappa = problem.band_time, problem.cycles, problem.kappa
+    a, f = schedule.share, schedule.freq
+    return Cost(
+        upload_time=u / a,  # (6)
+        compute_time=c / f,  # (9)
+        upload_energy=problem.upload_energy,  # (7), whatever the share
+        compute_energy=training_energy(c, f, kappa),
+        energy_weight=problem.energy_weight,
+    )
+
+
+def training_energy(cycles: Array | float, freq: Array | float, kappa: Array | float) -> Array:
+    """p_n,j (10) [J]."""
+    return np.asarray(kappa * freq**2 * cycles)

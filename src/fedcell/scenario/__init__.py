@@ -1,0 +1,1 @@
+"""The world as a user declares it: tables, the files they come from, and their identity."""

@@ -1,0 +1,132 @@
+"""Arrays that a user brings into a scenario: real clients, measured channels."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcell.core.errors import BadInput
+from fedcell.core.schema import LARGE, SMALL, suggestion
+
+Array = NDArray[np.float64]
+
+
+def numbers(name: str, given: Any) -> Array:
+    """`given` as an array of real numbers, a copy of its own unless mapped from a file."""
+    if isinstance(given, np.ma.MaskedArray):
+        raise BadInput(f"{name} has masked values: fill them in first")
+    if np.iscomplexobj(given):
+        raise BadInput(f"{name} holds complex numbers: give real ones (power gains are |h|^2)")
+    try:
+        values = np.asarray(given)
+        if values.dtype.kind not in "fiu":
+            raise TypeError(f"its type is {values.dtype}")
+        values = values.astype(float, copy=not isinstance(given, np.memmap))
+        values.flags.writeable = False  # what was checked stays as it is
+        return values
+    except (ValueError, TypeError) as error:
+        raise BadInput(f"{name} is not an array of numbers: {error}") from error
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Arrays that stand in a scenario; equal when their values are."""
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and all(
+            np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Gains(Measured):
+    """Measured or ray-traced channel power gains, linear: (round, client)."""
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        values = numbers("cell.gains", self.values)
+        if values.ndim != 2 or values.size == 0:
+            raise BadInput(f"cell.gains has shape {values.shape}: expected (rounds, clients)")
+        wrong = ~((values >= 0) & (values <= 1))
+        if wrong.any():
+            t, j = np.argwhere(wrong)[0]
+            raise BadInput(
+                f"cell.gains[{t}, {j}] = {values[t, j]}: expected 0 to 1 (power, linear, not dB)"
+            )
+        object.__setattr__(self, "values", values)
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes(Measured):
+    """D_j of every client, where they are known and not drawn."""
+
+    values: Array
+
+    def __post_init__(self) -> None:
+        values = numbers("clients.sizes", self.values)
+        if values.ndim != 1 or not ((values >= SMALL) & (values <= LARGE)).all():
+            raise BadInput("clients.sizes: expected one number above 0 for each client")
+        object.__setattr__(self, "values", values)
+
+
+@dataclass(frozen=True, eq=False)
+class ClientTable(Measured):
+    """Real clients, one entry each; a column left out takes the value of [clients] or [cell]."""
+
+    samples: Array | None = None  # D_j
+    kappa: Array | None = None  # kappa_j [J s^2]
+    power: Array | None = None  # p_j^0 [W/Hz]
+    distance: Array | None = None  # d_j [m]
+    gain: Array | None = None  # mean channel power gain, instead of a distance
+    freq_min: Array | None = None  # [cycle/s]
+    freq_max: Array | None = None  # [cycle/s]
+
+    def __post_init__(self) -> None:
+        faults, sizes = [], {}
+        for column in fields(self):
+            if (values := getattr(self, column.name)) is None:
+                continue
+            name = f"clients.table.{column.name}"
+            values = numbers(name, values)
+            object.__setattr__(self, column.name, values)
+            sizes[column.name] = values.size
+            most = 1 if column.name == "gain" else LARGE
+            wrong = ~((values >= SMALL) & (values <= most))
+            if values.ndim != 1:
+                faults.append(f"{name} has {values.ndim} axes: expected one")
+            elif wrong.any():
+                j = int(np.argmax(wrong))
+                faults.append(f"{name}: client {j} has {values[j]}: expected above 0, to {most:g}")
+        if not sizes or 0 in sizes.values():
+            faults.append("clients.table is empty: give at least one client")
+        elif len(set(sizes.values())) > 1:
+            faults.append(f"clients.table has columns of different lengths: {sizes}")
+        if self.distance is not None and self.gain is not None:
+            faults.append("clients.table has both distance and gain: give one of them")
+        if faults:
+            raise BadInput(*faults)
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Any]) -> Self:
+        """From columns by name; names that are not columns are refused."""
+        known = [field.name for field in fields(cls)]
+        if unknown := [name for name in columns if name not in known]:
+            raise BadInput(
+                *(
+                    f"clients.table: {name!r} is not a column; {suggestion(name, known)}"
+                    for name in unknown
+                )
+            )
+        return cls(**columns)
+
+    def columns(self) -> dict[str, Array]:
+        """The columns that are there, by name."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def count(self) -> int:
+        return next(iter(self.columns().values())).size

@@ -1,0 +1,1 @@
+"""Figures and tables: values in, pictures and text out. Nothing is simulated here."""

@@ -1,0 +1,447 @@
+"""Aggregation and what is learnt: (3), (4), (27), (28), Appendix A, quadratics, losses."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fedcell import (
+    BadInput,
+    Clients,
+    Plan,
+    Scenario,
+    Task,
+    draw_fleet,
+    draw_trace,
+    simulate_network,
+)
+from fedcell.core.errors import FedcellWarning
+from fedcell.learning.aggregate import aggregate, doubts, rule_of
+from fedcell.learning.learner import Course, Scores
+from fedcell.learning.quadratic import Quadratics
+from fedcell.learning.setup import gather_material, prepare
+from fedcell.scenario.learning import Learning, Quadratic
+from fedcell.simulation.train import State, learn, simulate
+
+SIZES = np.array([50, 100, 150, 200, 500])
+SHARES = SIZES / SIZES.sum()
+MODELS = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
+MEAN = SHARES @ MODELS  # what the aggregates should be in the mean
+
+
+def quadratics(apart=True, count=8, noise=0.0, **course):
+    given = {"batch": 10, "steps": 5, "epochs": None, "rate": 0.1} | course
+    sizes = np.arange(1, count + 1) * 40
+    how = Quadratic(dimension=4, noise=noise)
+    return Quadratics.draw(how, apart, sizes, Course(**given))
+
+
+def next_model(rule, clients, counts=None, models=MODELS):
+    counts = [1] * len(clients) if counts is None else counts
+    zero = np.zeros(3, np.float32)
+    return aggregate(rule, zero, clients, counts, [models[j] for j in clients], SHARES, round=0)[0]
+
+
+def world(selection, **more):
+    return Scenario(
+        clients=Clients(count=5, sizes=SIZES.astype(float)),
+        plan=Plan(cohort=3, rounds=20_000, selection=selection),
+        **more,
+    )
+
+
+def arrivals(scenario, rounds=20_000):
+    fleet = draw_fleet(scenario)
+    trace = draw_trace(scenario, fleet, rounds)
+    for i in range(rounds):
+        here = (trace.cohort[i] >= 0) & ~trace.lost[i]
+        yield trace.cohort[i][here].tolist(), trace.count[i][here].tolist()
+
+
+def in_the_mean(models):
+    """A mean over rounds, and the error that it may have."""
+    models = np.array(models, float)
+    return models.mean(0), 4 * models.std(0).max() / np.sqrt(len(models))
+
+
+@pytest.mark.parametrize(
+    ("selection", "rule", "loss_rate"),
+    [("uniform", "unbiased", 0.0), ("uniform", "unbiased", 0.4), ("weighted", "mean", 0.0)],
+)
+def test_the_papers_aggregates_are_unbiased(selection, rule, loss_rate):
+    scenario = world(selection).using(cell={"loss_rate": loss_rate, "gain_threshold": 0.0})
+    models = [next_model(rule, *who) for who in arrivals(scenario) if who[0]]
+    mean, error = in_the_mean(models)
+    assert_allclose(mean, MEAN, atol=error)  # Appendix A
+    assert error < 0.1
+
+
+def test_28_is_biased_under_losses_where_one_upload_counts_twice():
+    """What a client drawn twice uploads is lost as a whole (DECISIONS.md, 13): with five
+    clients that shows, here in about a tenth of the model."""
+    scenario = world("weighted").using(cell={"loss_rate": 0.4, "gain_threshold": 0.0})
+    models = [next_model("mean", *who) for who in arrivals(scenario) if who[0]]
+    mean, error = in_the_mean(models)
+    assert error < np.abs(mean - MEAN).max() < 0.15
+
+
+def test_normalised_weights_are_biased_in_the_mean_and_exact_if_all_take_part():
+    scenario = world("uniform").using(cell={"gain_threshold": 0.0})
+    mean, error = in_the_mean([next_model("normalised", *who) for who in arrivals(scenario)])
+    assert np.abs(mean - MEAN).max() > error
+    for rule in ("unbiased", "normalised"):
+        assert_allclose(next_model(rule, range(5)), MEAN, rtol=1e-6)
+
+
+def test_a_client_drawn_twice_counts_twice():
+    assert_allclose(next_model("mean", [1, 3], [2, 1]), (2 * MODELS[1] + MODELS[3]) / 3, rtol=1e-6)
+
+
+def test_weights_of_4_do_not_sum_to_one_and_those_of_28_do():
+    ones = np.ones((5, 3), np.float32)
+    assert_allclose(next_model("unbiased", [0, 4], models=ones), 5 / 2 * 0.55, rtol=1e-6)
+    assert_allclose(next_model("mean", [0, 4], models=ones), 1)
+    assert_allclose(next_model("normalised", [0, 4], models=ones), 1)
+
+
+def test_nothing_arrived_keeps_the_model():
+    model = np.array([1.0, 2.0, 3.0], np.float32)
+    after, excluded = aggregate("unbiased", model, [], [], [], SHARES, round=0)
+    assert_array_equal(after, model)
+    assert excluded == 0
+
+
+@pytest.mark.parametrize("rule", ["unbiased", "mean", "normalised"])
+def test_uploads_that_are_not_finite_are_named_and_left_out(rule):
+    model, bad = np.zeros(3, np.float32), MODELS.copy()
+    bad[2, 1], bad[4, 0] = np.nan, np.inf
+    with pytest.warns(FedcellWarning) as said:
+        after, excluded = aggregate(rule, model, range(5), [1] * 5, bad, SHARES, round=7)
+    assert excluded == 2
+    assert "round 8: the uploads of clients 2, 4 are not finite" in str(said[0].message)
+    rest = [0, 1, 3]
+    without, _ = aggregate(rule, model, rest, [1] * 3, MODELS[rest], SHARES, round=7)
+    assert_array_equal(after, without)
+
+
+def test_an_aggregate_beyond_the_range_of_floats_keeps_the_model():
+    model, huge = np.ones(2, np.float32), np.full((1, 2), 3e38, np.float32)
+    after, excluded = aggregate("unbiased", model, [0], [1], huge, np.array([0.9, 0.1]), round=0)
+    assert_array_equal(after, model)
+    assert excluded == 0
+    after, _ = aggregate("normalised", model, [0], [1], huge, np.array([0.9, 0.1]), round=0)
+    assert_array_equal(after, huge[0])
+
+
+def test_pairs_that_are_biased_warn():
+    def of(selection, rule=None):
+        return world(selection, learning=Learning(aggregation=rule))
+
+    assert rule_of(of("uniform")) == "normalised"
+    assert rule_of(of("weighted")) == "mean"
+    assert rule_of(world("uniform")) == "normalised"
+    sensible = [("uniform", "unbiased"), ("uniform", "normalised"), ("weighted", "mean")]
+    for selection in ("uniform", "weighted"):
+        for rule in ("unbiased", "mean", "normalised"):
+            assert bool(doubts(of(selection, rule))) == ((selection, rule) not in sensible)
+    learner = quadratics(count=5)
+    scenario = of("weighted", "unbiased").using(
+        clients={"sizes": learner.sizes.astype(float)},
+        task={"model_bits": 1e4, "cycles_per_sample": 10.0},
+    )
+    with pytest.warns(FedcellWarning, match="does not go with"):
+        next(learn(scenario, learner, 1, 0, State.start(learner)))
+
+
+def test_clients_that_are_not_heard_equally_often_make_a_doubt():
+    ring = world("uniform", learning=Learning(aggregation="unbiased")).using(
+        cell={"distance": (50.0, 200.0)}
+    )
+    assert "mean channels differ" in doubts(ring)[0]
+    assert not doubts(ring.using(cell={"gain_threshold": 0.0}))
+    assert not doubts(ring.using(learning={"aggregation": "normalised"}))
+
+
+def test_weights_are_among_those_that_may_be_drawn():
+    """Clients below clients.min_samples are never called: N and q_j leave them out."""
+    learner = quadratics(apart=False, count=100)
+    sizes = np.where(np.arange(100) < 50, 10, 100)
+    learner = Quadratics(learner.curvature, learner.home, sizes, 0.0, learner.course)
+    scenario = Scenario(
+        clients=Clients(min_samples=50.0),
+        task=Task(model_bits=1e4, cycles_per_sample=10.0),
+        learning=Learning(aggregation="unbiased"),
+    )
+    ledger = simulate(scenario, "even", learner, rounds=20)
+    assert ledger.train_loss[-1] < ledger.train_loss[0]
+    assert (ledger.poor == 50).all()
+
+
+def test_both_trainings_of_appendix_a_agree_in_the_mean():
+    """(4) with uniform and (28) with q_j-sampling: the same model in the mean after a round."""
+    learner = quadratics(count=5, noise=0.3)
+    means = {}
+    for selection, rule in (("uniform", "unbiased"), ("weighted", "mean")):
+        scenario = world(selection).using(
+            clients={"sizes": learner.sizes.astype(float)}, cell={"gain_threshold": 0.0}
+        )
+        models = []
+        for t, (clients, counts) in enumerate(arrivals(scenario, 3000)):
+            uploads = learner.train(learner.start(), clients, t)
+            shares = learner.shares
+            models.append(aggregate(rule, learner.start(), clients, counts, uploads, shares, t)[0])
+        means[selection] = in_the_mean(models)
+    difference = np.abs(means["uniform"][0] - means["weighted"][0]).max()
+    assert difference < means["uniform"][1] + means["weighted"][1] < 0.2
+
+
+def test_quadratic_clients_follow_their_closed_form():
+    learner = quadratics(steps=7, rate=0.2)
+    start = learner.start()
+    for j, got in enumerate(learner.train(start, range(8), 0)):
+        shrink = (1 - 0.2 * learner.curvature[j]) ** 7
+        expected = learner.home[j] + shrink * (start - learner.home[j])
+        assert_allclose(got, expected, rtol=1e-5, atol=1e-6)
+
+
+def test_quadratics_know_their_constants():
+    apart, common = quadratics(apart=True), quadratics(apart=False)
+    rng = np.random.default_rng(5)
+    for learner in (apart, common):
+        best = learner.loss(learner.optimum)
+        assert best == learner.least_loss
+        for w in learner.optimum + rng.normal(size=(50, 4)):
+            excess = learner.loss(w) - best
+            gradient = learner.shares * learner.curvature @ (w - learner.home)
+            assert excess >= 0
+            assert_allclose(gradient @ gradient, 2 * learner.convexity * excess, rtol=1e-9)  # P-L
+        assert learner.smoothness == 2.0
+    w = rng.normal(size=4)
+    gradients = common.curvature[:, None] * (w - common.home)
+    norms = (gradients**2).sum(1)
+    whole = common.shares @ gradients
+    assert_allclose(common.gradient_diversity, common.shares @ norms / (whole @ whole))  # Def. 1
+    assert apart.gradient_diversity == np.inf
+    assert common.least_loss == 0 < apart.least_loss
+
+
+def test_the_noise_of_a_gradient_falls_with_the_batch():
+    def spread(batch):
+        learner = quadratics(noise=1.0, batch=batch, steps=1, rate=1e-3)
+        start = learner.start()
+        moved = [next(learner.train(start, [7], t)) - start for t in range(300)]
+        return np.std(moved, axis=0).mean()
+
+    assert_allclose(spread(4) / spread(16), 2, rtol=0.1)
+
+
+def scenario_of(**learning):
+    return Scenario(plan=Plan(cohort=4, rounds=30), clients=Clients(count=20)).using(
+        learning={"rate": 0.1} | learning
+    )
+
+
+def test_everything_lost_keeps_the_model():
+    scenario = scenario_of(model="quadratic-apart").using(cell={"loss_rate": 0.999})
+    material = gather_material(scenario)
+    ledger = simulate(material.scenario, "even", prepare(material))
+    lost = ledger.received == 0
+    assert lost.sum() > 20
+    before = np.append(
+        prepare(material).evaluate(prepare(material).start()).train_loss, ledger.train_loss
+    )
+    assert_array_equal(ledger.train_loss[lost], before[:-1][lost])
+    assert (ledger.energy > 0).all()  # lost uploads cost what others cost
+
+
+def test_a_run_is_both_sides_on_the_same_dice():
+    material = gather_material(scenario_of(partition={"kind": "shards"}, model="logistic"))
+    scenario = material.scenario
+    ledger = simulate(scenario, "optimal", prepare(material), rounds=12, seed=0)
+    assert ledger.train_loss[-1] < 0.7 * ledger.train_loss[0]
+    assert 0.5 < ledger.accuracy[-1] <= 1
+    assert_allclose(ledger.seconds, ledger.duration.cumsum())
+    assert_allclose(ledger.totals.joules.sum(), ledger.joules[-1])
+    assert ledger.totals.called.sum() == ledger.called.sum()
+    assert ledger.totals.arrived.sum() == ledger.received.sum()
+    assert ledger.rounds_to(ledger.train_loss[5]) == 6
+    assert ledger.rounds_to(0.0) is None
+    assert_array_equal(draw_fleet(scenario).samples, material.partition.sizes)  # one D_j for all
+    other = simulate(scenario, "even", prepare(material, threads=1), rounds=12)
+    assert_array_equal(other.train_loss, ledger.train_loss)  # learning does not see the policy
+    assert (other.duration > ledger.duration).all()
+
+
+def test_a_run_stops_at_its_target_and_goes_on_from_a_state():
+    material = gather_material(scenario_of(model="logistic"))
+    whole, states = simulate(material.scenario, "even", prepare(material), rounds=10), []
+    simulate(material.scenario, "even", prepare(material), rounds=4, report=states.append)
+    assert [state.rounds for state in states] == [1, 2, 3, 4]
+    after = simulate(material.scenario, "even", prepare(material), rounds=10, state=states[-1])
+    assert_array_equal(after.train_loss, whole.train_loss)
+    target = float(whole.train_loss[6])
+    stopped = simulate(material.scenario, "even", prepare(material), rounds=10, target=target)
+    assert stopped.rounds == 7
+    assert_array_equal(stopped.duration, whole.duration[:7])
+    assert stopped.totals.called.sum() == whole.called[:7].sum()
+
+
+def test_evaluation_every_few_rounds_and_at_the_end():
+    material = gather_material(scenario_of(model="logistic", evaluate_every=4))
+    ledger = simulate(material.scenario, "even", prepare(material), rounds=10)
+    assert np.flatnonzero(np.isfinite(ledger.train_loss)).tolist() == [3, 7, 9]
+
+
+def test_what_the_task_leaves_out_is_that_of_the_model():
+    material = gather_material(scenario_of(model="mlp"))
+    assert material.scenario.of_task("model_bits") == 32 * (64 * 200 + 200 + 200 * 200 + 200 + 2010)
+    assert material.scenario.of_task("samples_per_step") == "batch"
+    kept = gather_material(scenario_of(model="mlp").using(task={"model_bits": 5e5}))
+    assert kept.scenario.of_task("model_bits") == 5e5
+    paper = Scenario()
+    assert [paper.of_task(n) for n in ("model_bits", "cycles_per_sample", "samples_per_step")] == [
+        3e4,
+        5e5,
+        "dataset",
+    ]
+
+
+def test_local_epochs_are_charged_as_passes():
+    scenario = Scenario(plan=Plan(local_epochs=3), task=Task(cycles_per_sample=7.0))
+    assert scenario.work == 21
+    assert_array_equal(scenario.step_samples(np.array([5.0, 80.0])), [5, 80])
+    material = gather_material(scenario_of(model="logistic").using(plan={"local_epochs": 2}))
+    sizes = material.partition.sizes
+    problem_samples = material.scenario.step_samples(draw_fleet(material.scenario).samples)
+    assert_array_equal(problem_samples, sizes)
+    ledger = simulate(material.scenario, "even", prepare(material), rounds=2)
+    assert np.isfinite(ledger.train_loss).all()
+
+
+def test_the_partition_owns_the_sizes_and_the_spread_the_rest():
+    material = gather_material(scenario_of(model="logistic").using(clients={"spread": 0.5}))
+    fleet = draw_fleet(material.scenario)
+    assert_array_equal(fleet.samples, material.partition.sizes)
+    for values, mean in ((fleet.kappa, 5e-27), (fleet.power, 4e-7)):
+        assert np.ptp(values) > 0.5 * mean
+
+
+def test_samples_belong_to_the_partition_where_a_model_is_trained():
+    table = {"samples": np.full(20, 30.0)}
+    with pytest.raises(BadInput, match="samples, which are those of"):
+        scenario_of().using(clients={"table": table})
+
+
+def test_a_learner_of_another_size_is_refused():
+    with pytest.raises(BadInput, match="the learner has 8 clients and the scenario 100"):
+        simulate(Scenario(), "even", quadratics(), rounds=1)
+
+
+def test_what_a_run_needs_to_know_is_not_guessed():
+    scenario = scenario_of(model="logistic")
+    material = gather_material(scenario)
+    with pytest.raises(BadInput, match="take the scenario of gather_material"):
+        simulate(scenario, "even", prepare(material), rounds=1)
+    states = []
+    simulate(material.scenario, "even", prepare(material), rounds=3, report=states.append)
+    with pytest.raises(BadInput, match="the run has done 3 already"):
+        simulate(material.scenario, "even", prepare(material), rounds=2, state=states[-1])
+
+
+def test_a_run_from_a_state_is_evaluated_when_an_uninterrupted_one_is():
+    material = gather_material(scenario_of(model="logistic", evaluate_every=3))
+    whole, states = simulate(material.scenario, "even", prepare(material), rounds=10), []
+    simulate(material.scenario, "even", prepare(material), rounds=4, report=states.append)
+    assert np.isfinite(states[-1].records[-1, 1])  # its last round, out of turn
+    after = simulate(material.scenario, "even", prepare(material), rounds=10, state=states[-1])
+    assert_array_equal(after.train_loss, whole.train_loss)
+
+
+def test_the_charge_of_a_step_is_the_mean_of_its_batches():
+    scenario = Scenario(task=Task(samples_per_step="batch", batch_size=10))
+    sizes = np.array([3, 10, 11, 25, 500])
+    course = Course(10, scenario.plan.local_steps, None, 0.1)
+    trained = [course.sizes(int(d)).mean() for d in sizes]
+    assert_allclose(scenario.step_samples(sizes.astype(float)), trained)
+
+
+def test_bystanders_pay_seconds_and_joules():
+    scenario = Scenario(clients=Clients(count=20), plan=Plan(cohort=2, drawn="after"))
+    totals = simulate_network(scenario, "even", rounds=5).totals
+    assert ((totals.seconds > 0) == (totals.joules > 0)).all()
+    assert (totals.seconds > 0).all()
+    assert (totals.called == 0).any()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"steps": None}, "either steps or epochs"),
+        ({"epochs": 2}, "either steps or epochs"),
+        ({"batch": 0}, "at least 1"),
+        ({"rate": 0.0}, "the rate above 0"),
+    ],
+)
+def test_a_course_that_cannot_be_is_refused(given, message):
+    with pytest.raises(BadInput, match=message):
+        Course(**{"batch": 1, "steps": 1, "epochs": None, "rate": 0.1} | given)
+
+
+class Stubborn:
+    """A learner that does what it should not."""
+
+    sizes = np.full(100, 7)
+
+    def __init__(self, train):
+        self.train = train
+
+    def start(self):
+        return np.zeros(2, np.float32)
+
+    def evaluate(self, model):
+        return Scores(float(model.sum()))
+
+
+def test_a_learner_cannot_change_the_model_in_place():
+    def train(model, clients, round):  # noqa: ARG001
+        for _ in clients:
+            model += 1
+            yield model
+
+    with pytest.raises(ValueError, match="read-only"):
+        simulate(Scenario(), "even", Stubborn(train), rounds=1)
+
+
+@pytest.mark.parametrize(
+    ("uploads", "message"),
+    [
+        (lambda n: [np.float32(1)] * n, r"an upload of shape \(\) for client"),
+        (lambda n: [np.zeros(2, np.float32)] * (n - 1), "nothing for client"),
+    ],
+)
+def test_uploads_of_another_shape_are_refused(uploads, message):
+    learner = Stubborn(lambda model, clients, round: uploads(len(clients)))  # noqa: ARG005
+    with pytest.raises(BadInput, match=message):
+        simulate(Scenario(), "even", learner, rounds=1)
+
+
+def test_a_learner_is_three_methods():
+    class Counter:
+        """Counts who was asked; its model is one number."""
+
+        sizes = np.full(100, 7)
+
+        def start(self):
+            return np.zeros(1, np.float32)
+
+        def train(self, model, clients, round):  # noqa: ARG002
+            for _ in clients:
+                yield model + 1
+
+        def evaluate(self, model):
+            return Scores(float(10 - model[0]))
+
+    with warnings.catch_warnings(action="error"):
+        ledger = simulate(Scenario(), "even", Counter(), rounds=3)
+    assert_allclose(ledger.train_loss, [9, 8, 7])

@@ -1,0 +1,151 @@
+"""PyTorch as a second opinion on the engine, and as a learner of its own."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fedcell import BadInput, Scenario, gather_material, load_data, prepare, simulate
+from fedcell.learning.gradients import probe
+from fedcell.learning.learner import Course
+from fedcell.learning.neural import MODELS, Layers
+from fedcell.learning.setup import course_of
+from support.networks import AWKWARD, engine, made
+
+pytestmark = pytest.mark.extras
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install fedcell[torch]")
+
+from fedcell.learning.torch import Module, TorchLearner, tensors  # noqa: E402
+
+
+def twin(ours, **more):
+    """The same network, data and course in PyTorch."""
+    data = ours.data
+    return TorchLearner(
+        Module(ours.network, ours.start()),
+        tensors(data.x_train, data.y_train, data),
+        tensors(data.x_test, data.y_test, data),
+        ours.partition,
+        ours.course,
+        **more,
+    )
+
+
+@pytest.mark.parametrize("name", AWKWARD)
+@pytest.mark.parametrize("momentum", [0.0, 0.9])
+@pytest.mark.parametrize("kind", [np.float32, np.uint8])
+def test_the_engine_equals_pytorch(name, momentum, kind):
+    image, layers, batch = AWKWARD[name]
+    course = Course(batch, 6, None, rate=0.02, rate_decay=0.2, momentum=momentum)
+    ours = engine(made(image, kind=kind), layers, course, clients=3)
+    theirs = twin(ours)
+    start = ours.start()
+    assert_array_equal(theirs.start(), start)
+    for a, b in zip(ours.train(start, [0, 2], 1), theirs.train(start, [0, 2], 1), strict=True):
+        assert np.abs(b - start).max() > 1e-3
+        assert_allclose(a, b, atol=1e-5, rtol=0)
+    scores, other = ours.evaluate(b), theirs.evaluate(b)
+    assert_allclose(scores.train_loss, other.train_loss, rtol=1e-5)
+    assert_allclose(scores.test_loss, other.test_loss, rtol=1e-5)
+    assert scores.accuracy == other.accuracy
+
+
+def test_whole_runs_agree():
+    scenario = Scenario().using(
+        clients={"count": 20},
+        plan={"cohort": 4, "local_epochs": 1},
+        learning={"model": "mlp", "rate": 0.1, "partition": {"kind": "shards"}},
+        cell={"loss_rate": 0.2},
+    )
+    material = gather_material(scenario, seed=2)
+    ours = prepare(material, seed=2)
+    ledgers = [simulate(material.scenario, "even", x, 10, seed=2) for x in (ours, twin(ours))]
+    assert_allclose(ledgers[0].train_loss, ledgers[1].train_loss, rtol=1e-3)
+    assert_array_equal(ledgers[0].duration, ledgers[1].duration)
+
+
+def test_any_module_with_buffers_is_a_learner():
+    data = load_data("digits")
+    ours = engine(data, MODELS["logistic"], Course(10, 5, None, 0.05), clients=10)
+    module = torch.nn.Sequential(
+        torch.nn.Flatten(), torch.nn.Linear(64, 20), torch.nn.BatchNorm1d(20), torch.nn.ReLU(),
+        torch.nn.Linear(20, 10),
+    )  # fmt: skip
+    learner = TorchLearner(
+        module,
+        tensors(data.x_train, data.y_train, data),
+        tensors(data.x_test, data.y_test, data),
+        ours.partition,
+        ours.course,
+    )
+    model = learner.start()
+    size = sum(p.numel() for p in module.parameters())
+    assert model.size == size + 2 * 20  # running mean and variance travel with the weights
+    before = learner.evaluate(model).train_loss
+    first = list(learner.train(model, range(10), 0))
+    again = list(learner.train(model, range(10), 0))
+    assert_array_equal(first, again)  # nothing is kept between rounds
+    assert learner.evaluate(np.mean(first, 0)).train_loss < before
+
+
+def test_gradients_are_those_of_our_engine():
+    layers = Layers(convs=({"channels": 4, "kernel": 3, "padding": 1},), hidden=(9,))
+    ours = engine(load_data("digits"), layers, Course(10, 5, None, 0.05), clients=8)
+    theirs, model = twin(ours), ours.start()
+    asked = [(3, None), (5, np.array([2, 0, 7]))]
+    pairs = zip(ours.gradients(model, asked), theirs.gradients(model, asked), strict=True)
+    for mine, other in pairs:
+        assert_allclose(mine, other, rtol=1e-3, atol=1e-6)
+    lambdas = [probe(learner, model, 0, 10).diversity for learner in (ours, theirs)]
+    assert_allclose(*lambdas, rtol=1e-4)
+
+
+def test_gradients_of_buffers_are_zero():
+    data = load_data("digits")
+    ours = engine(data, MODELS["logistic"], Course(10, 5, None, 0.05), clients=10)
+    module = torch.nn.Sequential(
+        torch.nn.Flatten(), torch.nn.Linear(64, 10), torch.nn.BatchNorm1d(10)
+    )
+    train, test = (data.x_train, data.y_train), (data.x_test, data.y_test)
+    pairs = [tensors(x, y, data) for x, y in (train, test)]
+    learner = TorchLearner(module, *pairs, ours.partition, ours.course)
+    (found,) = learner.gradients(learner.start(), [(2, None)])
+    assert found.size == learner.start().size
+    assert (found[-20:] == 0).all()
+    assert (found[:-20] != 0).any()
+
+
+def test_what_a_module_draws_depends_on_client_and_round_alone():
+    data = load_data("digits")
+    ours = engine(data, MODELS["logistic"], Course(10, 5, None, 0.05), clients=10)
+    module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Dropout(), torch.nn.Linear(64, 10))
+    train, test = (data.x_train, data.y_train), (data.x_test, data.y_test)
+    pairs = [tensors(x, y, data) for x, y in (train, test)]
+    learner = TorchLearner(module, *pairs, ours.partition, ours.course)
+    model = learner.start()
+    _, second = learner.train(model, [3, 5], 0)
+    torch.rand(7)
+    assert_array_equal(next(learner.train(model, [5], 0)), second)
+    assert (next(learner.train(model, [5], 1)) != second).any()
+
+
+def test_a_loss_that_is_one_number_is_refused():
+    data = load_data("digits")
+    ours = engine(data, MODELS["logistic"], Course(10, 5, None, 0.05), clients=10)
+    learner = twin(ours, loss=torch.nn.CrossEntropyLoss())
+    with pytest.raises(BadInput, match="give one for each"):
+        learner.evaluate(learner.start())
+
+
+def test_a_partition_of_more_samples_than_there_are_is_refused():
+    ours = engine(load_data("digits"), MODELS["logistic"], Course(10, 5, None, 0.05))
+    x, y = torch.zeros(3, 64), torch.zeros(3, dtype=torch.int64)
+    with pytest.raises(BadInput, match="the partition deals 1501 of 3 samples"):
+        TorchLearner(torch.nn.Linear(64, 10), (x, y), (x, y), ours.partition, ours.course)
+
+
+def test_the_course_of_a_scenario_is_that_of_both_engines():
+    scenario = Scenario().using(
+        learning={"momentum": 0.5, "rate_decay": 0.1}, plan={"local_steps": 3}
+    )
+    course = course_of(scenario, seed=9)
+    assert (course.steps, course.epochs, course.momentum, course.seed) == (3, None, 0.5, 9)

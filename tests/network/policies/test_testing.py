@@ -1,0 +1,126 @@
+"""check_policy: passes ours, and catches each way in which a policy can be wrong."""
+
+import numpy as np
+import pytest
+
+from fedcell import (
+    BadInput,
+    Broadcast,
+    EqualFinish,
+    Optimal,
+    Problem,
+    Scenario,
+    Schedule,
+    compare,
+    mean_freq,
+    named,
+)
+from fedcell.network.policies.names import NAMED
+from fedcell.network.policies.testing import check_policy, sample_problems
+
+told = Broadcast(freq=mean_freq(5e-27, 1.0), samples=500.0)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_our_policies_pass(name):
+    check_policy(named(name, told))
+
+
+def even_share(problem: Problem) -> np.ndarray:
+    return np.full(problem.kappa.shape, 1 / problem.kappa.shape[-1])
+
+
+def too_much_band(problem: Problem) -> Schedule:
+    return Schedule(2 * even_share(problem), problem.freq_max)
+
+
+def no_band_for_the_first(problem: Problem) -> Schedule:
+    share = even_share(problem)
+    share[..., 0] = 0
+    return Schedule(share, problem.freq_max)
+
+
+def too_fast(problem: Problem) -> Schedule:
+    return Schedule(even_share(problem), 1.1 * problem.freq_max)
+
+
+def first_come_first_served(problem: Problem) -> Schedule:
+    share = 0.5 ** np.arange(1, problem.kappa.shape[-1] + 1)
+    return Schedule(np.broadcast_to(share, problem.kappa.shape), problem.freq_max)
+
+
+def looks_at_other_rounds(problem: Problem) -> Schedule:
+    f = np.clip(3e8 * problem.kappa / problem.kappa.max(), problem.freq_min, problem.freq_max)
+    return Schedule(even_share(problem), f)
+
+
+def forgets_the_rounds(problem: Problem) -> Schedule:
+    k = problem.kappa.shape[-1]
+    return Schedule(np.full(k, 1 / k), problem.freq_max.reshape(-1, k)[0])
+
+
+@pytest.mark.parametrize(
+    ("policy", "error", "message"),
+    [
+        (too_much_band, BadInput, r"\(22b\)"),
+        (no_band_for_the_first, BadInput, r"\(22b\)"),
+        (too_fast, BadInput, r"\(22c\)"),
+        (forgets_the_rounds, BadInput, "shapes"),
+        (first_come_first_served, AssertionError, "order of the clients"),
+        (looks_at_other_rounds, AssertionError, "alone is not scheduled as in"),
+    ],
+)
+def test_each_fault_is_caught(policy, error, message):
+    with pytest.raises(error, match=message):
+        check_policy(policy)
+
+
+def test_a_class_is_told_anew_for_every_kind_of_round():
+    told_of = set()
+
+    class Told(EqualFinish):
+        def __call__(self, problem: Problem, /) -> Schedule:
+            told_of.add(self.told.freq)
+            return super().__call__(problem)
+
+    check_policy(Told)
+    assert float("inf") in told_of  # where energy is free
+    assert len(told_of) > 2
+
+
+def test_classes_callables_and_names_are_compared_alike():
+    def mine(problem: Problem) -> Schedule:
+        return Schedule(even_share(problem), problem.freq_max)
+
+    rows = compare(Scenario(), ["even", mine, EqualFinish], 5, 0)
+    assert [row["policy"] for row in rows] == ["even", "mine", "EqualFinish"]
+    by_name = compare(Scenario(), {"a": "equal-finish", "b": EqualFinish}, 5, 0)
+    assert by_name[1]["difference"]["staged"]["mean"] == 0
+    assert compare(Scenario(), "even", 5, 0)[0]["policy"] == "even"
+    with pytest.raises(BadInput, match="answered with a NoneType"):
+        compare(Scenario(), {"none": lambda _: None}, 5, 0)
+    with pytest.raises(BadInput, match="answered with a NoneType"):
+        check_policy(lambda _: None)
+    with pytest.raises(BadInput, match="give each once"):
+        compare(Scenario(), ["even", "even"], 5, 0)
+    for fleets in (0, 2.5):
+        with pytest.raises(BadInput, match="fleets = "):
+            compare(Scenario(), ["even"], 5, 0, fleets=fleets)
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_any_axes_may_stand_in_front(name):
+    problem = sample_problems(6)["a heavy upload"]
+    policy = named(name, told)
+    flat = policy(problem)
+    deep = policy(problem[np.arange(6).reshape(2, 1, 3)])
+    assert deep.share.shape == (2, 1, 3, 10)
+    np.testing.assert_allclose(deep.share.reshape(6, 10), flat.share, rtol=1e-9)
+    np.testing.assert_allclose(deep.freq.reshape(6, 10), flat.freq, rtol=1e-9)
+
+
+def test_the_samples_hold_bounds_that_bind():
+    tight = sample_problems()["tight frequency bounds"]
+    best = Optimal()(tight)
+    assert (best.freq == tight.freq_max).any()
+    assert (best.freq == tight.freq_min).any()

@@ -1,0 +1,852 @@
+"""Runs and their folders: what is written, what is refused, and resuming to the same bits."""
+
+import csv
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib.image import imread
+from rich.console import Console
+
+from fedcell import load_scenario, simulate_network
+from fedcell.learning.setup import gather_material
+from fedcell.network.policies.names import NAMED
+from fedcell.planning import pilot
+from fedcell.scenario.load import shipped
+from fedcell.show.tables.rounds import print_run
+from fedcell.simulation import run as runs
+from fedcell.simulation.run import Watch, run
+
+Tables = dict[str, Any]
+
+QUADRATIC: Tables = {
+    "cell": {"loss_rate": 0.2},
+    "clients": {"count": 6},
+    "plan": {"cohort": 3, "local_steps": 2, "rounds": 5},
+    "learning": {"model": "quadratic-apart"},
+}
+DIGITS: Tables = tomllib.loads(shipped("digits"))
+FILES = {"ledger.csv", "clients.csv", "scenario.json", "summary.json", "loss.png"}
+KEPT = {"run.json", "checkpoint.npz"}
+MAIN = "from fedcell.cli.main import main; main()"
+
+
+def changed(tables: Tables, **changes: Tables) -> Tables:
+    """Tables with other values; None takes a key away."""
+    merged = {name: dict(table) for name, table in tables.items()}
+    for name, values in changes.items():
+        merged[name] = {k: v for k, v in (merged.get(name, {}) | values).items() if v is not None}
+    return merged
+
+
+def write(path: Path, tables: Tables) -> Path:
+    path.write_text(json.dumps(tables))
+    return path
+
+
+def held(folder: Path) -> dict[str, bytes]:
+    """All that a folder holds, hidden files included."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def results(folder: Path) -> tuple[bytes, bytes, bytes]:
+    """What must agree to the last bit: both tables, and the model."""
+    with np.load(folder / "checkpoint.npz") as saved:
+        model = saved["model"].tobytes()
+    return (folder / "ledger.csv").read_bytes(), (folder / "clients.csv").read_bytes(), model
+
+
+def column(folder: Path, name: str) -> list[float]:
+    with (folder / "ledger.csv").open(newline="") as file:
+        return [float(row[name]) for row in csv.DictReader(file)]
+
+
+def strict_json(text: str) -> Any:
+    def refuse(what: str) -> None:
+        raise ValueError(f"{what} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Path:
+    return write(tmp_path / "world.json", QUADRATIC)
+
+
+@pytest.fixture
+def no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures take most of the time of a short run."""
+    draw = lambda ledgers, target, path: path.write_text(f"{list(ledgers)} {target}")
+    monkeypatch.setattr(runs, "run_figure", draw)
+
+
+# What a run writes.
+
+
+def test_a_run_leaves_its_files_and_answers_in_json(fedcell, tmp_path):
+    out = tmp_path / "new" / "deep"  # is made
+    words = ["--policy", "even", "--policy", "optimal", "--rounds", 4, "--seed", 3, "--out", out]
+    said = fedcell("run", "digits", *words, "--json")
+    assert (said.code, said.err) == (0, "")
+    assert set(held(out)) == FILES | KEPT
+    answer = strict_json(said.out)
+    assert answer == strict_json((out / "summary.json").read_text())
+    assert [row["policy"] for row in answer["policies"]] == ["even", "optimal"]
+    assert (answer["complete"], answer["seed"]) == (True, 3)
+    assert answer["samples_per_step"] == "batch"
+    assert answer["partition"]["samples"] == 1501
+    loss = column(out, "train_loss")
+    assert loss[:4] == loss[4:]  # one training, priced twice
+    assert answer["policies"][0]["train_loss"] == loss[3]
+    assert len((out / "clients.csv").read_text().splitlines()) == 1 + 2 * 50
+    assert b"\r" not in (out / "ledger.csv").read_bytes()
+    assert imread(out / "loss.png").shape[2] == 4
+
+
+def test_a_run_prints_a_table_and_names_its_folder(fedcell, world, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = fedcell("run", world, "--seed", 2)
+    assert (said.code, said.err) == (0, "")
+    assert "written to run-world-seed2: ledger.csv" in said.out
+    assert all(name in said.out for name in NAMED)
+    assert set(held(tmp_path / "run-world-seed2")) == FILES | KEPT
+
+
+def _with_table(folder: Path) -> Tables:
+    np.save(folder / "measured.npy", np.random.default_rng(1).uniform(1e-14, 1e-12, (5, 4)))
+    table = [{"kappa": (4 + j) * 1e-27, "power": 4e-7, "freq_max": 1e9 + j} for j in range(4)]
+    tables = changed(DIGITS, cell={"gains": "measured.npy"}, clients={"count": 4, "table": table})
+    return changed(tables, plan={"cohort": 2})
+
+
+def _with_own_data(folder: Path) -> Tables:
+    rng = np.random.default_rng(2)
+    parts = {"x_train": rng.normal(size=(60, 5)), "y_train": rng.integers(0, 3, 60)}
+    np.savez(folder / "mine.npz", **parts, x_test=parts["x_train"], y_test=parts["y_train"])
+    learning = {"dataset": "mine.npz", "model": "logistic", "rate": 0.3, "evaluate_every": 2}
+    return {"clients": {"count": 7}, "plan": {"cohort": 3, "rounds": 5}, "learning": learning}
+
+
+WORLDS = {
+    "digits": lambda _: changed(DIGITS, plan={"rounds": 4}),
+    "epochs": lambda _: changed(DIGITS, plan={"rounds": 2, "local_epochs": 2}),
+    "table and gains": _with_table,
+    "own data": _with_own_data,
+    "quadratic": lambda _: QUADRATIC,
+    "quadratic with sizes": lambda _: changed(QUADRATIC, clients={"sizes": [9, 8, 7, 30, 5, 4]}),
+    "weighted": lambda _: changed(QUADRATIC, plan={"selection": "weighted", "drawn": "after"}),
+    "a ring": lambda _: changed(QUADRATIC, cell={"distance": [50, 200]}),
+}
+
+
+@pytest.mark.usefixtures("no_figure")
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_scenario_that_was_used_gives_the_same_run(fedcell, tmp_path, monkeypatch, name):
+    """From elsewhere, and without the options that it was run with."""
+    (tmp_path / "here").mkdir()
+    write(tmp_path / "here" / "world.json", WORLDS[name](tmp_path / "here"))
+    monkeypatch.chdir(tmp_path)
+    options = ["--seed", 5, "--policy", "distributed"]
+    ending = [] if "gains" in name else ["--rounds", 3, "--target-loss", 1e-9]
+    first = ["here/world.json", *options, *ending, "--out", "first"]
+    said = fedcell("run", *first)
+    assert (said.code, said.err) == (0, "")
+    assert load_scenario(tmp_path / "first" / "scenario.json").learning is not None
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path / "there")
+    again = ["../first/scenario.json", *options, "--out", "second"]
+    assert fedcell("run", *again).code == 0
+    assert results(tmp_path / "first") == results(tmp_path / "there" / "second")
+    before = held(tmp_path / "first")  # and it is the same run, wherever its files lie
+    assert fedcell("run", *again[:-1], "../first", "--resume").code == 0
+    assert held(tmp_path / "first") == before
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 4])
+@pytest.mark.parametrize("tables", [QUADRATIC, changed(DIGITS, plan={"local_steps": 1})])
+def test_figures_and_losses_where_few_rounds_are_evaluated(fedcell, tmp_path, tables, rounds):
+    file = write(tmp_path / "world.json", changed(tables, learning={"evaluate_every": 3}))
+    words = ["--rounds", rounds, "--policy", "even", "--json"]
+    said = fedcell("run", file, *words, "--out", tmp_path / "o")
+    assert (said.code, said.err) == (0, "")
+    assert imread(tmp_path / "o" / "loss.png").size
+    evaluated = np.flatnonzero(np.isfinite(column(tmp_path / "o", "train_loss"))) + 1
+    assert evaluated.tolist() == {1: [1], 2: [2], 4: [3, 4]}[rounds]
+    assert strict_json(said.out)["policies"][0]["train_loss"] > 0
+
+
+@pytest.mark.usefixtures("no_figure")
+def test_threads_change_nothing(fedcell, tmp_path):
+    for threads in (1, 2, 5):
+        words = ["--rounds", 3, "--policy", "even", "--threads", threads]
+        assert fedcell("run", "digits", *words, "--out", tmp_path / str(threads)).code == 0
+    assert results(tmp_path / "1") == results(tmp_path / "2") == results(tmp_path / "5")
+
+
+@pytest.mark.usefixtures("no_figure")
+def test_a_run_stops_at_its_target(fedcell, tmp_path):
+    words = ["--policy", "even", "--json", "--target-loss"]
+    row = strict_json(fedcell("run", "digits", *words, 1.5, "--out", tmp_path / "o").out)
+    loss = column(tmp_path / "o", "train_loss")
+    assert loss[-1] <= 1.5 < min(loss[:-1])
+    assert row["policies"][0]["to_target"]["rounds"] == len(loss)
+    more = [*words, 1.2, "--out", tmp_path / "o", "--resume"]
+    assert strict_json(fedcell("run", "digits", *more).out)["policies"][0]["rounds"] > len(loss)
+    fedcell("run", "digits", *words, 1.2, "--out", tmp_path / "straight")
+    assert results(tmp_path / "o") == results(tmp_path / "straight")
+
+
+# Stopped and resumed.
+
+
+@contextmanager
+def process(*words: object) -> Iterator[subprocess.Popen[str]]:
+    """The command in a process of its own, which does not outlive the test."""
+    command = [sys.executable, "-c", MAIN, *map(str, words)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as started:
+        try:
+            yield started
+        finally:
+            started.kill()
+
+
+def wait_for_a_round(started: subprocess.Popen[str], folder: Path) -> None:
+    """Until the process has written a checkpoint; it may have ended by then."""
+    file = folder / "checkpoint.npz"
+    before, deadline = (file.stat().st_mtime_ns if file.exists() else 0), time.monotonic() + 120
+    while started.poll() is None and time.monotonic() < deadline:
+        if file.exists() and file.stat().st_mtime_ns > before:
+            return
+        time.sleep(0.002)
+
+
+def rounds_done(folder: Path) -> int:
+    if not (folder / "checkpoint.npz").exists():
+        return 0
+    with np.load(folder / "checkpoint.npz") as saved:
+        return len(saved["records"])
+
+
+LONG = ["run", "digits", "--rounds", 120, "--target-loss", 1e-9, "--policy", "optimal", "--out"]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("straight") / "run"
+    run(load_scenario("digits"), {"optimal": "optimal"}, rounds=120, target=1e-9, folder=folder)
+    return folder
+
+
+def test_killed_at_random_moments_and_resumed_to_the_same_bits(fedcell, tmp_path, uninterrupted):
+    moments, folder, stops = random.Random(7), tmp_path / "run", [0]
+    for _ in range(4):
+        with process(*LONG, folder, *["--resume"] * (folder / "run.json").exists()) as started:
+            wait_for_a_round(started, folder)
+            time.sleep(moments.uniform(0, 0.3))
+            started.send_signal(signal.SIGKILL)
+        stops.append(rounds_done(folder))
+    assert stops == sorted(stops)
+    assert any(0 < done < 120 for done in stops), "no kill hit the run: give it more rounds"
+    assert not (FILES - {"scenario.json"}) & set(held(folder)) or stops[-1] == 120
+    assert fedcell(*LONG, folder, "--resume").code == 0
+    assert results(folder) == results(uninterrupted)
+    assert set(held(folder)) == FILES | KEPT  # nothing aside is left
+
+
+def test_ctrl_c_leaves_results_and_says_how_to_go_on(fedcell, tmp_path, uninterrupted):
+    folder = tmp_path / "a run"
+    with process(*LONG, folder, "--json") as started:
+        wait_for_a_round(started, folder)
+        started.send_signal(signal.SIGINT)
+        out, err = started.communicate(timeout=120)
+    assert started.returncode == 130
+    assert f"give the same command with --resume --out '{folder}'" in err
+    assert len(err.splitlines()) == 1
+    answer, done = strict_json(out), rounds_done(folder)
+    assert 0 < done < 120
+    assert answer["complete"] is False
+    assert set(held(folder)) == FILES | KEPT
+    loss = column(folder, "train_loss")
+    assert answer["policies"][0]["rounds"] == len(loss) <= done + 1  # a save may be cut short
+    assert loss == column(uninterrupted, "train_loss")[: len(loss)]
+    assert fedcell(*LONG, folder, "--resume").code == 0
+    assert results(folder) == results(uninterrupted)
+    assert held(folder)["summary.json"] == held(uninterrupted)["summary.json"]
+
+
+KILLING = """
+import os, signal, sys
+from fedcell.simulation import run as runs
+from fedcell.cli.main import main
+
+runs.run_figure = lambda ledgers, target, path: path.write_text("a figure")
+
+def at(moment, *words):
+    '''The command in a fork that is killed when it renames a file: before, if even, or after.'''
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    rename, count = os.replace, 0
+    def replace(source, target):
+        nonlocal count
+        for turn in (count, count + 1):
+            if turn == moment:
+                os.kill(os.getpid(), signal.SIGKILL)
+            if turn == count:
+                rename(source, target)
+        count += 2
+    os.replace = replace
+    sys.argv = ["fedcell", *words]
+    sys.stdout = open(os.devnull, "w")
+    try:
+        main()
+    except SystemExit as stop:
+        os._exit(stop.code)
+    os._exit(0)
+
+file, home = sys.argv[1:]
+for moment in range(100):
+    words = ["run", file, "--rounds", "3", "--policy", "even", "--out", f"{home}/{moment}"]
+    code = at(moment, *words)
+    begun = os.path.exists(f"{home}/{moment}/run.json")
+    again = at(-1, *words, *["--resume"] * begun)
+    print(moment, code, again, flush=True)
+    if code == 0:
+        break
+"""
+
+
+def test_killed_at_every_rename_and_resumed(tmp_path):
+    """The folder, what the run is, checkpoints, results: no moment leaves a folder that can
+    neither be resumed nor started."""
+    file = write(tmp_path / "world.json", changed(QUADRATIC, cell={"gains": None}))
+    command = [sys.executable, "-c", KILLING, file, tmp_path]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert ran.stderr == ""
+    said = [list(map(int, line.split())) for line in ran.stdout.splitlines()]
+    moments = len(said) - 1  # the last was not killed
+    assert moments == 2 * (2 + 3 + 4)  # what it is and is given, rounds, results
+    assert [codes for _, *codes in said] == [[-signal.SIGKILL, 0]] * moments + [[0, 0]]
+    straight = held(tmp_path / str(moments))
+    assert set(straight) == FILES | KEPT
+    assert all(held(tmp_path / str(moment)) == straight for moment in range(moments))
+
+
+def interrupt_after(rounds: int) -> Watch:
+    def each(state: Any, *_: Any) -> None:
+        if state.rounds == rounds:
+            raise KeyboardInterrupt
+
+    return Watch(round=each)
+
+
+@pytest.mark.usefixtures("no_figure")
+@pytest.mark.parametrize("every", [1, 3])
+def test_more_rounds_are_as_if_never_stopped(fedcell, tmp_path, every):
+    for name, tables in (("q", QUADRATIC), ("d", changed(DIGITS, plan={"local_steps": 2}))):
+        file = write(tmp_path / f"{name}.json", changed(tables, learning={"evaluate_every": every}))
+        words = ["run", file, "--policy", "even", "--out"]
+        for rounds in (4, 7, 7):
+            resume = ["--resume"] * (tmp_path / name).exists()
+            assert fedcell(*words, tmp_path / name, "--rounds", rounds, *resume).code == 0
+        assert fedcell(*words, tmp_path / f"{name}7", "--rounds", 7).code == 0
+        assert held(tmp_path / name) == held(tmp_path / f"{name}7")
+
+
+@pytest.mark.usefixtures("no_figure")
+def test_an_interrupted_run_may_end_where_it_stopped(fedcell, world, tmp_path):
+    """Its last round is then evaluated, as that of a run which was to end there."""
+    write(world, changed(QUADRATIC, learning={"evaluate_every": 3}))
+    words = ["run", world, "--policy", "even", "--rounds", 4, "--out"]
+    stopped = run(
+        load_scenario(world), {"even": "even"}, folder=tmp_path / "a", watch=interrupt_after(4)
+    )
+    assert not stopped.complete
+    assert stopped.summary["policies"][0]["train_loss"] is None
+    assert fedcell(*words, tmp_path / "a", "--resume").code == 0
+    assert fedcell(*words, tmp_path / "b").code == 0
+    assert results(tmp_path / "a") == results(tmp_path / "b")
+
+
+def test_resuming_what_is_finished_changes_nothing(fedcell, world, tmp_path):
+    words = ["run", world, "--out", tmp_path / "o"]
+    assert fedcell(*words).code == 0
+    before = held(tmp_path / "o")
+    assert fedcell(*words, "--resume", "--json").code == 0
+    assert held(tmp_path / "o") == before
+
+
+def test_interrupted_before_the_first_round(fedcell, world, tmp_path, monkeypatch):
+    def stop(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(runs, "advance", stop)
+        said = fedcell("run", world, "--out", tmp_path / "o")
+        assert (said.code, said.out) == (130, "")
+        assert said.err == (
+            "fedcell: interrupted; to go on, give the same command with --resume "
+            f"--out {tmp_path / 'o'}\n"
+        )
+        patch.setattr(pilot.Conductor, "run", stop)
+        assert fedcell("demo", "--out", tmp_path / "demo").code == 130
+    assert set(held(tmp_path / "o")) == {"run.json", "scenario.json"}
+    assert fedcell("run", world, "--out", tmp_path / "o", "--resume").code == 0
+    assert set(held(tmp_path / "o")) == FILES | KEPT
+
+
+# Folders that are refused, and left as they are.
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("finished")
+    world = load_scenario(write(folder / "world.json", QUADRATIC))
+    run(world, {"even": "even"}, folder=folder / "run")
+    return folder / "run"
+
+
+@pytest.fixture
+def done(finished: Path, tmp_path: Path) -> Path:
+    return Path(copytree(finished, tmp_path / "done"))
+
+
+@pytest.mark.parametrize(
+    ("words", "changes", "message"),
+    [
+        ([], {}, "holds this run already: give --resume"),
+        (["--resume", "--rounds", "4"], {}, "has done 5 rounds already: give --rounds 5 or more"),
+        (["--resume", "--seed", "1"], {}, "is of another run (other seed): choose another --out"),
+        (["--seed", "1"], {}, "is of another run (other seed): choose another --out"),
+        (["--resume"], {"learning": {"rate": 0.2}}, "(other learning.rate)"),
+        (["--resume"], {"clients": {"sizes": [1, 2, 3, 4, 5, 6]}}, "(other clients.sizes)"),
+        (["--resume"], {"cell": {"noise": 1e-19}, "plan": {"cohort": 2}}, "cell.noise, plan."),
+        (
+            ["--resume"],
+            {"learning": {"model": "logistic"}, "clients": {"count": 9}},
+            "(other data, clients.count, learning.model, task.cycles_per_sample, task.model_bits)",
+        ),
+    ],
+)
+def test_another_run_is_refused_and_left_alone(fedcell, done, world, words, changes, message):
+    write(world, changed(QUADRATIC, **changes))
+    before = held(done)
+    said = fedcell("run", world, "--out", done, *words)
+    assert (said.code, said.out) == (2, "")
+    assert message in said.err
+    assert said.err.startswith(f"fedcell: {done}: ")
+    assert len(said.err.splitlines()) == 1
+    assert held(done) == before
+
+
+@pytest.mark.usefixtures("no_figure")
+def test_other_data_is_another_run_and_the_same_elsewhere_is_not(fedcell, tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name / "world.json", _with_own_data(tmp_path / name))
+    words = ["--policy", "even", "--out", tmp_path / "o"]
+    assert fedcell("run", tmp_path / "one" / "world.json", *words, "--rounds", 2).code == 0
+    assert fedcell("run", tmp_path / "two" / "world.json", *words, "--resume").code == 0
+    with np.load(tmp_path / "two" / "mine.npz") as saved:
+        np.savez(tmp_path / "two" / "mine.npz", **dict(saved) | {"x_test": saved["x_test"] + 1})
+    before = held(tmp_path / "o")
+    said = fedcell("run", tmp_path / "two" / "world.json", *words, "--resume")
+    assert said.code == 2
+    assert "is of another run (other data)" in said.err
+    assert held(tmp_path / "o") == before
+
+
+@pytest.mark.parametrize("resume", [[], ["--resume"]])
+def test_places_that_are_no_run(fedcell, world, tmp_path, resume):
+    (tmp_path / "file").write_text("keep")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "thesis.tex").write_text("keep")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    before = held(tmp_path)
+    for place, message in [
+        ("file", "is not a folder: choose another --out"),
+        ("full", "holds other things than a run: choose another --out"),
+        ("file/inside", "there is no run to resume" if resume else "cannot be made: Not a dir"),
+        ("loop", "loop"),
+    ]:
+        said = fedcell("run", world, "--out", tmp_path / place, *resume)
+        assert (said.code, said.out) == (2, ""), place
+        assert message in said.err
+        assert len(said.err.splitlines()) == 1
+    said = fedcell("run", world, "--out", "/proc/here", *resume)
+    assert said.code == 2
+    assert "/proc/here: " in said.err
+    assert held(tmp_path) == before
+
+
+@pytest.mark.usefixtures("no_figure")
+def test_what_is_not_there_cannot_be_resumed_and_what_is_empty_is_begun(fedcell, world, tmp_path):
+    said = fedcell("run", world, "--out", tmp_path / "o", "--resume")
+    assert said.code == 2
+    assert "there is no run to resume; leave --resume out to start one" in said.err
+    for name, resume in (("a", []), ("b", ["--resume"])):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / ".fedcell-12-run.json").write_text('{"scen')  # killed right there
+        assert fedcell("run", world, "--out", tmp_path / name, *resume).code == 0
+        assert set(held(tmp_path / name)) == FILES | KEPT
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_place_that_may_not_be_written(fedcell, world, tmp_path):
+    (tmp_path / "closed").mkdir(mode=0o500)
+    said = fedcell("run", world, "--out", tmp_path / "closed" / "o")
+    assert said.code == 2
+    assert "cannot be made: Permission denied: choose another --out" in said.err
+
+
+@pytest.mark.parametrize("name", ["checkpoint.npz", "run.json"])
+@pytest.mark.parametrize("damage", ["empty", "cut", "noise", "text"])
+def test_damaged_files_are_named_with_the_way_out(fedcell, done, world, name, damage):
+    file = done / name
+    good = file.read_bytes()
+    noise = bytearray(good)
+    noise[len(good) // 2 :] = bytes(len(good) - len(good) // 2)
+    bad = {"empty": b"", "cut": good[: len(good) // 2], "noise": bytes(noise), "text": b"\xff{"}
+    file.write_bytes(bad[damage])
+    before = held(done)
+    said = fedcell("run", world, "--out", done, "--resume")
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith(f"fedcell: {file}: is damaged: ")
+    assert ("delete it" if name == "checkpoint.npz" else "choose another --out") in said.err
+    assert len(said.err.splitlines()) == 1
+    assert held(done) == before
+    if name == "checkpoint.npz":
+        file.unlink()
+        assert fedcell("run", world, "--out", done, "--policy", "even", "--resume").code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("run.json", b"[]", "another version of fedcell"),
+        ("run.json", b'{"format": 0}', "another version of fedcell"),
+        ("run.json", b'{"format": 1}', "is of another run"),
+        ("run.json", b'{"format": 1, "scenario": 3, "seed": "0"}', "is of another run"),
+        ("run.json", b"[" * 100_000, "is damaged"),
+        ("checkpoint.npz", {"model": np.zeros(20, np.float32), "records": 3.0}, "does not fit"),
+        ("checkpoint.npz", {"model": np.zeros(20), "records": np.zeros((2, 4))}, "does not fit"),
+        ("checkpoint.npz", {"model": np.zeros(9, np.float32), "records": [[0.0] * 4]}, "not fit"),
+        ("checkpoint.npz", {"model": np.zeros(20, np.float32)}, "is damaged"),
+        ("checkpoint.npz", {"model": np.array([None]), "records": [0.0]}, "is damaged"),
+    ],
+)
+def test_files_of_something_else(fedcell, done, world, name, content, message):
+    if isinstance(content, dict):
+        np.savez(done / name, **content)
+    else:
+        (done / name).write_bytes(content)
+    said = fedcell("run", world, "--out", done, "--resume")
+    assert said.code == 2
+    assert message in said.err
+    assert len(said.err.splitlines()) == 1
+
+
+# Input that is refused: one sentence, and nothing left behind.
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["paper"], "the scenario has no [learning]"),
+        (["nowhere"], "nowhere is no file and not a shipped scenario"),
+        (["digits", "--target-loss", "0"], "--target-loss = 0.0: expected a finite number above"),
+        (["digits", "--target-loss", "-1"], "--target-loss = -1.0: expected a finite number"),
+        (["digits", "--target-loss", "nan"], "--target-loss = nan: expected a finite number"),
+        (["digits", "--target-loss", "inf"], "--target-loss = inf: expected a finite number"),
+        (["digits", "--target-loss", "1e-99"], "learning.target = 1e-99: expected a number above"),
+        (["digits", "--target-loss", "low"], "--target-loss"),
+        (["digits", "--policy", "even", "--policy", "even"], "--policy: give each once"),
+        (["digits", "--policy", "evn"], "evn is not a policy: did you mean even?"),
+        (["digits", "--policy", ""], " is not a policy: known: even"),
+        (["digits", "--policy", "no.such:thing"], "no.such:thing cannot be loaded"),
+        (["digits", "--rounds", "0"], "--rounds"),
+        (["digits", "--rounds", "1.5"], "--rounds"),
+        (["digits", "--seed", "-1"], "--seed"),
+        (["digits", "--seed", str(2**64)], "expected a whole number from 0 to 2^64 - 1"),
+        (["digits", "--threads", "0"], "--threads"),
+        (["digits", "--resume"], "run-digits-seed0: there is no run to resume"),
+    ],
+)
+def test_bad_options(fedcell, tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    said = fedcell("run", *words)
+    assert (said.code, said.out) == (2, "")
+    assert message in " ".join(said.err.split())
+    assert not list(tmp_path.iterdir())
+
+
+SPLIT, NETS = "learning.partition", "learning.layers"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dataset": "digit"}, "digit is not a dataset: did you mean digits?"),
+        ({"dataset": "no.npz"}, "no.npz: cannot be read: No such file or directory"),
+        ({"dataset": "bad.npz"}, "bad.npz: is not a sound .npz file of arrays"),
+        ({"dataset": "\x00.npz"}, "is not a sound .npz file"),
+        ({"dataset": ""}, "learning.dataset = '': expected text"),
+        ({"dataset": ["digits"]}, "learning.dataset = ['digits']: expected text"),
+        ({"model": "resnet"}, "learning.model = 'resnet': expected \"cnn-small\" or"),
+        ({"model": "cnn-small", "layers": None}, "convolution 1 with kernel 5 is given 2 x 2"),
+        ({"rate": -1}, "learning.rate = -1: expected a number above 0"),
+        ({"rate": 0}, "learning.rate = 0: expected a number above 0"),
+        ({"rate": float("nan")}, "learning.rate = nan: expected a number above 0"),
+        ({"rate": "0.1"}, "learning.rate = '0.1': expected a number above 0"),
+        ({"rates": 0.1}, "learning.rates is not a key; did you mean learning.rate?"),
+        ({"rate_decay": float("inf")}, "learning.rate_decay = inf: expected a number from 0"),
+        ({"momentum": 1}, "learning.momentum = 1: expected a number from 0 to below 1"),
+        ({"target": 0}, "learning.target = 0: expected a number above 0"),
+        ({"evaluate_every": 0}, "learning.evaluate_every = 0: expected a whole number"),
+        ({"evaluate_samples": 1.5}, "learning.evaluate_samples = 1.5: expected a whole number"),
+        ({"aggregation": "median"}, "learning.aggregation = 'median': expected \"unbiased\" or"),
+        ({"partition": {"kind": "even"}}, f"{SPLIT}.kind = 'even': expected \"iid\" or"),
+        ({"partition": {"kind": "iid", "alpha": 0.1}}, f"{SPLIT}.alpha is for dirichlet and"),
+        ({"partition": {"sigma": 1.0}}, f"{SPLIT}.sigma is for lognormal"),
+        ({"partition": {"spread": 1}}, f"{SPLIT}.spread = 1: expected a number from 0 to below 1"),
+        ({"partition": {"kind": "dirichlet", "sizes": "uniform"}}, f"{SPLIT}.sizes = "),
+        ({"partition": {"kind": "shards", "num_shards_per_partition": 99}}, f"{SPLIT}.num_shards"),
+        ({"partition": []}, f"{SPLIT} = []: expected a table"),
+        ({"layers": []}, f"{NETS} = []: expected a table"),
+        ({"layers": {"hidden": 32}}, f"{NETS}.hidden = 32: expected a list"),
+        ({"layers": {"hidden": ["a"]}}, f"{NETS}.hidden = ['a']: expected a list"),
+        ({"layers": {"hidden": [0]}}, f"{NETS}.hidden = [0]: expected a list"),
+        ({"layers": {"convs": {}}}, f"{NETS}.convs = {{}}: expected a list of tables"),
+        ({"layers": {"convs": [8]}}, f"{NETS}.convs[0] = 8: expected a table"),
+        ({"layers": {"convs": [{}]}}, f"{NETS}.convs[0].channels is missing"),
+        ({"layers": {"convs": [{"channels": -1}]}}, f"{NETS}.convs[0].channels = -1: expected"),
+        ({"layers": {"convs": [{"channels": 2, "kernel": 8}]}}, "kernel 8 is given 8 x 8 pixels"),
+        ({"quadratic": {"noise": -1}}, "learning.quadratic.noise = -1: expected a number"),
+        ({"quadratic": {"curvature_min": 3}}, "learning.quadratic.curvature_min = 3 is above"),
+    ],
+)
+@pytest.mark.parametrize("command", ["run", "partition"])
+def test_a_bad_learning_table(fedcell, tmp_path, monkeypatch, command, changes, message):
+    monkeypatch.chdir(tmp_path)
+    Path("bad.npz").write_text("no")
+    write(Path("world.json"), changed(DIGITS, learning=changes))
+    place = ["--out", "new/o"] if command == "run" else ["--figure", "o.png"]
+    said = fedcell(command, "world.json", *place, "--json")
+    assert (said.code, said.out) == (2, "")
+    assert message in said.err
+    assert len(said.err.splitlines()) == 1
+    assert set(held(tmp_path)) == {"world.json", "bad.npz"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"clients": {"count": 1502}}, "clients.count = 1502: expected 1 to 1501, as many as"),
+        ({"plan": {"cohort": 51}}, "plan.cohort = 51 is more than the 50 clients there are"),
+        ({"cell": {"gain_threshold": 1e9}}, "no client was ever called"),
+        ({"clients": {"table": [{"samples": 5}] * 50}}, "clients.table has samples"),
+        ({"clients": {"sizes": [1, 2]}}, "clients.sizes has 2 numbers for 50 clients"),
+        ({"cell": {"gains": "no.npy"}}, "cell.gains: no.npy cannot be read: No such file"),
+    ],
+)
+def test_a_scenario_that_cannot_be_run(fedcell, tmp_path, monkeypatch, changes, message):
+    monkeypatch.chdir(tmp_path)
+    write(Path("world.json"), changed(DIGITS, **changes))
+    said = fedcell("run", "world.json", "--out", "o")
+    assert (said.code, said.out) == (2, "")
+    assert message in said.err
+    assert set(held(tmp_path)) == {"world.json"}
+
+
+def test_more_rounds_than_gains(fedcell, tmp_path):
+    file = write(tmp_path / "world.json", _with_table(tmp_path))
+    said = fedcell("run", file, "--rounds", 6, "--out", tmp_path / "o")
+    assert said.code == 2
+    assert "cell.gains holds 5 rounds and 6 are asked for" in said.err
+    assert not (tmp_path / "o").exists()
+
+
+def test_data_that_cannot_be_had(fedcell, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("FEDCELL_MIRROR", "http://127.0.0.1:9")
+    said = fedcell("run", "mnist", "--data-dir", tmp_path / "data", "--out", tmp_path / "o")
+    assert (said.code, said.out) == (2, "")
+    assert "cannot be downloaded" in said.err
+    assert str(tmp_path / "data") in said.err  # where to put it
+    assert not held(tmp_path)
+
+
+STRANGE = st.sampled_from(
+    [
+        *[None, True, 0, -1, 1, 3, 0.5, 1e-300, 1e59, 10**30, float("nan"), float("inf"), ""],
+        *["x", "\x00.npz", "dirichlet", "mlp", "quadratic-apart", [], [1], [[]], [{}], {}],
+    ]
+)
+KEYS = st.sampled_from(
+    [
+        *["dataset", "partition", "model", "layers", "quadratic", "rate", "momentum", "target"],
+        *["partition.kind", "partition.sizes", "partition.spread", "partition.alpha"],
+        *["partition.same_skew_as", "partition.seed", "layers.convs", "layers.hidden"],
+        *["quadratic.dimension", "quadratic.distance", "aggregation", "evaluate_samples"],
+    ]
+)
+
+
+@given(strange=st.dictionaries(KEYS, STRANGE, min_size=1, max_size=3))
+@settings(max_examples=150)
+def test_strange_learning_never_ends_in_a_traceback(fedcell, tmp_path, strange):
+    learning = json.loads(json.dumps(DIGITS["learning"]))
+    for key, value in strange.items():
+        *above, last = key.split(".")
+        table = learning.setdefault(above[0], {}) if above else learning
+        if isinstance(table, dict):
+            table[last] = deepcopy(value)
+    file = write(tmp_path / "world.json", DIGITS | {"learning": learning})
+    said = fedcell("partition", file, "--json")
+    assert said.code in (0, 2)
+    if said.code == 0:
+        assert strict_json(said.out)["samples"] == 1501
+    else:
+        assert said.out == ""
+        assert all(line.startswith("fedcell: ") for line in said.err.splitlines())
+
+
+# The other commands that learn, or price what is learnt.
+
+
+def test_partition_shows_and_draws(fedcell, tmp_path):
+    figure = tmp_path / "p.png"
+    said = fedcell("partition", "digits", "--figure", figure, "--seed", 4, "--json")
+    assert (said.code, said.err) == (0, "")
+    answer = strict_json(said.out)
+    assert (answer["dataset"], answer["kind"], answer["clients"]) == ("digits", "pathological", 50)
+    assert answer["classes_per_client"] == 3
+    assert imread(figure).size
+    assert list(tmp_path.iterdir()) == [figure]
+    said = fedcell("partition", "digits", "--seed", 4)
+    assert "1501 samples of digits over 50 clients" in said.out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["paper"], "the scenario has no [learning]"),
+        (["digits", "--figure", "p.txt"], "p.txt: the name must end in one of: png"),
+        (["digits", "--figure", "no/p.png"], "no/p.png: cannot be written: there is no folder"),
+        (["digits", "--seed", "-1"], "--seed"),
+    ],
+)
+def test_partition_refuses(fedcell, tmp_path, monkeypatch, words, message):
+    monkeypatch.chdir(tmp_path)
+    said = fedcell("partition", *words)
+    assert (said.code, said.out) == (2, "")
+    assert message in said.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_quadratics_have_no_partition(fedcell, world):
+    said = fedcell("partition", world)
+    assert said.code == 2
+    assert "quadratics need no data: there is no partition to show" in said.err
+
+
+def test_cost_is_that_of_what_is_trained(fedcell, tmp_path):
+    said = fedcell("cost", "digits", "--rounds", 6, "--seed", 2, "--policy", "even", "--json")
+    answer = strict_json(said.out)
+    assert answer["samples_per_step"] == "batch"
+    settled = gather_material(load_scenario("digits"), 2).scenario
+    assert settled.task.model_bits == 117056
+    ledger = simulate_network(settled, "even", 6, 2)
+    assert answer["policies"][0]["energy"]["mean"] == pytest.approx(ledger.energy.mean())
+    words = ["--rounds", 6, "--seed", 2, "--policy", "even", "--target-loss", 1e-9]
+    assert fedcell("run", "digits", *words, "--out", tmp_path / "o").code == 0
+    assert column(tmp_path / "o", "energy") == ledger.energy.tolist()
+
+
+def test_the_demo_works_twice(fedcell, tmp_path):
+    first = fedcell("demo", "--out", tmp_path / "d", "--budget", "1ms")
+    assert (first.code, first.err) == (0, "")
+    for part in ("Rounds to the target", "call K = ", "The plan's predictions against this run"):
+        assert part in first.out
+    before = held(tmp_path / "d")
+    own = {"partition.png", "pilot.json", "plan.json", "plan.png"}
+    assert set(before) == own | {f"run/{name}" for name in FILES | KEPT}
+    second = fedcell("demo", "--out", tmp_path / "d", "--budget", "1ms")
+    assert (second.code, second.out) == (0, first.out)
+    assert held(tmp_path / "d") == before
+
+
+# What goes wrong while it learns.
+
+
+@pytest.mark.filterwarnings("default")
+def test_uploads_that_are_not_finite_are_named_left_out_and_counted(fedcell, tmp_path):
+    learning = {"rate": 1e38, "model": "logistic", "layers": None}
+    file = write(tmp_path / "world.json", changed(DIGITS, learning=learning))
+    words = ["--rounds", 3, "--policy", "even", "--out", tmp_path / "o"]
+    said = fedcell("run", file, *words, "--json")
+    assert said.code == 0
+    answer = strict_json(said.out)
+    assert answer == strict_json((tmp_path / "o" / "summary.json").read_text())
+    received, excluded = column(tmp_path / "o", "received"), column(tmp_path / "o", "excluded")
+    assert received == excluded
+    notes = said.err.splitlines()
+    assert sum(excluded) == answer["policies"][0]["excluded"] > 0
+    assert [note[:22] for note in notes] == [f"fedcell: note: round {t}" for t in (1, 2, 3)]
+    assert all("the uploads of clients" in note for note in notes)
+    assert set(column(tmp_path / "o", "train_loss")) == {answer["initial"]["train_loss"]}
+    assert imread(tmp_path / "o" / "loss.png").size
+
+
+@pytest.mark.filterwarnings("default")
+def test_losses_that_are_not_numbers_are_null(fedcell, tmp_path):
+    """Weights are finite and what they make of an image is not."""
+    learning = {"rate": 1e25}
+    file = write(tmp_path / "world.json", changed(DIGITS, learning=learning))
+    words = ["--rounds", 6, "--policy", "even", "--out", tmp_path / "o"]
+    said = fedcell("run", file, *words, "--json")
+    assert said.code == 0
+    assert strict_json(said.out) == strict_json((tmp_path / "o" / "summary.json").read_text())
+    assert imread(tmp_path / "o" / "loss.png").size
+
+
+@pytest.mark.usefixtures("no_figure")
+def test_the_model_stays_where_nothing_arrives(fedcell, tmp_path):
+    file = write(tmp_path / "world.json", changed(DIGITS, cell={"loss_rate": 0.97}))
+    words = ["--rounds", 12, "--policy", "even", "--out", tmp_path / "o", "--json"]
+    answer = strict_json(fedcell("run", file, *words).out)
+    received = column(tmp_path / "o", "received")
+    loss = [answer["initial"]["train_loss"], *column(tmp_path / "o", "train_loss")]
+    assert 0 < received.count(0) < 12
+    for i, arrived in enumerate(received):
+        assert (loss[i + 1] == loss[i]) == (arrived == 0)
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_only_a_run_that_went_to_its_end_is_said_to_diverge(capsys, complete):
+    """An interrupted one may only not have been evaluated after its last round."""
+    row = {"policy": "even", "rounds": 4, "seconds": 1.0, "joules": 1.0, "cost": 2.0}
+    row |= {"train_loss": None, "test_loss": None, "accuracy": None, "excluded": 0}
+    row |= {"to_target": None, "joules_per_client": {"mean": 1.0, "most": 1.0}}
+    said = {"policies": [row], "target": None, "complete": complete, "cohort": 3}
+    said |= {"local_steps": 5, "local_epochs": None, "samples_per_step": "batch"}
+    print_run(Console(), "mine", said | {"model_bits": 1e6, "cycles_per_sample": 10.0})
+    assert ("diverged" in capsys.readouterr().out) == complete
