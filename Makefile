@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: install demo test test-extras check wheel-check benchmarks clean
+.PHONY: install demo test test-extras check wheel-check coverage fuzz benchmarks clean
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -35,8 +35,9 @@ install: $(VENV)/.installed
 demo: install
 	$(BIN)/fedcell demo
 
+# Both cores, a file of tests to each at a time: some make a pilot or a run once for all of theirs.
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -m "not extras"
+	$(BIN)/python -m pytest -m "not extras" --numprocesses 2 --dist loadfile
 
 test-extras: $(VENV)/.extras
 	$(BIN)/python -m pytest -m extras
@@ -45,6 +46,17 @@ check: $(VENV)/.check
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+
+coverage: $(VENV)/.test
+	rm -rf build/coverage && mkdir -p build/coverage
+	$(BIN)/python -m pytest -m "not extras" --numprocesses 2 --dist loadfile \
+	  --cov --cov-report=term --cov-report=xml --cov-report=html
+
+# Property tests only, each with twenty times as many examples as in `make test`, new ones each time.
+FUZZ ?= 20
+fuzz: $(VENV)/.test
+	FEDCELL_FUZZ=$(FUZZ) $(BIN)/python -m pytest -m "hypothesis and not extras" \
+	  --hypothesis-profile=deep --numprocesses 2
 
 # The wheel, as a user gets it: built, installed where nothing else is, and tried.
 wheel-check: $(VENV)/.made

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from fedcell import Clients, Plan, Scenario, Task
-from fedcell.learning.setup import course_of, gather_material, prepare
+from fedcell import Clients, RoundPlan, Scenario, Task
+from fedcell.learning.setup import prepare_training
+from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.scenario.learning import Learning
-from fedcell.simulation.train import State, learn, simulate
+from fedcell.simulation.train import simulate, train_rounds
 
 RESULTS = Path(__file__).parent / "results"
 SEEDS = range(5)
@@ -30,7 +31,7 @@ GOAL = 0.99
 def world(clients, plan, learning, batch):
     return Scenario(
         clients=Clients(count=clients),
-        plan=Plan(**plan),
+        plan=RoundPlan(**plan),
         task=Task(batch_size=batch),
         learning=Learning(dataset="mnist", **learning),
     )
@@ -57,8 +58,8 @@ def engine_run(kind, seed):
         {"model": "cnn-small", "rate": 0.01, "partition": {"kind": "shards"}, "evaluate_every": 50},
         batch=10,
     )
-    material = gather_material(scenario, seed)
-    learner = prepare(material, seed)
+    setup = prepare_training(scenario, seed)
+    learner = setup.learner()
     if kind == "torch":
         import torch
 
@@ -66,15 +67,15 @@ def engine_run(kind, seed):
 
         torch.set_num_threads(1)  # faster on small batches than two that wait for each other
 
-        data = material.data
+        data = setup.data
         learner = TorchLearner(
-            Module(material.network, learner.start()),
+            Module(setup.network, learner.start()),
             tensors(data.x_train, data.y_train, data),
             tensors(data.x_test, data.y_test, data),
-            material.partition,
-            course_of(scenario, seed),
+            setup.partition,
+            setup.local_training,
         )
-    ledger = simulate(material.scenario, "even", learner, seed=seed)
+    ledger = simulate(setup.scenario, "even", learner, seed=seed)
     return {"train_loss": float(ledger.train_loss[-1]), "accuracy": float(ledger.accuracy[-1])}
 
 
@@ -86,10 +87,12 @@ def mcmahan_run(rate, seed):
         {"model": "cnn-mcmahan", "rate": rate, "evaluate_samples": 10_000},
         batch=10,
     )
-    material = gather_material(scenario, seed)
-    learner, best = prepare(material, seed), 0.0
-    for state in learn(material.scenario, learner, 40, seed, State.start(learner)):
-        best = max(best, float(state.records[-1, 3]))
+    setup = prepare_training(scenario, seed)
+    learner, best = setup.learner(), 0.0
+    fleet = draw_fleet(setup.scenario, seed)
+    trace = draw_trace(setup.scenario, fleet, 40, seed)
+    for state in train_rounds(setup.scenario, learner, fleet, trace):
+        best = max([best, *state.history.accuracy[-1:].tolist()])
         if best >= GOAL:
             break
     reached = state.rounds if best >= GOAL else None

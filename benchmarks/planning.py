@@ -22,21 +22,25 @@ import numpy as np
 from scipy.special import stdtrit
 
 from fedcell import load_scenario, simulate_network
-from fedcell.learning.setup import gather_material
-from fedcell.planning.fit import FORMS, fit, unseen_error
-from fedcell.planning.grid import chart
-from fedcell.planning.pilot import Conductor, Setting, conduct, design, observe, seeds_of
-from fedcell.planning.pilotfile import Pilot, load_pilot, save_pilot
-from fedcell.planning.plan import propose
-from fedcell.planning.validate import against, failures, summary, target_exponent
+from fedcell.learning.setup import prepare_training
+from fedcell.planning.choose import choose_plan
+from fedcell.planning.design import Setting, pilot_settings, trial_seeds
+from fedcell.planning.fit import fit_law, leave_one_setting_out_error
+from fedcell.planning.fitted import FORMS
+from fedcell.planning.grid import evaluate_plans
+from fedcell.planning.pilot import Pilot
+from fedcell.planning.pilotfile import load_pilot, save_pilot
+from fedcell.planning.trials import PilotRunner, observe, run_trials
+from fedcell.planning.validate import Validation, check_law, target_exponent
 from fedcell.scenario.identity import pilot_identity
-from fedcell.show.figures.plans import validation_figure
+from fedcell.show.figures.plans import checks_figure
+from fedcell.show.figures.style import save_figure
 
 RESULTS = Path(__file__).parent / "results" / "planning"
 DOCS = Path(__file__).parents[1] / "docs"
 GRID = [Setting(k, e, g) for g in (0.0, 0.3) for e in (5, 10, 20, 40) for k in (5, 10, 20, 40)]
 SEEDS = {  # of runs that are to be predicted: five that validation draws, and five by hand
-    "drawn": seeds_of(0, validation=True)[:5],
+    "drawn": trial_seeds(0, validation=True)[:5],
     "101 to 105": [101, 102, 103, 104, 105],
 }
 EVERY = [seed for seeds in SEEDS.values() for seed in seeds]
@@ -45,20 +49,22 @@ FIELDS = ("cohort", "local_steps", "loss_rate")
 ROUNDS = 400  # after which a run that is to be predicted ends
 
 
-def runs(name, world, settings, seeds, budget, rounds=ROUNDS, watched=None):
+def runs(name, world, settings, seeds, budget, rounds=ROUNDS, measured=None):
     """The runs of a file, those that are missing made now."""
     RESULTS.mkdir(parents=True, exist_ok=True)
     file = RESULTS / f"{name}.json"
-    conductor = Conductor(scenario=world, target=world.learning.target, rounds=rounds)
-    material = conductor.material(conductor.planned, 0)
+    runner = PilotRunner(scenario=world, target=world.learning.target, rounds=rounds)
+    planned = Setting(world.plan.cohort, world.plan.local_steps, world.cell.loss_rate)
+    setup = runner.setup(planned, 0)
     found = Pilot(
-        identity=pilot_identity(material.scenario, material.data),
+        identity=pilot_identity(setup.scenario, setup.fingerprint),
         target=world.learning.target,
         seed=0,
         kind=world.cell.loss_kind,
+        name=name.split("-")[-1],
         trials=load_pilot(file).trials if file.exists() else (),
     )
-    for trial in conduct(conductor, settings, seeds, budget, found.trials, watched):
+    for trial in run_trials(runner, settings, seeds, budget, found.trials, measured):
         found = found.with_trial(trial)
         save_pilot(file, found)
         print(name, trial.setting, trial.seed, len(trial.losses), file=sys.stderr, flush=True)
@@ -71,12 +77,14 @@ def piloted(name):
     file, world = RESULTS / f"pilot-{name}.json", load_scenario(name)
     if file.exists() and load_pilot(file).laws:
         return load_pilot(file)
-    settled = gather_material(world, 0).scenario
-    settings = design(settled)
+    settled = prepare_training(world, 0).scenario
+    settings = pilot_settings(settled)
     budget = BUDGETS[name]
-    found = runs(f"pilot-{name}", world, settings, seeds_of(0), budget, world.rounds, settings[0])
+    found = runs(
+        f"pilot-{name}", world, settings, trial_seeds(0), budget, world.rounds, settings[0]
+    )
     found = found.fitted()
-    save_pilot(file, found)
+    found.save(file)
     return found
 
 
@@ -89,29 +97,36 @@ def predicted(name):
     sets = {}
     for which, seeds in SEEDS.items():
         trials = [t for t in held.trials if t.setting in set(GRID) - seen and t.seed in seeds]
-        rows = against(law, trials, pilot.target)
-        paper = summary(against(pilot.fit(form="paper"), trials, pilot.target))
-        sets[which] = summary(rows) | {"paper_law": paper, "failures": failures(rows)}
-        sets[which]["rows"] = rows
-        sets[which]["slowest_seed"] = slowest(law, trials, pilot.target)
-        light = replace(law, student=float(stdtrit(law.blocks - 1, 0.95)))  # tails not capped
-        sets[which]["light_coverage"] = summary(against(light, trials, pilot.target))["coverage"]
-    title = f"{name}: settings that the pilot has not seen, means of 5 runs"
-    validation_figure(sets["drawn"]["rows"], title, DOCS / f"validation-{name}.png")
+        found = Validation(name=name, checks=check_law(law, trials, pilot.target))
+        own = check_law(pilot.fit(form="paper"), trials, pilot.target)
+        paper = Validation(name=name, checks=own).to_dict()
+        light = replace(law, t_factor=float(stdtrit(law.seeds - 1, 0.95)))  # tails not capped
+        lighter = Validation(name=name, checks=check_law(light, trials, pilot.target))
+        sets[which] = found.to_dict() | {
+            "paper_law": {key: paper[key] for key in paper if key not in ("rows", "failures")},
+            "slowest_seed": slowest(law, trials, pilot.target),
+            "light_coverage": lighter.coverage,
+        }
+        if which == "drawn":
+            title = f"{name}: settings that the pilot has not seen, means of 5 runs"
+            save_figure(checks_figure(found.checks, title), DOCS / f"validation-{name}.png")
     every = observe(held.trials, pilot.target, pilot.kind)
     return {
-        "pilot_seconds": sum(t.seconds for t in pilot.trials),
+        "pilot_seconds": sum(t.wall_seconds for t in pilot.trials),
         "pilot_runs": len(pilot.trials),
-        "blocks": law.blocks,
+        "seeds": law.seeds,
         "slowest_of_the_pilot": slowest(law, pilot.trials, pilot.target),
         "form": law.form,
-        "coefficients": law.coefficients(),
-        "luck": law.luck,
-        "noise": law.noise,
-        "misfit": law.misfit,
+        "coefficients": law.rows(),
+        "seed_sd": law.seed_sd,
+        "run_sd": law.run_sd,
+        "lack_of_fit_sd": law.lack_of_fit_sd,
         "sets": sets,
         "fits_to_the_grid": {  # how far each form is from settings of the grid left out of its fit
-            form: {"unseen": unseen_error(every, form), **fit(every, form).coefficients()}
+            form: {
+                "left_out_error": leave_one_setting_out_error(every, form),
+                "coefficients": fit_law(every, form).rows(),
+            }
             for form in FORMS
         },
         "target_exponent": target_exponent(held.trials, pilot.target),
@@ -137,13 +152,14 @@ def far(name="digits"):
     settings = [Setting(1, 20, 0.1), Setting(2, 20, 0.1), Setting(10, 4 * e, 0.1)]
     settings += [Setting(10, 16 * e, 0.1), Setting(5, 20, 0.7)]
     held = runs(f"far-{name}", world, settings, SEEDS["drawn"], math.inf)
-    rows = against(pilot.fit(), [t for t in held.trials if t.setting in settings], pilot.target)
+    checks = check_law(pilot.fit(), [t for t in held.trials if t.setting in settings], pilot.target)
+    rows = [check.to_dict() for check in checks]
     return {"tried": {"cohort": k, "local_steps": e, "loss_rate": g}, "rows": rows}
 
 
 def cost_of(world, trial):
     """Cost (12) of a run, on its own dice and fleet, under the optimal policy."""
-    settled = gather_material(trial.setting.of(world), trial.seed).scenario
+    settled = prepare_training(trial.setting.apply_to(world), trial.seed).scenario
     rounds = trial.rounds_to(world.learning.target) or len(trial.losses)
     return float(simulate_network(settled, "optimal", rounds, trial.seed).cost.sum())
 
@@ -153,12 +169,12 @@ def pays(name="digits"):
     pilot, world, found = piloted(name), load_scenario(name), []
     held = runs(f"heldout-{name}", world, GRID, EVERY, math.inf)
     for gamma in (0.0, 0.3):
-        settled = gather_material(world, 0).scenario.using(cell={"loss_rate": gamma})
-        over = chart(settled, pilot.fit(), "optimal", pilot.steps)
-        plan = propose(over, paper_law=pilot.fit(form="paper").bound)
+        settled = prepare_training(world, 0).scenario.using(cell={"loss_rate": gamma})
+        over = evaluate_plans(settled, pilot.fit(), "optimal", pilot.most_steps)
+        plan = choose_plan(over, paper_law=pilot.fit(form="paper").law)
         points = {
             "plan": Setting(int(plan.cohort.value), int(plan.local_steps.value), gamma),
-            "paper": Setting(plan.paper["cohort"], plan.paper["local_steps"], gamma),
+            "paper": Setting(plan.paper.cohort, plan.paper.local_steps, gamma),
         }
         extra = runs(f"planned-{name}", world, list(points.values()), EVERY, math.inf)
         costs = {}

@@ -26,12 +26,12 @@ from fedcell import (
     Optimal,
     Problem,
     Scenario,
-    broadcast,
     draw_fleet,
     draw_trace,
-    pose,
+    make_problem,
     price,
 )
+from fedcell.network.policies.base import Broadcast
 
 try:
     import cvxpy as cp
@@ -47,7 +47,7 @@ def rounds_of(cohort: int, rounds: int, seed: int = 0) -> Problem:
     count = {"clients": HEAVY["clients"] | {"count": max(100, 2 * cohort)}}
     scenario = Scenario().using(**HEAVY | count, plan={"cohort": cohort})
     fleet = draw_fleet(scenario, seed)
-    return pose(scenario, fleet, draw_trace(scenario, fleet, rounds, seed))
+    return make_problem(scenario, fleet, draw_trace(scenario, fleet, rounds, seed))
 
 
 # (22) for CVXPY, in the times t_j = c_j / f_j, in which it is convex: energy is w_j / t_j^2.
@@ -184,8 +184,8 @@ def pipeline(repeats: int, say: Callable[[str], None]) -> dict[str, Any]:
 
     def run() -> None:
         fleet = draw_fleet(scenario)
-        problem = pose(scenario, fleet, draw_trace(scenario, fleet, BATCH))
-        schedule = EqualFinish(broadcast(scenario, fleet))(problem)
+        problem = make_problem(scenario, fleet, draw_trace(scenario, fleet, BATCH))
+        schedule = EqualFinish(Broadcast.to(scenario, fleet))(problem)
         _ = price(problem, schedule).objective
 
     times = in_turns({"run": run}, repeats)["run"]

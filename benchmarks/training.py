@@ -105,23 +105,22 @@ def flower():
 
 MEMORY = """
 import resource, sys, numpy as np
-from fedcell.learning.data import Dataset
-from fedcell import Clients, Plan, Scenario
+from fedcell import Clients, Dataset, PartitionSpec, RoundPlan, Scenario, simulate
 from fedcell.learning.engine import Engine
-from fedcell.learning.learner import Course
-from fedcell.learning.network import MODELS, Network
-from fedcell.learning.partition import Split, split
-from fedcell.simulate import simulate
+from fedcell.learning.learner import LocalTraining
+from fedcell.learning.neural import NeuralNetwork
+from fedcell.learning.partition import make_partition
+from fedcell.scenario.learning import MODELS
 n, rng = int(sys.argv[1]), np.random.default_rng(0)
 x = rng.integers(0, 255, (60_000, 28, 28), np.uint8)
 y = rng.integers(0, 10, 60_000)
 data = Dataset.of(x_train=x, y_train=y, x_test=x[:1000], y_test=y[:1000])
-parts = split(data.y_train, n, Split(), rng)
-network = Network.of(MODELS["cnn-small"], data.image, 10)
-learner = Engine(network, data, parts, Course(10, 20, None, 0.01), 10_000)
+parts = make_partition(data.y_train, n, PartitionSpec(), rng)
+network = NeuralNetwork.of(MODELS["cnn-small"], data.image, 10)
+learner = Engine(network, data, parts, LocalTraining(10, 20, None, 0.01), 10_000)
 learner.warm_up()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-simulate(Scenario(clients=Clients(count=n), plan=Plan(cohort=100)), "even", learner, rounds=3)
+simulate(Scenario(clients=Clients(count=n), plan=RoundPlan(cohort=100)), "even", learner, rounds=3)
 print(before / 1024, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 """
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedcell import Optimal, Problem, certify, price
+from fedcell import Problem, certify, schedule_round
 
 round_ = Problem(
     band_time=np.array([2.0, 3.5, 1.2, 6.0, 2.4]),  # seconds to upload with the whole band
@@ -14,9 +14,9 @@ round_ = Problem(
     work=20 * 5e5,  # cycles per sample: local steps times cycles of a step
     energy_weight=1.0,  # seconds that a joule is worth
 )
-answer = Optimal()(round_)
-cost = price(round_, answer)
-for j in range(5):
-    print(f"client {j}: {answer.share[j]:6.1%} of the band, {answer.freq[j] / 1e6:4.0f} MHz")
-print(f"the round takes {cost.duration:.1f} s and {cost.energy:.0f} J")
-print(f"proved optimal to a gap of {certify(round_, answer).gap:.0e}")
+best = schedule_round(round_, "optimal")
+for row in best.rows():
+    print(f"client {row['client']}: {row['share']:6.1%} of the band, {row['freq'] / 1e6:4.0f} MHz")
+print(f"the round takes {best.cost.duration:.1f} s and {best.cost.energy:.0f} J")
+print(f"proved optimal to a gap of {certify(round_, best.schedule).gap:.0e}")
+# best.summary() has the table that `fedcell schedule` prints, best.plot("round.png") a picture

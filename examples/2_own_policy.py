@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from fedcell import Problem, Scenario, Schedule, compare
-from fedcell.network.policies.testing import check_policy
+from fedcell import Problem, Scenario, Schedule, check_policy, compare
 
 
 def by_channel(problem: Problem) -> Schedule:
@@ -15,9 +14,9 @@ def by_channel(problem: Problem) -> Schedule:
 check_policy(by_channel)  # shares sum to one, bounds hold, on rounds of all kinds
 
 scenario = Scenario().using(task={"model_bits": 3e7}, clients={"spread": 0.5})
-for row in compare(scenario, ["even", by_channel, "optimal"], rounds=300, seed=0):
-    cost, change = row["objective"], row["difference"]["objective"]
+for costs in compare(scenario, ["even", by_channel, "optimal"], rounds=300).policies:
+    cost, change = costs.mean["objective"], costs.difference["objective"]
     print(
-        f"{row['policy']:>10}: {cost['mean']:6.1f} s a round, "
-        f"{change['mean']:+7.1f} ± {(change['high'] - change['low']) / 2:.1f} against even"
+        f"{costs.policy:>10}: {cost.value:6.1f} s a round, "
+        f"{change.value:+7.1f} ± {change.half_width:.1f} against even"
     )

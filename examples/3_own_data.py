@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedcell import Dataset, Learning, Scenario, Split, gather_material, prepare, simulate
+from fedcell import Dataset, Learning, PartitionSpec, Scenario, prepare_training, simulate
 
 # Three clouds of points; in your case, x and y from wherever they are.
 rng = np.random.default_rng(0)
@@ -14,15 +14,15 @@ scenario = Scenario(
     learning=Learning(
         model="logistic",
         rate=0.1,
-        partition=Split(kind="inner-dirichlet", alpha=0.3, sizes="lognormal"),
+        partition=PartitionSpec(kind="inner-dirichlet", alpha=0.3, sizes="lognormal"),
     )
 ).using(clients={"count": 40}, plan={"cohort": 8, "local_steps": 5}, cell={"loss_rate": 0.2})
 
-material = gather_material(scenario, seed=1, data=data)
-ledger = simulate(material.scenario, "optimal", prepare(material, seed=1), rounds=30, seed=1)
+setup = prepare_training(scenario, seed=1, data=data)
+ledger = simulate(setup.scenario, "optimal", setup.learner(), rounds=30, seed=1)
 
-print(f"clients hold {material.partition.sizes.min()} to {material.partition.sizes.max()} samples")
+print(f"clients hold {setup.partition.sizes.min()} to {setup.partition.sizes.max()} samples")
 print(f"training loss {ledger.train_loss[0]:.3f} -> {ledger.train_loss[-1]:.3f}")
-print(f"test accuracy {ledger.accuracy[-1]:.1%} after {ledger.seconds[-1]:.2f} s")
-most = ledger.totals.joules.argmax()
-print(f"client {most} paid most: {1e3 * ledger.totals.joules[most]:.2f} mJ")
+print(f"test accuracy {ledger.accuracy[-1]:.1%} after {ledger.total_duration[-1]:.2f} s")
+most = ledger.totals.energy.argmax()
+print(f"client {most} paid most: {1e3 * ledger.totals.energy[most]:.2f} mJ")

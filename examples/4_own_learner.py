@@ -9,8 +9,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fedcell import Plan, Scenario, Scores, simulate
-from fedcell.network.draw import Purpose, stream
+from fedcell import RoundPlan, Scenario, simulate
+from fedcell.core.dice import Purpose, stream
+from fedcell.learning.learner import Scores
 
 
 class Regression:
@@ -43,10 +44,10 @@ class Regression:
         return Scores(float(((self.x @ model - self.y) ** 2).mean() / 2))
 
 
-scenario = Scenario(plan=Plan(cohort=5, local_steps=10)).using(
+scenario = Scenario(plan=RoundPlan(cohort=5, local_steps=10)).using(
     clients={"count": 30},
     task={"model_bits": 160, "cycles_per_sample": 30, "samples_per_step": "batch"},
 )
 ledger = simulate(scenario, "distributed", Regression(30), rounds=25, seed=0)
 print(f"loss {ledger.train_loss[0]:.4f} -> {ledger.train_loss[-1]:.4f} in 25 rounds")
-print(f"loss 0.01 after {ledger.rounds_to(0.01)} rounds, {1e3 * ledger.seconds[-1]:.2f} ms in all")
+print(f"loss 0.01 after {ledger.rounds_to(0.01)} rounds, {ledger.duration.sum():.4f} s in all")

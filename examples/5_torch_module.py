@@ -3,15 +3,14 @@
 import torch
 from torch import nn
 
-from fedcell import Learning, Scenario, gather_material, simulate
-from fedcell.learning.setup import course_of
+from fedcell import Learning, Scenario, prepare_training, simulate
 from fedcell.learning.torch import TorchLearner, tensors
 
 scenario = Scenario(learning=Learning(dataset="digits", rate=0.1)).using(
     clients={"count": 30}, plan={"cohort": 6, "local_steps": 8}
 )
-material = gather_material(scenario)
-data = material.data
+setup = prepare_training(scenario)
+data = setup.data
 
 torch.manual_seed(0)
 module = nn.Sequential(
@@ -21,11 +20,11 @@ learner = TorchLearner(
     module,
     tensors(data.x_train, data.y_train, data),
     tensors(data.x_test, data.y_test, data),
-    material.partition,
-    course_of(scenario),
+    setup.partition,
+    setup.local_training,
 )
 parameters = sum(p.numel() for p in module.parameters())
 world = scenario.using(task={"model_bits": 32.0 * parameters, "cycles_per_sample": 1e5})
 ledger = simulate(world, "optimal", learner, rounds=15)
 print(f"{parameters} parameters, accuracy {ledger.accuracy[-1]:.1%} after 15 rounds")
-print(f"{ledger.seconds[-1]:.2f} s and {ledger.joules[-1]:.2f} J")
+print(f"{ledger.total_duration[-1]:.2f} s and {ledger.total_energy[-1]:.2f} J")

@@ -4,9 +4,11 @@ import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
 
 # What a terminal or a build server sets changes what the command line prints.
 for name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"):
@@ -15,10 +17,19 @@ os.environ |= {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
 
 from fedcell.cli.main import main  # noqa: E402
 
-settings.register_profile(
-    "fedcell", deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
-settings.load_profile("fedcell")
+# Hypothesis' own profile for build servers tries the same examples for ever. Ours try new ones each
+# time, everywhere, remember what failed, and print how to see it again.
+for profile, examples in (("quick", 20), ("default", 100), ("deep", 5000)):
+    settings.register_profile(
+        profile,
+        max_examples=examples,
+        derandomize=False,
+        database=DirectoryBasedExampleDatabase(Path(__file__).parents[1] / ".hypothesis/examples"),
+        print_blob=True,
+        deadline=None,
+        suppress_health_check=[HealthCheck.function_scoped_fixture],
+    )
+settings.load_profile("default")
 
 
 @dataclass

@@ -9,8 +9,9 @@ from functools import cache
 import numpy as np
 import pytest
 
-from fedcell import Scenario, broadcast, draw_fleet, draw_trace, named, pose, simulate_network
-from fedcell.network.draw import replicates
+from fedcell import Scenario, draw_fleet, draw_trace, make_problem, policy_by_name, simulate_network
+from fedcell.core.dice import replicate_seeds
+from fedcell.network.policies.base import Broadcast
 
 PROPOSED = ["distributed", "equal-finish", "optimal-staged", "optimal"]
 POLICIES = ["even", *PROPOSED]
@@ -22,8 +23,8 @@ def means(policy: str, cohort: int = 10, steps: int = 20, spread: float = 0.1) -
     """The mean of each cost over the rounds of each fleet."""
     plan = {"cohort": cohort, "local_steps": steps}
     scenario = Scenario().using(plan=plan, clients={"spread": spread})
-    ledgers = [simulate_network(scenario, policy, ROUNDS, s) for s in replicates(0, FLEETS)]
-    names = ("upload", "compute", "staged", "objective")
+    ledgers = [simulate_network(scenario, policy, ROUNDS, s) for s in replicate_seeds(0, FLEETS)]
+    names = ("upload_cost", "compute_cost", "staged_cost", "objective")
     return {name: np.array([getattr(one, name).mean() for one in ledgers]) for name in names}
 
 
@@ -55,14 +56,16 @@ def not_within_10_percent(policy: str, spread: float, measured: str):
     ],
 )
 def test_c_u_is_proportional_to_k(policy, spread, measured, error):
-    unit = [means(policy, k, spread=spread)["upload"].mean() / k for k in (5, 10, 20, 50, 90)]
+    unit = [means(policy, k, spread=spread)["upload_cost"].mean() / k for k in (5, 10, 20, 50, 90)]
     assert drift(unit) < measured + 4 * error
 
 
 @pytest.mark.parametrize("spread", [0.1, 0.5])
 @pytest.mark.parametrize("policy", POLICIES)
 def test_c_n_is_proportional_to_e_l(policy, spread):
-    unit = [means(policy, steps=e, spread=spread)["compute"].mean() / e for e in (5, 10, 20, 50)]
+    unit = [
+        means(policy, steps=e, spread=spread)["compute_cost"].mean() / e for e in (5, 10, 20, 50)
+    ]
     assert drift(unit) < (0.006 if policy == "optimal" else 1e-12)
 
 
@@ -74,7 +77,7 @@ def test_c_n_is_proportional_to_e_l(policy, spread):
 @pytest.mark.parametrize("policy", PROPOSED)
 def test_the_proposed_cost_less_than_even(policy, cohort, spread):
     even, ours = (means(name, cohort, spread=spread) for name in ("even", policy))
-    for name in ("upload", "compute", "staged", "objective"):
+    for name in ("upload_cost", "compute_cost", "staged_cost", "objective"):
         less = even[name] - ours[name]  # paired: the same fleets and dice
         assert less.mean() > 4 * less.std(ddof=1) / np.sqrt(FLEETS)
 
@@ -94,7 +97,7 @@ def test_the_proposed_cost_less_than_even(policy, cohort, spread):
 )
 def test_variation_costs_the_proposed_less_than_half_of_what_it_costs_even(policy, measured):
     worse = {
-        name: (means(name, spread=0.5)["staged"] / means(name)["staged"] - 1).mean()
+        name: (means(name, spread=0.5)["staged_cost"] / means(name)["staged_cost"] - 1).mean()
         for name in ("even", policy)
     }
     assert abs(worse[policy] - measured) < 4 * 0.0095
@@ -120,8 +123,8 @@ def test_the_mean_of_1_over_a_is_proportional_to_k(policy, at_most):
     for cohort in (5, 10, 20, 50):
         scenario = Scenario().using(plan={"cohort": cohort}, clients={"spread": 0.5})
         fleet = draw_fleet(scenario)
-        problem = pose(scenario, fleet, draw_trace(scenario, fleet, 1000))
-        share = named(policy, broadcast(scenario, fleet))(problem).share
+        problem = make_problem(scenario, fleet, draw_trace(scenario, fleet, 1000))
+        share = policy_by_name(policy, Broadcast.to(scenario, fleet))(problem).share
         unit.append((1 / share).mean() / cohort)
     assert drift(unit) < at_most
 
@@ -129,18 +132,18 @@ def test_the_mean_of_1_over_a_is_proportional_to_k(policy, at_most):
 def test_with_the_paper_s_numbers_computing_dwarfs_uploading():
     """DECISIONS.md, 11."""
     ours = means("distributed")
-    assert 15 < ours["compute"].mean() < 18
-    assert 0.4 < ours["upload"].mean() < 0.8
+    assert 15 < ours["compute_cost"].mean() < 18
+    assert 0.4 < ours["upload_cost"].mean() < 0.8
 
 
 def test_without_a_threshold_the_mean_upload_cost_is_infinite():
     """DECISIONS.md, 9: 1/log(1 + h) is not integrable at h = 0, so the tail is as 1/x."""
     open_cell = Scenario().using(cell={"gain_threshold": 0.0})
-    cost = np.sort(simulate_network(open_cell, "equal-finish", 200_000).upload)[::-1]
+    cost = np.sort(simulate_network(open_cell, "equal-finish", 200_000).upload_cost)[::-1]
     # P(cost > x) = const / x at the far end: the 10th largest is about 10 times the 100th.
     hill = 1 / np.log(cost[:1000] / cost[1000]).mean()
     assert abs(hill - 1) < 4 / np.sqrt(1000)  # Hill's estimate of the tail; at 1 the mean is gone
-    guarded = simulate_network(Scenario(), "equal-finish", 200_000).upload
+    guarded = simulate_network(Scenario(), "equal-finish", 200_000).upload_cost
     assert guarded.max() < 1e-4 * guarded.sum()
 
 
@@ -151,15 +154,15 @@ def test_the_two_objectives_rank_schedules_differently():
         for name in ("optimal", "optimal-staged")
     )
     assert (joint.objective <= staged.objective * (1 + 1e-12)).all()
-    assert (staged.staged <= joint.staged * (1 + 1e-12)).all()
+    assert (staged.staged_cost <= joint.staged_cost * (1 + 1e-12)).all()
     assert joint.objective.mean() < staged.objective.mean()
-    assert staged.staged.mean() < joint.staged.mean()
+    assert staged.staged_cost.mean() < joint.staged_cost.mean()
 
 
 def test_an_interval_over_fleets_is_wider_than_one_over_rounds():
     """DECISIONS.md, 26: what these clients will see, or what clients like these will see."""
     from fedcell import compare
 
-    one = compare(Scenario(), ["even"], 1000, 0)[0]["staged"]
-    ten = compare(Scenario(), ["even"], 1000, 0, fleets=10)[0]["staged"]
-    assert ten["high"] - ten["low"] > 2 * (one["high"] - one["low"])
+    one = compare(Scenario(), ["even"], 1000, 0)["even"].mean["staged_cost"]
+    ten = compare(Scenario(), ["even"], 1000, 0, fleets=10)["even"].mean["staged_cost"]
+    assert ten.half_width > 2 * one.half_width

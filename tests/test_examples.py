@@ -12,7 +12,15 @@ SAYS = {
     "3_own_data": ["test accuracy 8", "paid most"],
     "4_own_learner": ["loss 0.01 after"],
     "5_torch_module": ["accuracy 8", " J"],
-    "6_pilot_and_plan": ["24 runs, 4 seeds", "mixing: ", "plan: K = "],
+    "6_pilot_and_plan": ["runs of 6 settings", "mixing: ", "plan: K = "],
+    "7_from_pilot_to_figures": [
+        "<Pilot: ",
+        "<TrainingPlan for digits: K = ",
+        "<Ledger: ",
+        "The plan's predictions against this run: taken / expected",
+        "<CostSweep: 12 points over cohort and local_steps>",
+        "['cost.png', 'loss.png', 'plan.png']",
+    ],
 }
 
 

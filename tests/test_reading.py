@@ -1,8 +1,9 @@
 """The repository as it is read: rooms, imports, the map of equations, code in the README."""
 
 import ast
+import doctest
 import importlib
-import importlib.util
+import inspect
 import re
 import subprocess
 import sys
@@ -10,7 +11,11 @@ from contextlib import suppress
 from functools import reduce
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+import fedcell
+from fedcell.cli.app import WORDS
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "fedcell"
@@ -19,14 +24,7 @@ README = (ROOT / "README.md").read_text()
 
 # The rooms in the order in which they are read: a package imports only what stands before it.
 ROOMS = ["core", "scenario", "network", "learning", "simulation", "planning", "show", "cli"]
-NOT_YET = {  # uses against the order that are still there: (room, room that it uses)
-    ("scenario", "learning"),
-    ("scenario", "network"),
-    ("scenario", "simulation"),
-    ("core", "scenario"),
-    ("learning", "network"),
-    ("simulation", "show"),
-}
+RADIO = ("fedcell.network", "scenario.cell", ".gains", "bandwidth")  # no business of learning's
 
 
 def room(file: Path) -> str:
@@ -45,29 +43,100 @@ def uses(file: Path) -> set[str]:
 
 def test_rooms_use_only_what_stands_before_them():
     assert {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()} == set(ROOMS)
+    against = {
+        (room(file), used)
+        for file in FILES
+        for used in uses(file)
+        if (own := file.relative_to(SOURCE).parts[0]) in ROOMS
+        and ROOMS.index(used) > ROOMS.index(own)
+    }
+    assert against == {("core.showing", "show")}  # results show themselves: DECISIONS.md, 36
+
+
+def test_learning_knows_of_no_radio():
+    for file in (SOURCE / "learning").rglob("*.py"):
+        assert not [word for word in RADIO if word in file.read_text()], file.name
+
+
+def test_only_the_command_line_speaks_of_options():
     for file in FILES:
-        own = file.relative_to(SOURCE).parts[0]
-        for used in uses(file) if own in ROOMS else ():
-            if (own, used) not in NOT_YET:
-                assert ROOMS.index(used) <= ROOMS.index(own), f"{room(file)} uses {used}"
+        if "cli" not in file.parts:
+            strings = [
+                node.value
+                for node in ast.walk(ast.parse(file.read_text()))
+                if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            ]
+            documented = {ast.get_docstring(node, clean=False) for node in documentables(file)}
+            spoken = [text for text in strings if text not in documented]
+            assert not [text for text in spoken if re.search(r"(^|\s)--[a-z]", text)], file.name
+
+
+def documentables(file: Path) -> list[ast.AST]:
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef)
+    return [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, kinds)]
+
+
+def test_arguments_that_messages_name_have_words_on_the_command_line():
+    named = {
+        word
+        for file in FILES
+        if "cli" not in file.parts
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ERRORS
+        for text in ast.walk(node)
+        if isinstance(text, ast.Constant) and isinstance(text.value, str)
+        for word in re.findall(r"`(\w+)`", text.value)
+    }
+    assert named >= {"folder", "resume", "target", "run_pilot"}
+    only_from_python = {"prepare_training", "to_pandas", "problem"}
+    assert named - set(WORDS) <= only_from_python
+
+
+ERRORS = {
+    *("FedcellError", "BadInput", "BadFile", "DataUnavailable", "NoPlan", "NotReached", "Diverged")
+}
 
 
 def test_rooms_are_not_outgrown():
     lines = {room(file): len(file.read_text().splitlines()) for file in FILES}
     assert {name: n for name, n in lines.items() if n > 250} == {}
-    assert (
-        sum(
-            lines[name]
-            for name in ("network.round", "network.policies.base", "network.policies.optimal")
-        )
-        <= 500
-    )  # fifteen minutes
+    one_round = ("round", "policies.base", "policies.paper", "policies.optimal")
+    assert sum(lines[f"network.{name}"] for name in one_round) <= 500  # fifteen minutes
 
 
-def test_only_draw_rolls_dice():
+def test_only_dice_are_rolled():
     for file in FILES:
-        if file.stem != "draw":
+        if room(file) != "core.dice":
             assert "np.random" not in file.read_text(), file.name
+
+
+def public_things() -> list[str]:
+    return [name for name in fedcell.__all__ if not name.startswith("_")]
+
+
+@pytest.mark.parametrize("name", public_things())
+def test_public_names_are_documented_and_their_examples_run(name, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    thing = getattr(fedcell, name)
+    assert thing.__doc__, name
+    assert not thing.__doc__.startswith(f"{name}("), f"{name} has a generated docstring"
+    space = vars(fedcell) | {"np": np}
+    for test in doctest.DocTestFinder(recurse=False).find(thing, name, globs=space):
+        runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
+        said: list[str] = []
+        runner.run(test, out=said.append)
+        assert not runner.failures, "".join(said)
+
+
+def test_what_users_call_has_an_example():
+    """Functions of the public face: what goes in and what comes out, as code that runs."""
+    functions = [n for n in public_things() if inspect.isfunction(getattr(fedcell, n))]
+    lacking = [n for n in functions if ">>>" not in (getattr(fedcell, n).__doc__ or "")]
+    assert lacking == []
+
+
+def test_the_public_face_is_small():
+    assert len(public_things()) <= 55
 
 
 def test_import_is_light():
@@ -117,37 +186,6 @@ def test_numbered_lines_of_code_name_equations_that_exist():
             assert 1 <= int(number) <= 91, f"{file.name}: ({number})"
 
 
-def blocks(page: str, language: str) -> list[str]:
-    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
-
-
-@pytest.mark.parametrize("page", ["README.md", "docs/planning.md"])
-def test_python_on_the_pages_runs_and_prints_what_it_says(page, capsys):
-    assert blocks(page, "python")
-    names: dict[str, object] = {}
-    for block in blocks(page, "python"):
-        exec(block, names)
-        said = [line for line in capsys.readouterr().out.splitlines() if line]
-        expected = re.findall(r"^# > (.*)$", block, re.MULTILINE)
-        assert said == expected
-
-
-def test_the_round_in_the_readme_is_what_the_command_prints(fedcell, monkeypatch):
-    monkeypatch.chdir(ROOT)
-    shown = re.search(r"(    \$ fedcell schedule (\S+)\n.*?)\n\S", README, re.DOTALL)
-    expected = [line.strip() for line in shown.group(1).splitlines()[1:] if line.strip()]
-    said = [line.strip() for line in fedcell("schedule", shown.group(2)).out.splitlines()]
-    assert [line for line in said if line][: len(expected)] == expected
-    assert (ROOT / "docs" / "round.json").read_text() == blocks("docs/files.md", "json")[0]
-
-
-def test_commands_in_the_readme_exist(fedcell):
-    commands = re.findall(r"^    \$ fedcell (\w+)", README, re.MULTILINE)
-    assert commands
-    for command in commands:
-        assert fedcell(command, "--help").code == 0
-
-
 def test_decisions_are_numbered_and_found():
     text = (ROOT / "DECISIONS.md").read_text()
     there = [int(n) for n in re.findall(r"^## (\d+)\. ", text, re.MULTILINE)]
@@ -167,14 +205,6 @@ def test_tests_named_in_decisions_exist():
     }
     assert named
     assert named <= there
-
-
-@pytest.mark.parametrize(
-    "page", [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")], ids=lambda p: p.name
-)
-def test_links_between_pages_lead_somewhere(page):
-    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
 def test_the_readme_counts_the_equations_right():

@@ -6,9 +6,10 @@ from common import RATE, arguments, data, serve
 from fedcell.learning.aggregate import aggregate
 from fedcell.learning.data.dataset import Dataset
 from fedcell.learning.engine import Engine
-from fedcell.learning.learner import Course
-from fedcell.learning.neural import MODELS, Network
+from fedcell.learning.learner import LocalTraining
+from fedcell.learning.neural import NeuralNetwork
 from fedcell.learning.partition import Partition
+from fedcell.scenario.learning import MODELS
 
 
 def main() -> None:
@@ -16,11 +17,11 @@ def main() -> None:
     images, labels = data(args.cohort, args.learnable)
     x, y = images.reshape(-1, *images.shape[2:]), labels.reshape(-1)
     dataset = Dataset.of(x_train=x, y_train=y, x_test=x[:200], y_test=y[:200])
-    network = Network.of(MODELS[args.model], dataset.image, 10)
+    network = NeuralNetwork.of(MODELS[args.model], dataset.image, 10)
     each = np.full(args.cohort, labels.shape[1])
     partition = Partition(np.arange(y.size), np.append(0, each.cumsum()))
-    course = Course(args.batch, args.steps, None, RATE)
-    engine = Engine(network, dataset, partition, course, threads=args.threads)
+    training = LocalTraining(args.batch, args.steps, None, RATE)
+    engine = Engine(network, dataset, partition, training, threads=args.threads)
     engine.warm_up()
     model, clients, turn = engine.start(), list(range(args.cohort)), 0
     shares = each / each.sum()

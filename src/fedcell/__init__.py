@@ -1,109 +1,105 @@
-"""Plan, simulate and run federated learning over wireless networks."""
+"""Plan, simulate and run federated learning over wireless networks.
 
-__version__ = "0.1.0"
+What most people need stands here; the rest is found by package, each of which says what it
+holds: core, scenario, network, learning, simulation, planning, show, cli.
+"""
 
-from fedcell.core.errors import BadInput, FedcellError
-from fedcell.learning.data.dataset import Dataset, load_data
-from fedcell.learning.gradients import diversity
-from fedcell.learning.learner import Learner, Scores
-from fedcell.learning.partition import Partition, Split, split
-from fedcell.learning.setup import Material, gather_material, prepare
-from fedcell.network.certificate import certify
-from fedcell.network.compare import compare
-from fedcell.network.draw import draw_fleet, draw_trace
-from fedcell.network.ledger import Interval, Ledger, Totals, interval, price_trace, simulate_network
-from fedcell.network.policies.base import (
-    Broadcast,
-    Distributed,
-    EqualFinish,
-    Even,
-    OptimalStaged,
-    Policy,
-    broadcast,
-    mean_freq,
+from fedcell.core.errors import (
+    BadFile,
+    BadInput,
+    DataUnavailable,
+    Diverged,
+    FedcellError,
+    NoPlan,
+    NotReached,
 )
-from fedcell.network.policies.names import named
+from fedcell.core.estimates import Estimate
+from fedcell.core.version import __version__ as __version__
+from fedcell.learning.data.dataset import Dataset
+from fedcell.learning.learner import Learner
+from fedcell.learning.setup import prepare_training
+from fedcell.network.certificate import certify
+from fedcell.network.compare import compare, sweep_costs
+from fedcell.network.draw import draw_fleet, draw_trace
+from fedcell.network.ledger import Ledger, simulate_network
+from fedcell.network.policies.base import Policy
+from fedcell.network.policies.exact import EqualFinish, OptimalStaged
+from fedcell.network.policies.names import policy_by_name
 from fedcell.network.policies.optimal import Optimal
-from fedcell.network.round import Certificate, Cost, Problem, Schedule, pose, price
+from fedcell.network.policies.paper import Distributed, Even
+from fedcell.network.policies.testing import check_policy
+from fedcell.network.round import Cost, Problem, Schedule, make_problem, price
 from fedcell.network.roundfile import load_round
+from fedcell.network.schedule import schedule_round
 from fedcell.network.trace import Fleet, Trace
-from fedcell.planning.fit import Fit
-from fedcell.planning.grid import Chart, chart
-from fedcell.planning.limits import Limits, NoPlan
-from fedcell.planning.pilotfile import Pilot, load_pilot
-from fedcell.planning.plan import Proposal, propose
-from fedcell.planning.theory import Bound, Constants, UnitCosts, effective_cohort
+from fedcell.planning.law import GivenLaw
+from fedcell.planning.limits import Limits
+from fedcell.planning.pilotfile import load_pilot
+from fedcell.planning.piloting import run_pilot
+from fedcell.planning.plan import TrainingPlan
+from fedcell.planning.planner import plan_training
 from fedcell.scenario.arrays import ClientTable, Gains
-from fedcell.scenario.learning import Learning
+from fedcell.scenario.learning import Learning, PartitionSpec
 from fedcell.scenario.load import load_scenario
-from fedcell.scenario.tables import Cell, Clients, Plan, Scenario, Task
-from fedcell.simulation.train import State, simulate
+from fedcell.scenario.save import save_scenario
+from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.tables import Cell, Clients, RoundPlan, Task
+from fedcell.simulation.run import run
+from fedcell.simulation.train import simulate
 
 __all__ = [
+    "BadFile",
     "BadInput",
-    "Bound",
-    "Broadcast",
     "Cell",
-    "Certificate",
-    "Chart",
     "ClientTable",
     "Clients",
-    "Constants",
     "Cost",
+    "DataUnavailable",
     "Dataset",
     "Distributed",
+    "Diverged",
     "EqualFinish",
+    "Estimate",
     "Even",
     "FedcellError",
-    "Fit",
     "Fleet",
     "Gains",
-    "Interval",
+    "GivenLaw",
     "Learner",
     "Learning",
     "Ledger",
     "Limits",
-    "Material",
     "NoPlan",
+    "NotReached",
     "Optimal",
     "OptimalStaged",
-    "Partition",
-    "Pilot",
-    "Plan",
+    "PartitionSpec",
     "Policy",
     "Problem",
-    "Proposal",
+    "RoundPlan",
     "Scenario",
     "Schedule",
-    "Scores",
-    "Split",
-    "State",
     "Task",
-    "Totals",
     "Trace",
-    "UnitCosts",
-    "broadcast",
+    "TrainingPlan",
     "certify",
-    "chart",
+    "check_policy",
     "compare",
-    "diversity",
     "draw_fleet",
     "draw_trace",
-    "effective_cohort",
-    "gather_material",
-    "interval",
-    "load_data",
     "load_pilot",
     "load_round",
     "load_scenario",
-    "mean_freq",
-    "named",
-    "pose",
-    "prepare",
+    "make_problem",
+    "plan_training",
+    "policy_by_name",
+    "prepare_training",
     "price",
-    "price_trace",
-    "propose",
+    "run",
+    "run_pilot",
+    "save_scenario",
+    "schedule_round",
     "simulate",
     "simulate_network",
-    "split",
+    "sweep_costs",
 ]

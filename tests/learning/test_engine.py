@@ -6,17 +6,19 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fedcell import BadInput
 from fedcell.learning.data.dataset import Dataset, load_data
-from fedcell.learning.engine import EVALUATED, PIECE, Engine, judged, watched
-from fedcell.learning.learner import Course
-from fedcell.learning.neural import MODELS, Layers, Network
-from fedcell.learning.partition import Partition, Split, split
+from fedcell.learning.engine import EVALUATED, PIECE, Engine, subset_of_test, subset_of_training
+from fedcell.learning.learner import LocalTraining
+from fedcell.learning.neural import NeuralNetwork
+from fedcell.learning.partition import Partition, make_partition
+from fedcell.scenario.learning import MODELS, Layers, PartitionSpec
 from support import reference
+from support.examples import examples
 from support.networks import AWKWARD, convs, engine, made
 
 
@@ -25,12 +27,14 @@ from support.networks import AWKWARD, convs, engine, made
 def test_training_equals_plain_numpy(name, momentum):
     image, layers, batch = AWKWARD[name]
     data = made(image)
-    course = Course(batch=batch, steps=5, epochs=None, rate=0.05, rate_decay=0.3, momentum=momentum)
-    ours = engine(data, layers, course, clients=3)
+    training = LocalTraining(
+        batch=batch, steps=5, epochs=None, rate=0.05, rate_decay=0.3, momentum=momentum
+    )
+    ours = engine(data, layers, training, clients=3)
     start = ours.start()
     (got,) = ours.train(start, [2], round=1)
     own = ours.partition.of(2)
-    order, sizes = course.batches(2, 1, own.size)
+    order, sizes = training.batches(2, 1, own.size)
     expected = reference.train(
         ours.network,
         start,
@@ -38,14 +42,14 @@ def test_training_equals_plain_numpy(name, momentum):
         data.y_train,
         own[order],
         sizes,
-        course.rates(1, 5),
+        training.rates(1, 5),
         momentum,
     )
     assert np.abs(expected - start).max() > 1e-3  # it moved
     assert_allclose(got, expected, atol=1e-5, rtol=0)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     image=st.tuples(st.integers(4, 13), st.integers(4, 13), st.integers(1, 4)),
     sizes=st.lists(st.tuples(st.integers(1, 35), st.integers(1, 9), st.integers(0, 4)), max_size=2),
@@ -56,24 +60,30 @@ def test_training_equals_plain_numpy(name, momentum):
 def test_training_equals_plain_numpy_on_any_shape(image, sizes, hidden, batch, classes):
     layers = Layers(convs=convs(*sizes), hidden=tuple(hidden))
     try:
-        Network.of(layers, image, classes)
+        NeuralNetwork.of(layers, image, classes)
     except BadInput:
         return  # does not fit the image
     data = made(image, classes, 30)
-    course = Course(batch=batch, steps=2, epochs=None, rate=0.5)
-    ours = engine(data, layers, course, clients=2, threads=1)
+    training = LocalTraining(batch=batch, steps=2, epochs=None, rate=0.5)
+    ours = engine(data, layers, training, clients=2, threads=1)
     (got,) = ours.train(ours.start(), [0], round=0)
     own = ours.partition.of(0)
-    order, many = course.batches(0, 0, own.size)
+    order, many = training.batches(0, 0, own.size)
     expected = reference.train(
-        ours.network, ours.start(), data.x_train, data.y_train, own[order], many, course.rates(0, 2)
+        ours.network,
+        ours.start(),
+        data.x_train,
+        data.y_train,
+        own[order],
+        many,
+        training.rates(0, 2),
     )
     assert_allclose(got, expected, atol=1e-5, rtol=0)
 
 
 def test_losses_are_those_of_plain_numpy():
     data = made((9, 8, 2), count=EVALUATED + 9, kind=np.uint8)
-    ours = engine(data, Layers(convs=convs((5, 3, 1)), hidden=(6,)), Course(4, 1, None, 0.1))
+    ours = engine(data, Layers(convs=convs((5, 3, 1)), hidden=(6,)), LocalTraining(4, 1, None, 0.1))
     model = ours.start()
     standard = data.x_train * data.scale + data.shift
     _, losses = reference.gradient(ours.network, model.astype(float), standard, data.y_train)
@@ -88,20 +98,20 @@ def test_losses_are_those_of_plain_numpy():
 
 def test_the_training_loss_is_weighted_by_the_clients_data():
     data = load_data("digits")
-    partition = split(
+    partition = make_partition(
         data.y_train,
         30,
-        Split(kind="inner-dirichlet", sizes="lognormal", alpha=0.3),
+        PartitionSpec(kind="inner-dirichlet", sizes="lognormal", alpha=0.3),
         np.random.default_rng(3),
     )
-    index, weight = watched(partition, 300, seed=0)
+    index, weight = subset_of_training(partition, 300, seed=0)
     q = partition.sizes / partition.sizes.sum()
     owner = np.empty(data.y_train.size, int)
     owner[partition.index] = np.repeat(np.arange(30), partition.sizes)
     assert_allclose(np.bincount(owner[index], weight, 30), q)  # (2): a client counts q_j
     assert np.unique(index).size == index.size
-    assert_array_equal(index, watched(partition, 300, seed=0)[0])  # fixed
-    everything, same = watched(partition, 10**6, seed=0)
+    assert_array_equal(index, subset_of_training(partition, 300, seed=0)[0])  # fixed
+    everything, same = subset_of_training(partition, 10**6, seed=0)
     assert_array_equal(np.sort(everything), np.arange(data.y_train.size))
     assert_allclose(same, 1 / data.y_train.size)
 
@@ -109,24 +119,24 @@ def test_the_training_loss_is_weighted_by_the_clients_data():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"network": Network.of(MODELS["mlp"], (9, 8, 1), 10)}, "is for images"),
-        ({"network": Network.of(MODELS["mlp"], (8, 8, 1), 9)}, "tells 9 classes apart"),
+        ({"network": NeuralNetwork.of(MODELS["mlp"], (9, 8, 1), 10)}, "is for images"),
+        ({"network": NeuralNetwork.of(MODELS["mlp"], (8, 8, 1), 9)}, "tells 9 classes apart"),
         ({"partition": Partition(np.arange(5000), np.array([0, 5000]))}, "of other data"),
         ({"partition": Partition(np.arange(3), np.array([0, 3, 3]))}, "no samples"),
     ],
 )
 def test_what_does_not_belong_together_is_refused(change, message):
-    ours = engine(load_data("digits"), MODELS["mlp"], Course(1, 1, None, 0.1))
+    ours = engine(load_data("digits"), MODELS["mlp"], LocalTraining(1, 1, None, 0.1))
     given = {"network": ours.network, "partition": ours.partition} | change
     with pytest.raises(BadInput, match=message):
-        Engine(given["network"], ours.data, given["partition"], ours.course)
+        Engine(given["network"], ours.data, given["partition"], ours.training)
 
 
 def test_a_large_test_set_is_judged_by_a_fixed_part():
-    assert_array_equal(judged(50, 50, seed=0), np.arange(50))
-    some = judged(1000, 50, seed=0)
+    assert_array_equal(subset_of_test(50, 50, seed=0), np.arange(50))
+    some = subset_of_test(1000, 50, seed=0)
     assert some.size == np.unique(some).size == 50
-    assert_array_equal(some, judged(1000, 50, seed=0))
+    assert_array_equal(some, subset_of_test(1000, 50, seed=0))
 
 
 @pytest.mark.extras
@@ -140,9 +150,9 @@ def test_processors_with_other_registers_compute_the_same(lanes):
 @pytest.mark.parametrize("threads", [2, 5])
 def test_the_number_of_threads_changes_no_bit(threads):
     data = load_data("digits")
-    course = Course(batch=7, steps=4, epochs=None, rate=0.1)
+    training = LocalTraining(batch=7, steps=4, epochs=None, rate=0.1)
     layers = Layers(convs=convs((9, 3, 1)), hidden=(20,))
-    one, many = (engine(data, layers, course, 12, t) for t in (1, threads))
+    one, many = (engine(data, layers, training, 12, t) for t in (1, threads))
     model = one.start()
     for a, b in zip(one.train(model, range(12), 0), many.train(model, range(12), 0), strict=True):
         assert_array_equal(a, b)
@@ -151,7 +161,7 @@ def test_the_number_of_threads_changes_no_bit(threads):
 
 def test_evaluation_in_many_pieces_is_the_same_as_in_one():
     data = made((4, 4, 1), count=3 * PIECE + 5)
-    ours = engine(data, Layers(), Course(4, 1, None, 0.1), threads=3)
+    ours = engine(data, Layers(), LocalTraining(4, 1, None, 0.1), threads=3)
     _, losses = reference.gradient(
         ours.network, ours.start().astype(float), data.x_train, data.y_train
     )
@@ -164,54 +174,55 @@ def test_bytes_and_floats_are_the_same_data():
     floats = Dataset.of(
         x_train=as_floats, y_train=small.y_train, x_test=as_floats, y_test=small.y_train
     )
-    course = Course(batch=3, steps=5, epochs=None, rate=0.1)
+    training = LocalTraining(batch=3, steps=5, epochs=None, rate=0.1)
     results = []
     for data in (small, floats):
-        ours = engine(data, Layers(hidden=(5,)), course)
+        ours = engine(data, Layers(hidden=(5,)), training)
         results.append(next(ours.train(ours.start(), [1], 0)))
-    assert_allclose(*results, atol=1e-6)
+    assert_allclose(results[0], results[1], atol=1e-6)
 
 
 def test_batches_are_shuffled_passes_with_a_short_end():
-    course = Course(batch=4, steps=7, epochs=None, rate=0.1, seed=3)
-    order, sizes = course.batches(client=5, round=2, samples=10)
+    training = LocalTraining(batch=4, steps=7, epochs=None, rate=0.1, seed=3)
+    order, sizes = training.batches(client=5, round=2, samples=10)
     assert sizes.tolist() == [4, 4, 2, 4, 4, 2, 4]
     assert sorted(order[:10]) == sorted(order[10:20]) == list(range(10))
     assert order[:10].tolist() != order[10:20].tolist()
-    assert_array_equal(order, course.batches(5, 2, 10)[0])
-    assert order.tolist() != course.batches(6, 2, 10)[0].tolist()
-    assert order.tolist() != course.batches(5, 3, 10)[0].tolist()
-    passes, sizes = Course(batch=4, steps=None, epochs=3, rate=0.1).batches(0, 0, 10)
+    assert_array_equal(order, training.batches(5, 2, 10)[0])
+    assert order.tolist() != training.batches(6, 2, 10)[0].tolist()
+    assert order.tolist() != training.batches(5, 3, 10)[0].tolist()
+    passes, sizes = LocalTraining(batch=4, steps=None, epochs=3, rate=0.1).batches(0, 0, 10)
     assert sizes.tolist() == [4, 4, 2] * 3
     assert sorted(passes) == sorted([*range(10)] * 3)
-    order, sizes = Course(batch=50, steps=2, epochs=None, rate=0.1).batches(0, 0, 3)
+    order, sizes = LocalTraining(batch=50, steps=2, epochs=None, rate=0.1).batches(0, 0, 3)
     assert sizes.tolist() == [3, 3]  # less data than a batch
 
 
 def test_rates_are_constant_or_fall_as_one_over_t():
-    assert_allclose(Course(1, 2, None, 0.5).rates(7, 2), [0.5, 0.5])
-    assert_allclose(Course(1, 2, None, 0.5, rate_decay=0.1).rates(5, 2), [0.25, 0.5 / 2.1])
+    assert_allclose(LocalTraining(1, 2, None, 0.5).rates(7, 2), [0.5, 0.5])
+    assert_allclose(LocalTraining(1, 2, None, 0.5, rate_decay=0.1).rates(5, 2), [0.25, 0.5 / 2.1])
 
 
 def test_known_models_have_the_sizes_of_their_papers():
-    mcmahan = Network.of(MODELS["cnn-mcmahan"], (28, 28, 1), 10)
+    mcmahan = NeuralNetwork.of(MODELS["cnn-mcmahan"], (28, 28, 1), 10)
     assert mcmahan.size == 1_663_370  # McMahan et al. (2017), Sec. 3
     assert mcmahan.bits == 53_227_840
     assert_allclose(mcmahan.cycles, 3.7e7, rtol=0.01)
-    assert Network.of(MODELS["mlp"], (28, 28, 1), 10).size == 199_210  # their 2NN
-    assert Network.of(MODELS["logistic"], (28, 28, 1), 10).size == 7850
-    assert Network.of(MODELS["cnn-small"], (28, 28, 1), 10).size == 21_840
+    assert NeuralNetwork.of(MODELS["mlp"], (28, 28, 1), 10).size == 199_210  # their 2NN
+    assert NeuralNetwork.of(MODELS["logistic"], (28, 28, 1), 10).size == 7850
+    assert NeuralNetwork.of(MODELS["cnn-small"], (28, 28, 1), 10).size == 21_840
 
 
 def test_a_network_that_does_not_fit_the_images_is_refused():
     with pytest.raises(BadInput, match="convolution 1 with kernel 5 is given 2 x 2 pixels"):
-        Network.of(MODELS["cnn-small"], (8, 8, 1), 10)
+        NeuralNetwork.of(MODELS["cnn-small"], (8, 8, 1), 10)
 
 
 def test_the_start_depends_on_the_seed_alone():
     data = load_data("digits")
     starts = [
-        engine(data, MODELS["mlp"], Course(1, 1, None, 0.1, seed=s)).start() for s in (0, 0, 1)
+        engine(data, MODELS["mlp"], LocalTraining(1, 1, None, 0.1, seed=s)).start()
+        for s in (0, 0, 1)
     ]
     assert_array_equal(starts[0], starts[1])
     assert (starts[0] != starts[2]).mean() > 0.99

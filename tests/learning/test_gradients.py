@@ -6,12 +6,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedcell import BadInput, Clients, Scenario, gather_material, prepare
+from fedcell import BadInput, Clients, Scenario, prepare_training
 from fedcell.learning.gradients import diversity, probe
-from fedcell.planning.constants import measure_constants
+from fedcell.planning.constants import estimate_constants
 from fedcell.scenario.learning import Learning
-from fedcell.simulation.train import State, advance
 from support import reference
+from support.training import quadratics_of, states
 
 even = np.full(4, 0.25)
 
@@ -61,8 +61,8 @@ def learner_of(kind, seed=0, model="mlp", **how):
         clients=Clients(count=15),
         learning=Learning(dataset="digits", model=model, partition={"kind": kind} | how),
     )
-    material = gather_material(scenario, seed)
-    return material, prepare(material, seed)
+    setup = prepare_training(scenario, seed)
+    return setup, setup.learner()
 
 
 def test_gradients_are_those_of_plain_numpy():
@@ -70,11 +70,11 @@ def test_gradients_are_those_of_plain_numpy():
     scenario = Scenario(
         clients=Clients(count=15), learning=Learning(dataset="digits", layers=layers)
     )
-    material = gather_material(scenario)
-    learner, data, network = prepare(material), material.data, material.network
+    setup = prepare_training(scenario)
+    learner, data, network = setup.learner(), setup.data, setup.network
     model = learner.start()
     images = data.x_train * data.scale + data.shift
-    own = material.partition.of(4)
+    own = setup.partition.of(4)
     places = np.array([3, 0, 7])
     asked = [(4, None), (4, places)]
     whole, some = learner.gradients(model, asked)
@@ -113,7 +113,7 @@ def test_a_probe_knows_the_noise_of_batches():
         clients=Clients(count=10, samples=40, spread=0.0),
         learning=Learning(model="quadratic-common", quadratic=how),
     )
-    learner = prepare(gather_material(scenario))
+    learner = quadratics_of(scenario)
     found = probe(learner, learner.start(), 0, batch=4, clients=10, draws=400)
     assert found.variances.mean() == pytest.approx(8 * 0.25 / 4, rel=0.05)
     assert found.diversity == pytest.approx(learner.gradient_diversity, rel=1e-5)
@@ -123,17 +123,13 @@ def test_a_probe_knows_the_noise_of_batches():
 
 
 def path_of(scenario, rounds=8, clients=10, draws=30):
-    material = gather_material(scenario)
-    learner = prepare(material)
-    batch, probes = scenario.task.batch_size, []
-
-    def look(state):
-        probes.append(probe(learner, state.model, state.rounds, batch, clients, draws))
-
-    start = State.start(learner)
-    look(start)
-    advance(material.scenario, learner, rounds, 0, start, None, look)
-    return learner, probes
+    setup = prepare_training(scenario)
+    learner = setup.learner()
+    batch = scenario.task.batch_size
+    return learner, [
+        probe(learner, state.model, state.rounds, batch, clients, draws)
+        for state in states(setup.scenario, learner, rounds)
+    ]
 
 
 def test_the_constants_of_quadratics_are_measured_right():
@@ -143,8 +139,8 @@ def test_the_constants_of_quadratics_are_measured_right():
         learning=Learning(model="quadratic-common", quadratic=how, rate=0.02),
     ).using(plan={"cohort": 5, "local_steps": 5})
     learner, probes = path_of(scenario)
-    found = measure_constants(probes, np.asarray(learner.sizes, float))
-    value = {e.symbol: e.value for e in found.estimates}
+    found = estimate_constants(probes, np.asarray(learner.sizes, float))
+    value = {c.symbol: c.estimate.value for c in found.estimates}
     assert value["mu"] == pytest.approx(learner.convexity, rel=1e-3)
     assert value["L"] == pytest.approx(learner.convexity, rel=1e-3)  # f is a sphere
     assert value["lambda"] == pytest.approx(learner.gradient_diversity, rel=1e-4)
@@ -154,7 +150,7 @@ def test_the_constants_of_quadratics_are_measured_right():
     assert value["G^2"] == pytest.approx(G2, rel=0.2)
     assert value["f_0"] == pytest.approx(probes[0].square / value["G^2"], rel=1e-6)
     assert not [d for d in found.doubts if d.startswith(("P-L", "lambda"))]  # both hold here
-    noise = next(e for e in found.estimates if e.symbol == "sigma^2")
+    noise = next(c.estimate for c in found.estimates if c.symbol == "sigma^2")
     assert noise.low < 40 * 8 * 0.25 / 10 < noise.high
     assert noise.low < noise.value < noise.high
     # As bounds they are no smaller than as means.
@@ -168,7 +164,7 @@ def test_assumptions_that_fail_are_told():
         learning=Learning(model="quadratic-apart", quadratic={"noise": 0.01}, rate=0.1),
     ).using(plan={"cohort": 10, "local_steps": 5})
     learner, probes = path_of(apart, rounds=30, draws=4)
-    found = measure_constants(probes, np.asarray(learner.sizes, float), learner.least_loss)
+    found = estimate_constants(probes, np.asarray(learner.sizes, float), learner.least_loss)
     assert any("lambda is no constant" in doubt for doubt in found.doubts)
     assert found.diversities[-1] > 10 * found.diversities[0]
     network = Scenario(
@@ -178,7 +174,7 @@ def test_assumptions_that_fail_are_told():
         ),
     )
     learner, probes = path_of(network, rounds=16, clients=3, draws=2)
-    found = measure_constants(probes, np.asarray(learner.sizes, float))
+    found = estimate_constants(probes, np.asarray(learner.sizes, float))
     assert any("P-L is not confirmed" in doubt for doubt in found.doubts)
 
 
@@ -188,9 +184,9 @@ def test_constants_that_cannot_be_measured():
     )
     sizes = np.asarray(learner.sizes, float)
     with pytest.raises(BadInput, match="two or more models"):
-        measure_constants(probes[:1], sizes)
+        estimate_constants(probes[:1], sizes)
     with pytest.raises(BadInput, match="models that differ"):
-        measure_constants([probes[0], probes[0]], sizes)
+        estimate_constants([probes[0], probes[0]], sizes)
     silent = [probe(learner, p.model, p.round, 10) for p in probes]
     with pytest.raises(BadInput, match="batches of some clients"):
-        measure_constants(silent, sizes)
+        estimate_constants(silent, sizes)

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from fedcell import (
     BadInput,
     Clients,
-    Plan,
+    RoundPlan,
     Scenario,
     Task,
     draw_fleet,
@@ -17,12 +17,14 @@ from fedcell import (
     simulate_network,
 )
 from fedcell.core.errors import FedcellWarning
-from fedcell.learning.aggregate import aggregate, doubts, rule_of
-from fedcell.learning.learner import Course, Scores
+from fedcell.learning.aggregate import aggregate
+from fedcell.learning.learner import LocalTraining, Scores
 from fedcell.learning.quadratic import Quadratics
-from fedcell.learning.setup import gather_material, prepare
+from fedcell.learning.setup import prepare_training
 from fedcell.scenario.learning import Learning, Quadratic
-from fedcell.simulation.train import State, learn, simulate
+from fedcell.simulation.checks import aggregation_doubts, aggregation_rule
+from fedcell.simulation.train import simulate
+from support.training import states
 
 SIZES = np.array([50, 100, 150, 200, 500])
 SHARES = SIZES / SIZES.sum()
@@ -30,11 +32,11 @@ MODELS = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
 MEAN = SHARES @ MODELS  # what the aggregates should be in the mean
 
 
-def quadratics(apart=True, count=8, noise=0.0, **course):
-    given = {"batch": 10, "steps": 5, "epochs": None, "rate": 0.1} | course
+def quadratics(apart=True, count=8, noise=0.0, **training):
+    given = {"batch": 10, "steps": 5, "epochs": None, "rate": 0.1} | training
     sizes = np.arange(1, count + 1) * 40
     how = Quadratic(dimension=4, noise=noise)
-    return Quadratics.draw(how, apart, sizes, Course(**given))
+    return Quadratics.draw(how, apart, sizes, LocalTraining(**given))
 
 
 def next_model(rule, clients, counts=None, models=MODELS):
@@ -46,7 +48,7 @@ def next_model(rule, clients, counts=None, models=MODELS):
 def world(selection, **more):
     return Scenario(
         clients=Clients(count=5, sizes=SIZES.astype(float)),
-        plan=Plan(cohort=3, rounds=20_000, selection=selection),
+        plan=RoundPlan(cohort=3, rounds=20_000, selection=selection),
         **more,
     )
 
@@ -138,36 +140,38 @@ def test_pairs_that_are_biased_warn():
     def of(selection, rule=None):
         return world(selection, learning=Learning(aggregation=rule))
 
-    assert rule_of(of("uniform")) == "normalised"
-    assert rule_of(of("weighted")) == "mean"
-    assert rule_of(world("uniform")) == "normalised"
+    assert aggregation_rule(of("uniform")) == "normalised"
+    assert aggregation_rule(of("weighted")) == "mean"
+    assert aggregation_rule(world("uniform")) == "normalised"
     sensible = [("uniform", "unbiased"), ("uniform", "normalised"), ("weighted", "mean")]
     for selection in ("uniform", "weighted"):
         for rule in ("unbiased", "mean", "normalised"):
-            assert bool(doubts(of(selection, rule))) == ((selection, rule) not in sensible)
+            assert bool(aggregation_doubts(of(selection, rule))) == (
+                (selection, rule) not in sensible
+            )
     learner = quadratics(count=5)
     scenario = of("weighted", "unbiased").using(
         clients={"sizes": learner.sizes.astype(float)},
         task={"model_bits": 1e4, "cycles_per_sample": 10.0},
     )
     with pytest.warns(FedcellWarning, match="does not go with"):
-        next(learn(scenario, learner, 1, 0, State.start(learner)))
+        next(states(scenario, learner, 1))
 
 
 def test_clients_that_are_not_heard_equally_often_make_a_doubt():
     ring = world("uniform", learning=Learning(aggregation="unbiased")).using(
         cell={"distance": (50.0, 200.0)}
     )
-    assert "mean channels differ" in doubts(ring)[0]
-    assert not doubts(ring.using(cell={"gain_threshold": 0.0}))
-    assert not doubts(ring.using(learning={"aggregation": "normalised"}))
+    assert "mean channels differ" in aggregation_doubts(ring)[0]
+    assert not aggregation_doubts(ring.using(cell={"gain_threshold": 0.0}))
+    assert not aggregation_doubts(ring.using(learning={"aggregation": "normalised"}))
 
 
 def test_weights_are_among_those_that_may_be_drawn():
     """Clients below clients.min_samples are never called: N and q_j leave them out."""
     learner = quadratics(apart=False, count=100)
     sizes = np.where(np.arange(100) < 50, 10, 100)
-    learner = Quadratics(learner.curvature, learner.home, sizes, 0.0, learner.course)
+    learner = Quadratics(learner.curvature, learner.home, sizes, 0.0, learner.training)
     scenario = Scenario(
         clients=Clients(min_samples=50.0),
         task=Task(model_bits=1e4, cycles_per_sample=10.0),
@@ -175,7 +179,7 @@ def test_weights_are_among_those_that_may_be_drawn():
     )
     ledger = simulate(scenario, "even", learner, rounds=20)
     assert ledger.train_loss[-1] < ledger.train_loss[0]
-    assert (ledger.poor == 50).all()
+    assert (ledger.excluded_by_data == 50).all()
 
 
 def test_both_trainings_of_appendix_a_agree_in_the_mean():
@@ -237,92 +241,92 @@ def test_the_noise_of_a_gradient_falls_with_the_batch():
 
 
 def scenario_of(**learning):
-    return Scenario(plan=Plan(cohort=4, rounds=30), clients=Clients(count=20)).using(
+    return Scenario(plan=RoundPlan(cohort=4, rounds=30), clients=Clients(count=20)).using(
         learning={"rate": 0.1} | learning
     )
 
 
 def test_everything_lost_keeps_the_model():
     scenario = scenario_of(model="quadratic-apart").using(cell={"loss_rate": 0.999})
-    material = gather_material(scenario)
-    ledger = simulate(material.scenario, "even", prepare(material))
+    setup = prepare_training(scenario)
+    ledger = simulate(setup.scenario, "even", setup.learner())
     lost = ledger.received == 0
     assert lost.sum() > 20
     before = np.append(
-        prepare(material).evaluate(prepare(material).start()).train_loss, ledger.train_loss
+        setup.learner().evaluate(setup.learner().start()).train_loss, ledger.train_loss
     )
     assert_array_equal(ledger.train_loss[lost], before[:-1][lost])
     assert (ledger.energy > 0).all()  # lost uploads cost what others cost
 
 
 def test_a_run_is_both_sides_on_the_same_dice():
-    material = gather_material(scenario_of(partition={"kind": "shards"}, model="logistic"))
-    scenario = material.scenario
-    ledger = simulate(scenario, "optimal", prepare(material), rounds=12, seed=0)
+    setup = prepare_training(scenario_of(partition={"kind": "shards"}, model="logistic"))
+    scenario = setup.scenario
+    ledger = simulate(scenario, "optimal", setup.learner(), rounds=12, seed=0)
     assert ledger.train_loss[-1] < 0.7 * ledger.train_loss[0]
     assert 0.5 < ledger.accuracy[-1] <= 1
-    assert_allclose(ledger.seconds, ledger.duration.cumsum())
-    assert_allclose(ledger.totals.joules.sum(), ledger.joules[-1])
+    assert_allclose(ledger.total_duration, ledger.duration.cumsum())
+    assert_allclose(ledger.totals.energy.sum(), ledger.total_energy[-1])
     assert ledger.totals.called.sum() == ledger.called.sum()
     assert ledger.totals.arrived.sum() == ledger.received.sum()
     assert ledger.rounds_to(ledger.train_loss[5]) == 6
     assert ledger.rounds_to(0.0) is None
-    assert_array_equal(draw_fleet(scenario).samples, material.partition.sizes)  # one D_j for all
-    other = simulate(scenario, "even", prepare(material, threads=1), rounds=12)
+    assert_array_equal(draw_fleet(scenario).samples, setup.partition.sizes)  # one D_j for all
+    other = simulate(scenario, "even", setup.learner(threads=1), rounds=12)
     assert_array_equal(other.train_loss, ledger.train_loss)  # learning does not see the policy
     assert (other.duration > ledger.duration).all()
 
 
 def test_a_run_stops_at_its_target_and_goes_on_from_a_state():
-    material = gather_material(scenario_of(model="logistic"))
-    whole, states = simulate(material.scenario, "even", prepare(material), rounds=10), []
-    simulate(material.scenario, "even", prepare(material), rounds=4, report=states.append)
-    assert [state.rounds for state in states] == [1, 2, 3, 4]
-    after = simulate(material.scenario, "even", prepare(material), rounds=10, state=states[-1])
+    setup = prepare_training(scenario_of(model="logistic"))
+    whole, seen = simulate(setup.scenario, "even", setup.learner(), rounds=10), []
+    simulate(setup.scenario, "even", setup.learner(), rounds=4, report=seen.append)
+    assert [state.rounds for state in seen] == [1, 2, 3, 4]
+    after = simulate(setup.scenario, "even", setup.learner(), rounds=10, state=seen[-1])
     assert_array_equal(after.train_loss, whole.train_loss)
     target = float(whole.train_loss[6])
-    stopped = simulate(material.scenario, "even", prepare(material), rounds=10, target=target)
+    stopped = simulate(setup.scenario, "even", setup.learner(), rounds=10, target=target)
     assert stopped.rounds == 7
     assert_array_equal(stopped.duration, whole.duration[:7])
     assert stopped.totals.called.sum() == whole.called[:7].sum()
 
 
 def test_evaluation_every_few_rounds_and_at_the_end():
-    material = gather_material(scenario_of(model="logistic", evaluate_every=4))
-    ledger = simulate(material.scenario, "even", prepare(material), rounds=10)
+    setup = prepare_training(scenario_of(model="logistic", evaluate_every=4))
+    ledger = simulate(setup.scenario, "even", setup.learner(), rounds=10)
     assert np.flatnonzero(np.isfinite(ledger.train_loss)).tolist() == [3, 7, 9]
 
 
 def test_what_the_task_leaves_out_is_that_of_the_model():
-    material = gather_material(scenario_of(model="mlp"))
-    assert material.scenario.of_task("model_bits") == 32 * (64 * 200 + 200 + 200 * 200 + 200 + 2010)
-    assert material.scenario.of_task("samples_per_step") == "batch"
-    kept = gather_material(scenario_of(model="mlp").using(task={"model_bits": 5e5}))
-    assert kept.scenario.of_task("model_bits") == 5e5
+    setup = prepare_training(scenario_of(model="mlp"))
+    assert setup.scenario.model_bits == 32 * (64 * 200 + 200 + 200 * 200 + 200 + 2010)
+    assert setup.scenario.samples_per_step == "batch"
+    kept = prepare_training(scenario_of(model="mlp").using(task={"model_bits": 5e5}))
+    assert kept.scenario.model_bits == 5e5
     paper = Scenario()
-    assert [paper.of_task(n) for n in ("model_bits", "cycles_per_sample", "samples_per_step")] == [
+    assert (paper.model_bits, paper.cycles_per_sample, paper.samples_per_step) == (
         3e4,
         5e5,
         "dataset",
-    ]
+    )
 
 
 def test_local_epochs_are_charged_as_passes():
-    scenario = Scenario(plan=Plan(local_epochs=3), task=Task(cycles_per_sample=7.0))
+    scenario = Scenario(plan=RoundPlan(local_epochs=3), task=Task(cycles_per_sample=7.0))
     assert scenario.work == 21
     assert_array_equal(scenario.step_samples(np.array([5.0, 80.0])), [5, 80])
-    material = gather_material(scenario_of(model="logistic").using(plan={"local_epochs": 2}))
-    sizes = material.partition.sizes
-    problem_samples = material.scenario.step_samples(draw_fleet(material.scenario).samples)
+    setup = prepare_training(scenario_of(model="logistic").using(plan={"local_epochs": 2}))
+    sizes = setup.partition.sizes
+    problem_samples = setup.scenario.step_samples(draw_fleet(setup.scenario).samples)
     assert_array_equal(problem_samples, sizes)
-    ledger = simulate(material.scenario, "even", prepare(material), rounds=2)
+    ledger = simulate(setup.scenario, "even", setup.learner(), rounds=2)
     assert np.isfinite(ledger.train_loss).all()
 
 
 def test_the_partition_owns_the_sizes_and_the_spread_the_rest():
-    material = gather_material(scenario_of(model="logistic").using(clients={"spread": 0.5}))
-    fleet = draw_fleet(material.scenario)
-    assert_array_equal(fleet.samples, material.partition.sizes)
+    setup = prepare_training(scenario_of(model="logistic").using(clients={"spread": 0.5}))
+    fleet = draw_fleet(setup.scenario)
+    assert_array_equal(fleet.samples, setup.partition.sizes)
     for values, mean in ((fleet.kappa, 5e-27), (fleet.power, 4e-7)):
         assert np.ptp(values) > 0.5 * mean
 
@@ -340,37 +344,39 @@ def test_a_learner_of_another_size_is_refused():
 
 def test_what_a_run_needs_to_know_is_not_guessed():
     scenario = scenario_of(model="logistic")
-    material = gather_material(scenario)
-    with pytest.raises(BadInput, match="take the scenario of gather_material"):
-        simulate(scenario, "even", prepare(material), rounds=1)
-    states = []
-    simulate(material.scenario, "even", prepare(material), rounds=3, report=states.append)
+    setup = prepare_training(scenario)
+    with pytest.raises(BadInput, match="take the scenario of `prepare_training`"):
+        simulate(scenario, "even", setup.learner(), rounds=1)
+    seen = []
+    simulate(setup.scenario, "even", setup.learner(), rounds=3, report=seen.append)
     with pytest.raises(BadInput, match="the run has done 3 already"):
-        simulate(material.scenario, "even", prepare(material), rounds=2, state=states[-1])
+        simulate(setup.scenario, "even", setup.learner(), rounds=2, state=seen[-1])
 
 
 def test_a_run_from_a_state_is_evaluated_when_an_uninterrupted_one_is():
-    material = gather_material(scenario_of(model="logistic", evaluate_every=3))
-    whole, states = simulate(material.scenario, "even", prepare(material), rounds=10), []
-    simulate(material.scenario, "even", prepare(material), rounds=4, report=states.append)
-    assert np.isfinite(states[-1].records[-1, 1])  # its last round, out of turn
-    after = simulate(material.scenario, "even", prepare(material), rounds=10, state=states[-1])
+    setup = prepare_training(scenario_of(model="logistic", evaluate_every=3))
+    whole, seen = simulate(setup.scenario, "even", setup.learner(), rounds=10), []
+    simulate(setup.scenario, "even", setup.learner(), rounds=4, report=seen.append)
+    assert np.isfinite(seen[-1].last_loss)  # its last round, out of turn
+    after = simulate(setup.scenario, "even", setup.learner(), rounds=10, state=seen[-1])
     assert_array_equal(after.train_loss, whole.train_loss)
 
 
 def test_the_charge_of_a_step_is_the_mean_of_its_batches():
     scenario = Scenario(task=Task(samples_per_step="batch", batch_size=10))
     sizes = np.array([3, 10, 11, 25, 500])
-    course = Course(10, scenario.plan.local_steps, None, 0.1)
-    trained = [course.sizes(int(d)).mean() for d in sizes]
+    training = LocalTraining(10, scenario.plan.local_steps, None, 0.1)
+    trained = [training.sizes(int(d)).mean() for d in sizes]
     assert_allclose(scenario.step_samples(sizes.astype(float)), trained)
 
 
 def test_bystanders_pay_seconds_and_joules():
-    scenario = Scenario(clients=Clients(count=20), plan=Plan(cohort=2, drawn="after"))
+    scenario = Scenario(
+        clients=Clients(count=20), plan=RoundPlan(cohort=2, cohort_drawn="after-training")
+    )
     totals = simulate_network(scenario, "even", rounds=5).totals
-    assert ((totals.seconds > 0) == (totals.joules > 0)).all()
-    assert (totals.seconds > 0).all()
+    assert ((totals.duration > 0) == (totals.energy > 0)).all()
+    assert (totals.duration > 0).all()
     assert (totals.called == 0).any()
 
 
@@ -383,9 +389,9 @@ def test_bystanders_pay_seconds_and_joules():
         ({"rate": 0.0}, "the rate above 0"),
     ],
 )
-def test_a_course_that_cannot_be_is_refused(given, message):
+def test_local_training_that_cannot_be_is_refused(given, message):
     with pytest.raises(BadInput, match=message):
-        Course(**{"batch": 1, "steps": 1, "epochs": None, "rate": 0.1} | given)
+        LocalTraining(**{"batch": 1, "steps": 1, "epochs": None, "rate": 0.1} | given)
 
 
 class Stubborn:

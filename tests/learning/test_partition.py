@@ -12,11 +12,18 @@ from scipy.optimize import linprog
 from scipy.sparse import block_array, coo_array, eye_array
 
 from fedcell import BadInput
+from fedcell.core.dice import Purpose, stream
 from fedcell.core.schema import decode
 from fedcell.learning import skew
-from fedcell.learning.partition import Partition, Split, split, summary
-from fedcell.network.draw import Purpose, stream
+from fedcell.learning.partition import (
+    Partition,
+    PartitionSummary,
+    make_partition,
+    summarise_partition,
+)
+from fedcell.scenario.learning import PartitionSpec
 from fedcell.show.figures.partitions import partition_figure
+from fedcell.show.figures.style import save_figure
 
 MNIST = np.repeat(
     np.arange(10), [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
@@ -27,7 +34,7 @@ SIZED = [kind for kind in KINDS if kind != "dirichlet"]
 
 
 def deal(labels, count, seed=0, **how) -> Partition:
-    return split(labels, count, Split(**how), stream(Purpose.PARTITION, seed))
+    return make_partition(labels, count, PartitionSpec(**how), stream(Purpose.PARTITION, seed))
 
 
 def counts_of(partition, labels) -> np.ndarray:
@@ -35,7 +42,7 @@ def counts_of(partition, labels) -> np.ndarray:
 
 
 def skew_of(labels, count, **how) -> float:
-    return summary(deal(labels, count, **how), labels)["skew"]
+    return summarise_partition(deal(labels, count, **how), labels).skew
 
 
 @st.composite
@@ -193,7 +200,7 @@ def test_straddling_shards_are_counted(labels, count, sizes):
     assume(count <= labels.size)
     partition = deal(labels, count, kind="shards", num_shards_per_partition=1, sizes=sizes)
     straddle = ((counts_of(partition, labels) > 0).sum(1) > 1).sum()  # a client is a shard here
-    said = [int(re.match(rf"(\d+) of {count} shards", note)[1]) for note in partition.notes]
+    said = [int(n) for note in partition.notes for n in re.findall(r"^(\d+) of \d+ shards", note)]
     assert sum(said) == straddle
 
 
@@ -286,9 +293,8 @@ def test_self_balancing_gives_no_more_to_who_has_the_mean():
 def test_redraws_are_noted():
     partition = deal(MNIST, 100, kind="dirichlet", alpha=0.3, min_partition_size=100)
     assert partition.sizes.min() >= 100
-    assert re.fullmatch(
-        r"drawn \d+ times until each had min_partition_size = 100 samples", *partition.notes
-    )
+    (note,) = partition.notes
+    assert re.fullmatch(r"drawn \d+ times until each had min_partition_size = 100 samples", note)
 
 
 @pytest.mark.parametrize(
@@ -311,8 +317,8 @@ def test_more_clients_of_the_same_skew_have_less_data_and_nothing_else(how):
         assert np.abs(counts_of(many, labels) - parts / each).max() < 1
         assert np.abs(many.sizes - parts.sum(1) / each).max() < 1
         # A count that is off by one moves the label mix of a client by one in its size.
-        assert summary(many, labels)["skew"] == pytest.approx(
-            summary(few, labels)["skew"], abs=5 / many.sizes.min()
+        assert summarise_partition(many, labels).skew == pytest.approx(
+            summarise_partition(few, labels).skew, abs=5 / many.sizes.min()
         )
 
 
@@ -353,26 +359,26 @@ def test_the_summary_of_a_partition():
         np.abs(c / c.sum(1, keepdims=True) - p).sum(1) / 2 for c in (counts, 8 * p - counts)
     )
     partition = Partition(np.arange(8), np.array([0, 3, 8]), ("so be it",))
-    assert summary(partition, labels) == {
-        "clients": 2,
-        "samples": 8,
-        "smallest": 3,
-        "largest": 5,
-        "mean": 4.0,
-        "classes_per_client": 1.5,
-        "skew": pytest.approx((5 / 8 + 3 / 8) / 2),
-        "skew_if_iid": pytest.approx((one.mean() + other.mean()) / 2),
-        "notes": ["so be it"],
-    }
+    assert summarise_partition(partition, labels) == PartitionSummary(
+        clients=2,
+        samples=8,
+        smallest=3,
+        largest=5,
+        mean=4.0,
+        classes_per_client=1.5,
+        skew=pytest.approx((5 / 8 + 3 / 8) / 2),
+        skew_if_iid=pytest.approx((one.mean() + other.mean()) / 2),
+        notes=("so be it",),
+    )
 
 
 @pytest.mark.parametrize("count", [1, 60, 600, 1797])
 def test_the_skew_of_an_iid_split_is_foretold(count):
-    found = summary(deal(DIGITS, count), DIGITS)
-    assert found["skew"] == pytest.approx(found["skew_if_iid"], abs=4.5 * 0.1 / np.sqrt(count))
+    found = summarise_partition(deal(DIGITS, count), DIGITS)
+    assert found.skew == pytest.approx(found.skew_if_iid, abs=4.5 * 0.1 / np.sqrt(count))
     if count in (1, DIGITS.size):  # all samples, or one
         p = np.bincount(DIGITS) / DIGITS.size
-        assert found["skew"] == pytest.approx(0 if count == 1 else 1 - (p**2).sum())
+        assert found.skew == pytest.approx(0 if count == 1 else 1 - (p**2).sum())
 
 
 @pytest.mark.parametrize(
@@ -473,7 +479,7 @@ def test_what_cannot_be_dealt_is_refused_with_the_reason(count, how, message, mo
 )
 def test_options_that_do_not_go_together_are_refused(how, message):
     with pytest.raises(BadInput, match=re.escape(message)):
-        decode(Split, how)
+        decode(PartitionSpec, how)
 
 
 def test_labels_that_are_none_are_refused():
@@ -486,5 +492,5 @@ def test_labels_that_are_none_are_refused():
 def test_a_picture_of_a_partition(labels, count, tmp_path):
     partition = deal(labels, count, kind="inner-dirichlet")
     path = tmp_path / "partition.png"
-    partition_figure(counts_of(partition, labels), "a title", path)
+    save_figure(partition_figure(counts_of(partition, labels), "a title"), path)
     assert path.read_bytes().startswith(b"\x89PNG")

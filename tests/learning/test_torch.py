@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedcell import BadInput, Scenario, gather_material, load_data, prepare, simulate
+from fedcell import BadInput, Scenario, prepare_training, simulate
+from fedcell.learning.data.dataset import load_data
 from fedcell.learning.gradients import probe
-from fedcell.learning.learner import Course
-from fedcell.learning.neural import MODELS, Layers
-from fedcell.learning.setup import course_of
+from fedcell.learning.learner import LocalTraining
+from fedcell.scenario.learning import MODELS, Layers
 from support.networks import AWKWARD, engine, made
 
 pytestmark = pytest.mark.extras
@@ -18,14 +18,14 @@ from fedcell.learning.torch import Module, TorchLearner, tensors  # noqa: E402
 
 
 def twin(ours, **more):
-    """The same network, data and course in PyTorch."""
+    """The same network, data and training in PyTorch."""
     data = ours.data
     return TorchLearner(
         Module(ours.network, ours.start()),
         tensors(data.x_train, data.y_train, data),
         tensors(data.x_test, data.y_test, data),
         ours.partition,
-        ours.course,
+        ours.training,
         **more,
     )
 
@@ -35,8 +35,8 @@ def twin(ours, **more):
 @pytest.mark.parametrize("kind", [np.float32, np.uint8])
 def test_the_engine_equals_pytorch(name, momentum, kind):
     image, layers, batch = AWKWARD[name]
-    course = Course(batch, 6, None, rate=0.02, rate_decay=0.2, momentum=momentum)
-    ours = engine(made(image, kind=kind), layers, course, clients=3)
+    training = LocalTraining(batch, 6, None, rate=0.02, rate_decay=0.2, momentum=momentum)
+    ours = engine(made(image, kind=kind), layers, training, clients=3)
     theirs = twin(ours)
     start = ours.start()
     assert_array_equal(theirs.start(), start)
@@ -56,16 +56,16 @@ def test_whole_runs_agree():
         learning={"model": "mlp", "rate": 0.1, "partition": {"kind": "shards"}},
         cell={"loss_rate": 0.2},
     )
-    material = gather_material(scenario, seed=2)
-    ours = prepare(material, seed=2)
-    ledgers = [simulate(material.scenario, "even", x, 10, seed=2) for x in (ours, twin(ours))]
+    setup = prepare_training(scenario, seed=2)
+    ours = setup.learner()
+    ledgers = [simulate(setup.scenario, "even", x, 10, seed=2) for x in (ours, twin(ours))]
     assert_allclose(ledgers[0].train_loss, ledgers[1].train_loss, rtol=1e-3)
     assert_array_equal(ledgers[0].duration, ledgers[1].duration)
 
 
 def test_any_module_with_buffers_is_a_learner():
     data = load_data("digits")
-    ours = engine(data, MODELS["logistic"], Course(10, 5, None, 0.05), clients=10)
+    ours = engine(data, MODELS["logistic"], LocalTraining(10, 5, None, 0.05), clients=10)
     module = torch.nn.Sequential(
         torch.nn.Flatten(), torch.nn.Linear(64, 20), torch.nn.BatchNorm1d(20), torch.nn.ReLU(),
         torch.nn.Linear(20, 10),
@@ -75,7 +75,7 @@ def test_any_module_with_buffers_is_a_learner():
         tensors(data.x_train, data.y_train, data),
         tensors(data.x_test, data.y_test, data),
         ours.partition,
-        ours.course,
+        ours.training,
     )
     model = learner.start()
     size = sum(p.numel() for p in module.parameters())
@@ -89,25 +89,25 @@ def test_any_module_with_buffers_is_a_learner():
 
 def test_gradients_are_those_of_our_engine():
     layers = Layers(convs=({"channels": 4, "kernel": 3, "padding": 1},), hidden=(9,))
-    ours = engine(load_data("digits"), layers, Course(10, 5, None, 0.05), clients=8)
+    ours = engine(load_data("digits"), layers, LocalTraining(10, 5, None, 0.05), clients=8)
     theirs, model = twin(ours), ours.start()
     asked = [(3, None), (5, np.array([2, 0, 7]))]
     pairs = zip(ours.gradients(model, asked), theirs.gradients(model, asked), strict=True)
     for mine, other in pairs:
         assert_allclose(mine, other, rtol=1e-3, atol=1e-6)
     lambdas = [probe(learner, model, 0, 10).diversity for learner in (ours, theirs)]
-    assert_allclose(*lambdas, rtol=1e-4)
+    assert_allclose(lambdas[0], lambdas[1], rtol=1e-4)
 
 
 def test_gradients_of_buffers_are_zero():
     data = load_data("digits")
-    ours = engine(data, MODELS["logistic"], Course(10, 5, None, 0.05), clients=10)
+    ours = engine(data, MODELS["logistic"], LocalTraining(10, 5, None, 0.05), clients=10)
     module = torch.nn.Sequential(
         torch.nn.Flatten(), torch.nn.Linear(64, 10), torch.nn.BatchNorm1d(10)
     )
     train, test = (data.x_train, data.y_train), (data.x_test, data.y_test)
     pairs = [tensors(x, y, data) for x, y in (train, test)]
-    learner = TorchLearner(module, *pairs, ours.partition, ours.course)
+    learner = TorchLearner(module, pairs[0], pairs[1], ours.partition, ours.training)
     (found,) = learner.gradients(learner.start(), [(2, None)])
     assert found.size == learner.start().size
     assert (found[-20:] == 0).all()
@@ -116,11 +116,11 @@ def test_gradients_of_buffers_are_zero():
 
 def test_what_a_module_draws_depends_on_client_and_round_alone():
     data = load_data("digits")
-    ours = engine(data, MODELS["logistic"], Course(10, 5, None, 0.05), clients=10)
+    ours = engine(data, MODELS["logistic"], LocalTraining(10, 5, None, 0.05), clients=10)
     module = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Dropout(), torch.nn.Linear(64, 10))
     train, test = (data.x_train, data.y_train), (data.x_test, data.y_test)
     pairs = [tensors(x, y, data) for x, y in (train, test)]
-    learner = TorchLearner(module, *pairs, ours.partition, ours.course)
+    learner = TorchLearner(module, pairs[0], pairs[1], ours.partition, ours.training)
     model = learner.start()
     _, second = learner.train(model, [3, 5], 0)
     torch.rand(7)
@@ -130,22 +130,22 @@ def test_what_a_module_draws_depends_on_client_and_round_alone():
 
 def test_a_loss_that_is_one_number_is_refused():
     data = load_data("digits")
-    ours = engine(data, MODELS["logistic"], Course(10, 5, None, 0.05), clients=10)
+    ours = engine(data, MODELS["logistic"], LocalTraining(10, 5, None, 0.05), clients=10)
     learner = twin(ours, loss=torch.nn.CrossEntropyLoss())
     with pytest.raises(BadInput, match="give one for each"):
         learner.evaluate(learner.start())
 
 
 def test_a_partition_of_more_samples_than_there_are_is_refused():
-    ours = engine(load_data("digits"), MODELS["logistic"], Course(10, 5, None, 0.05))
+    ours = engine(load_data("digits"), MODELS["logistic"], LocalTraining(10, 5, None, 0.05))
     x, y = torch.zeros(3, 64), torch.zeros(3, dtype=torch.int64)
     with pytest.raises(BadInput, match="the partition deals 1501 of 3 samples"):
-        TorchLearner(torch.nn.Linear(64, 10), (x, y), (x, y), ours.partition, ours.course)
+        TorchLearner(torch.nn.Linear(64, 10), (x, y), (x, y), ours.partition, ours.training)
 
 
-def test_the_course_of_a_scenario_is_that_of_both_engines():
+def test_the_local_training_of_a_scenario_is_that_of_both_engines():
     scenario = Scenario().using(
         learning={"momentum": 0.5, "rate_decay": 0.1}, plan={"local_steps": 3}
     )
-    course = course_of(scenario, seed=9)
-    assert (course.steps, course.epochs, course.momentum, course.seed) == (3, None, 0.5, 9)
+    training = prepare_training(scenario, seed=9).local_training
+    assert (training.steps, training.epochs, training.momentum, training.seed) == (3, None, 0.5, 9)

@@ -17,10 +17,10 @@ from fedcell import (
     Trace,
     draw_fleet,
     draw_trace,
-    price_trace,
     simulate_network,
 )
-from fedcell.network import draw as dice
+from fedcell.core import dice
+from fedcell.network.ledger import price_trace
 
 
 def trace_of(rounds: int | range = 200, seed: int = 0, **changes) -> Trace:
@@ -136,8 +136,8 @@ def test_fading_is_exponential_above_the_threshold():
 def test_the_threshold_excludes_and_counts():
     trace = trace_of(5000)
     expected = 100 * -np.expm1(-0.05)  # 4.88 of 100 clients
-    assert abs(trace.weak.mean() - expected) < 4.5 * np.sqrt(expected / 5000)
-    assert (trace.poor == 0).all()
+    assert abs(trace.excluded_by_channel.mean() - expected) < 4.5 * np.sqrt(expected / 5000)
+    assert (trace.excluded_by_data == 0).all()
 
 
 def test_the_threshold_is_absolute():
@@ -152,7 +152,7 @@ def test_the_threshold_is_absolute():
 def test_too_little_data_excludes_for_good():
     samples = np.r_[np.full(20, 100.0), np.full(5, 3.0)]
     trace = trace_of(clients={"table": ClientTable(samples=samples), "min_samples": 10.0})
-    assert (trace.poor == 5).all()
+    assert (trace.excluded_by_data == 5).all()
     assert trace.cohort.max() < 20
 
 
@@ -162,7 +162,7 @@ def test_the_cohort_shrinks_when_too_few_can_be_called():
     )
     trace = draw_trace(scenario, draw_fleet(scenario), 300)
     assert 0 < trace.called.min() < 10
-    assert_array_equal(trace.called, np.minimum(10, 12 - trace.weak))
+    assert_array_equal(trace.called, np.minimum(10, 12 - trace.excluded_by_channel))
     sizes = [(where.size, part.cohort.shape[1]) for where, part in trace.by_size()]
     assert sum(rounds for rounds, _ in sizes) == 300
     ledger = simulate_network(scenario, "optimal", 300)
@@ -215,7 +215,7 @@ def test_measured_gains_are_used_as_they_are():
     rounds = np.broadcast_to(np.arange(6)[:, None], trace.cohort.shape)
     assert_array_equal(trace.gain[present], values[rounds[present], trace.cohort[present]])
     assert trace.called.tolist() == [10, 10, 5, 10, 10, 10]
-    assert trace.weak[2] == 95
+    assert trace.excluded_by_channel[2] == 95
     with pytest.raises(BadInput, match="holds 6 rounds and 7 are asked for"):
         draw_trace(scenario, fleet, 7)
 
@@ -232,17 +232,17 @@ def test_a_trace_of_one_s_own_is_priced_like_a_drawn_one():
     trace = draw_trace(scenario, fleet, 20)
     drawn = simulate_network(scenario, "optimal", 20)
     assert_array_equal(price_trace(scenario, fleet, trace, Optimal()).objective, drawn.objective)
-    after = scenario.using(plan={"drawn": "after"})
+    after = scenario.using(plan={"cohort_drawn": "after-training"})
     with pytest.raises(BadInput, match="does not say who else trained"):
         price_trace(after, fleet, trace, Optimal())
 
 
 def test_all_train_when_the_cohort_is_drawn_after_training():
     before = Scenario().using(clients={"spread": 0.0})
-    after = before.using(plan={"drawn": "after"})
+    after = before.using(plan={"cohort_drawn": "after-training"})
     one, other = (simulate_network(s, "distributed", 50) for s in (before, after))
     assert_array_equal(one.duration, other.duration)
-    candidates = 100 - one.weak
+    candidates = 100 - one.excluded_by_channel
     # Alike clients: training energy per client is that of one of the ten, upload as before.
     c, f = 20 * 5e5 * 500, 1e9 / 10 ** (1 / 3)
     extra = (candidates - 10) * 5e-27 * f**2 * c

@@ -13,7 +13,7 @@ from fedcell import (
     Trace,
     draw_fleet,
     draw_trace,
-    pose,
+    make_problem,
     price,
     simulate_network,
 )
@@ -39,8 +39,8 @@ def by_hand() -> tuple[Scenario, Fleet, Trace]:
     return scenario, fleet, Trace.of(np.array([[4.0, 4.0]]))
 
 
-def test_pose_by_hand():
-    problem = pose(*by_hand())[0]
+def test_a_problem_by_hand():
+    problem = make_problem(*by_hand())[0]
     assert_allclose(problem.band_time, [60 / (10 * 1), 60 / (10 * 2)])  # (5), (6): 6 s, 3 s
     assert_allclose(problem.upload_energy, [60 * 0.5 / 1, 60 * 1.5 / 2])  # (7): 30 J, 45 J
     assert_allclose(problem.cycles, [4 * 3 * 10, 4 * 3 * 20])  # (9): 120, 240
@@ -48,14 +48,14 @@ def test_pose_by_hand():
 
 
 def test_price_by_hand():
-    problem = pose(*by_hand())[0]
+    problem = make_problem(*by_hand())[0]
     cost = price(problem, Schedule(share=np.array([0.75, 0.25]), freq=np.array([20.0, 10.0])))
     assert_allclose(cost.upload_time, [8, 12])  # (6): 6/0.75, 3/0.25
     assert_allclose(cost.compute_time, [6, 24])  # (9): 120/20, 240/10
     assert_allclose(cost.upload_energy, [30, 45])  # (7)
     assert_allclose(cost.compute_energy, [1e-3 * 400 * 120, 2e-3 * 100 * 240])  # (10): 48, 48
-    assert_allclose(cost.upload, 12 + 0.5 * 75)  # (8), (20a): 49.5
-    assert_allclose(cost.compute, 24 + 0.5 * 48)  # (11), (20b): 48
+    assert_allclose(cost.upload_cost, 12 + 0.5 * 75)  # (8), (20a): 49.5
+    assert_allclose(cost.compute_cost, 24 + 0.5 * 48)  # (11), (20b): 48
     assert_allclose(cost.duration, 36)  # (22a): the second client, 24 + 12
     assert_allclose(cost.objective, 36 + 0.5 * (75 + 48))  # (22): 97.5
     assert_allclose(cost.energy, 75 + 96)  # really spent: nothing is averaged
@@ -63,7 +63,7 @@ def test_price_by_hand():
 
 def test_5_the_share_times_the_band_times_the_rate_uploads_the_model():
     scenario, fleet, trace = by_hand()
-    problem = pose(scenario, fleet, trace)[0]
+    problem = make_problem(scenario, fleet, trace)[0]
     a = np.array([0.4, 0.6])
     time = price(problem, Schedule(a, problem.freq_min)).upload_time
     p = fleet.power * a * 10.0  # p_j = p_j^0 a_j B
@@ -76,26 +76,26 @@ def test_the_paper_s_numbers_at_mean_fading():
     scenario = Scenario().using(clients={"count": 1, "spread": 0.0}, plan={"cohort": 1})
     gain = scenario.cell.mean_gain(200.0)
     assert_allclose(gain, 6.25e-14)
-    problem = pose(scenario, draw_fleet(scenario), Trace.of(np.array([[gain]])))[0]
+    problem = make_problem(scenario, draw_fleet(scenario), Trace.of(np.array([[gain]])))[0]
     assert_allclose(problem.band_time * 10, 0.0256, rtol=2e-3)  # 26 ms with a tenth of the band
     f = np.array([1e9 / 10 ** (1 / 3)])
     cost = price(problem, Schedule(np.ones(1), f))
     assert_allclose(cost.compute_time, 10.77, rtol=1e-3)
-    assert_allclose(cost.compute, 16.16, rtol=1e-3)
+    assert_allclose(cost.compute_cost, 16.16, rtol=1e-3)
 
 
 def test_units_scale_as_they_should():
     scenario = Scenario()
     fleet = draw_fleet(scenario)
     trace = draw_trace(scenario, fleet, 20)
-    base = pose(scenario, fleet, trace)
-    twice = pose(scenario.using(task={"model_bits": 6e4}), fleet, trace)
+    base = make_problem(scenario, fleet, trace)
+    twice = make_problem(scenario.using(task={"model_bits": 6e4}), fleet, trace)
     assert_allclose(twice.band_time, 2 * base.band_time)
     assert_allclose(twice.upload_energy, 2 * base.upload_energy)
-    wide = pose(scenario.using(cell={"bandwidth": 40e6}), fleet, trace)
+    wide = make_problem(scenario.using(cell={"bandwidth": 40e6}), fleet, trace)
     assert_allclose(wide.band_time, base.band_time / 2)
     assert_allclose(wide.upload_energy, base.upload_energy)  # (7) has no B in it
-    longer = pose(scenario.using(plan={"local_steps": 40}), fleet, trace)
+    longer = make_problem(scenario.using(plan={"local_steps": 40}), fleet, trace)
     assert_allclose(longer.cycles, 2 * base.cycles)
 
 
@@ -104,8 +104,8 @@ def test_a_step_costs_the_dataset_or_the_batch():
     scenario = Scenario().using(task={"samples_per_step": "batch", "batch_size": 10})
     fleet = draw_fleet(scenario)
     trace = draw_trace(scenario, fleet, 5)
-    assert_allclose(pose(scenario, fleet, trace).cycles, 20 * 5e5 * 10)
-    dataset = pose(Scenario(), fleet, trace)
+    assert_allclose(make_problem(scenario, fleet, trace).cycles, 20 * 5e5 * 10)
+    dataset = make_problem(Scenario(), fleet, trace)
     assert_allclose(dataset.cycles, 20 * 5e5 * fleet.samples[trace.cohort])
     tiny = scenario.step_samples(np.array([3.0, 10.0, 400.0]))
     assert tiny.tolist() == [3, 10, 10]  # a client with less than a batch
@@ -120,7 +120,7 @@ def test_cost_never_depends_on_the_loss_rate(kind):
         )
         for rate in (0.0, 0.5)
     )
-    for name in ("duration", "energy", "upload", "compute", "objective"):
+    for name in ("duration", "energy", "upload_cost", "compute_cost", "objective"):
         assert (getattr(lossless, name) == getattr(lossy, name)).all()
     assert lossy.received.sum() < lossless.received.sum()
 
@@ -195,4 +195,4 @@ def test_ragged_rounds_are_refused_with_the_way_out():
     )
     fleet = draw_fleet(scenario)
     with pytest.raises(BadInput, match="by_size"):
-        pose(scenario, fleet, draw_trace(scenario, fleet, 5))
+        make_problem(scenario, fleet, draw_trace(scenario, fleet, 5))

@@ -7,16 +7,18 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fedcell import BadInput, Clients, Plan, Scenario, Task, draw_fleet, draw_trace
+from fedcell import BadInput, Clients, RoundPlan, Scenario, Task, draw_fleet, draw_trace
 from fedcell.learning.gradients import probe
-from fedcell.learning.setup import gather_material, prepare
-from fedcell.planning.theory import Bound, Constants, UnitCosts, effective_cohort, useful, within
+from fedcell.learning.setup import prepare_training
+from fedcell.planning.law import GivenLaw, UnitCosts, nearest_whole
+from fedcell.planning.losses import effective_cohort, share_of_rounds_with_arrivals
+from fedcell.planning.theory import Constants
 from fedcell.scenario.learning import Learning
-from fedcell.simulation.train import State, advance
+from support.training import quadratics_of, states
 
 sizes = st.floats(1e-3, 1e3)
-bounds = st.builds(Bound, mixing=sizes, drift=sizes, start=sizes)
-longer = st.builds(Bound, mixing=sizes, drift=sizes, start=sizes, dropped=sizes, floor=sizes)
+bounds = st.builds(GivenLaw, mixing=sizes, drift=sizes, start=sizes)
+longer = st.builds(GivenLaw, mixing=sizes, drift=sizes, start=sizes, dropped=sizes, floor=sizes)
 costs = st.builds(UnitCosts, upload=sizes, compute=sizes, broadcast=st.floats(0, 1e3))
 rates = st.floats(0, 0.9)
 steps = st.integers(1, 200)
@@ -40,8 +42,8 @@ def constants(**changes: float) -> Constants:
 # Theorem 2, and E_l.
 
 
-def cost_19(bound: Bound, k: float, e: float, gamma: float, unit: UnitCosts) -> float:
-    """(19) for real K: Bound.rounds takes whole numbers."""
+def cost_19(bound: GivenLaw, k: float, e: float, gamma: float, unit: UnitCosts) -> float:
+    """(19) for real K: GivenLaw.rounds takes whole numbers."""
     g = (bound.mixing + bound.dropped / e) / (k * (1 - gamma))
     return (g + bound.drift * e + bound.start / e + bound.floor) * unit.of(k, e)
 
@@ -73,7 +75,7 @@ def test_the_printed_cohort_is_21_in_the_papers_own_symbols(lam, unit, gamma, e)
         * sqrt(e / (c.samples * (1 - gamma)))
         * sqrt((unit.compute + unit.broadcast / e) / unit.upload)
     )
-    found = c.bound(0.1, printed=True).printed_cohort(e, gamma, unit)
+    found = c.law(0.1, printed=True).printed_cohort(e, gamma, unit)
     assert found == pytest.approx(expected)
 
 
@@ -101,7 +103,7 @@ def test_the_best_cohort_moves_as_the_paper_says(bound, unit, gamma, e, more):
 @given(st.floats(1.01, 50), st.floats(1.01, 10), costs, steps)
 def test_the_best_cohort_moves_with_the_data(lam, more, unit, e):
     def best(**changes):
-        return constants(**changes).bound(0.1).best_cohort(e, 0.1, unit)
+        return constants(**changes).law(0.1).best_cohort(e, 0.1, unit)
 
     here = best(diversity=lam)
     assert best(diversity=lam, samples=100 * more) <= here * (1 + 1e-12)  # larger D, fewer
@@ -110,13 +112,13 @@ def test_the_best_cohort_moves_with_the_data(lam, more, unit, e):
 
 def test_identical_clients_need_no_cohort_and_no_end_of_local_steps():
     unit = UnitCosts(upload=1.0, compute=2.0, broadcast=3.0)
-    same = constants(diversity=1.0).bound(0.1)
+    same = constants(diversity=1.0).law(0.1)
     assert (same.mixing, same.drift, same.best_steps()) == (0, 0, inf)
     assert same.best_cohort(20, 0.0, unit) == 0
-    assert within(same.best_cohort(20, 0.0, unit), 50) == 1
-    assert within(same.best_steps(), 80) == 80  # what the devices can do
+    assert nearest_whole(same.best_cohort(20, 0.0, unit), 50) == 1
+    assert nearest_whole(same.best_steps(), 80) == 80  # what the devices can do
     # On the way there the best K goes to a limit, for E_l* grows as fast as rho_0 falls.
-    near = [constants(diversity=1 + d).bound(0.1) for d in (1e-6, 1e-8)]
+    near = [constants(diversity=1 + d).law(0.1) for d in (1e-6, 1e-8)]
     cohorts = [law.printed_cohort(law.best_steps(), 0.0, unit) for law in near]
     assert cohorts[0] == pytest.approx(cohorts[1], rel=1e-2)
     assert isfinite(cohorts[0])
@@ -124,7 +126,7 @@ def test_identical_clients_need_no_cohort_and_no_end_of_local_steps():
 
 
 def test_the_dropped_term_is_all_that_is_left_of_the_cohort_when_clients_are_identical():
-    law = constants(diversity=1.0).bound(0.1, dropped=True)
+    law = constants(diversity=1.0).law(0.1, dropped=True)
     assert law.rounds(5, 10) > law.rounds(50, 10)
     c = constants(diversity=1.0)
     expected = c.scale / 0.1 / (2 * c.smoothness * c.samples)
@@ -133,7 +135,7 @@ def test_the_dropped_term_is_all_that_is_left_of_the_cohort_when_clients_are_ide
 
 @pytest.mark.parametrize(("value", "most", "there"), [(0.2, 9, 1), (3.6, 9, 4), (inf, 9, 9)])
 def test_what_there_can_be(value, most, there):
-    assert within(value, most) == there
+    assert nearest_whole(value, most) == there
 
 
 # Lost uploads.
@@ -145,7 +147,7 @@ def test_the_effective_cohort_is_one_over_the_mean_of_one_over_what_arrives(k, g
     some = sum(chance[1:])
     mean = sum(p / n for n, p in enumerate(chance) if n) / some
     assert float(effective_cohort(k, gamma)) == pytest.approx(1 / mean)
-    assert float(useful(k, gamma)) == pytest.approx(some)
+    assert float(share_of_rounds_with_arrivals(k, gamma)) == pytest.approx(some)
 
 
 def test_the_papers_effective_cohort_is_too_large_for_independent_losses():
@@ -177,7 +179,7 @@ def test_cohorts_that_are_refused(k, gamma):
 def test_the_effective_cohort_is_that_of_the_dice(kind, k):
     scenario = Scenario(
         clients=Clients(count=20),
-        plan=Plan(cohort=k),
+        plan=RoundPlan(cohort=k),
         cell={"loss_rate": 0.3, "loss_kind": kind, "gain_threshold": 0.0},
     )
     received = draw_trace(scenario, draw_fleet(scenario), 20_000).received
@@ -185,13 +187,15 @@ def test_the_effective_cohort_is_that_of_the_dice(kind, k):
     assert 1 / np.mean(1 / arrived) == pytest.approx(
         float(effective_cohort(k, 0.3, kind)), rel=0.01
     )
-    assert np.mean(received > 0) == pytest.approx(float(useful(k, 0.3, kind)), abs=0.01)
+    assert np.mean(received > 0) == pytest.approx(
+        float(share_of_rounds_with_arrivals(k, 0.3, kind)), abs=0.01
+    )
 
 
 def test_lemma_1_the_mean_over_what_arrived_is_the_mean_over_all():
     scenario = Scenario(
         clients=Clients(count=12),
-        plan=Plan(cohort=5, selection="weighted"),
+        plan=RoundPlan(cohort=5, selection="weighted"),
         cell={"loss_rate": 0.4, "gain_threshold": 0.0},
     )
     fleet = draw_fleet(scenario)
@@ -229,7 +233,7 @@ def test_the_printed_step_size_breaks_the_condition_of_its_own_proof():
 @given(st.integers(1, 40), st.integers(1, 40), st.floats(0.01, 1))
 def test_theorem_1_is_where_79_meets_the_target(k, e, target):
     c = constants()
-    g = float(c.bound(target, dropped=True).rounds(k, e, 0.0))
+    g = float(c.law(target, dropped=True).rounds(k, e, 0.0))
     assert c.summed_loss_bound(g * e, k, e) == pytest.approx(target)
     first = c.initial * c.gradients * c.smoothness / (2 * c.convexity**2)  # App. E, Delta_1
     assert c.loss_bound(7, k, e, first) <= c.summed_loss_bound(7, k, e) * (1 + 1e-12)
@@ -238,13 +242,13 @@ def test_theorem_1_is_where_79_meets_the_target(k, e, target):
 def test_theorem_1_by_hand():
     c = constants()
     # 4 L^2 G^2 lambda / mu^2 = 4 * 4 * 4 * 3 / 0.25 = 768, and eps = 0.5
-    law = c.bound(0.5, printed=True)
+    law = c.law(0.5, printed=True)
     assert law.mixing == pytest.approx(1536 * 2 / 200)
     assert law.drift == pytest.approx(1536 * 2 / (2 * 0.7 * 1.5))
     assert law.start == pytest.approx(1536 * 2.5 / 4)
-    assert c.bound(0.5).start == pytest.approx(law.start / 0.5)  # f_0 / (4 mu)
+    assert c.law(0.5).start == pytest.approx(law.start / 0.5)  # f_0 / (4 mu)
     assert law.dropped == 0
-    assert c.bound(0.5, dropped=True).dropped == pytest.approx(1536 / (2 * 2 * 100))
+    assert c.law(0.5, dropped=True).dropped == pytest.approx(1536 / (2 * 2 * 100))
     assert law.rounds(8, 10, 0.5, "paper") == pytest.approx(
         law.mixing / 4 + 10 * law.drift + law.start / 10
     )
@@ -256,27 +260,23 @@ def quadratic(model, curvatures, noise, lam, K, E, printed=False, seed=0, rounds
     how = {"dimension": 6, "curvature_min": low, "curvature_max": high, "noise": noise}
     scenario = Scenario(
         clients=Clients(count=20, samples=50, spread=0.0),
-        plan=Plan(cohort=K, local_steps=E, rounds=rounds, selection="weighted"),
+        plan=RoundPlan(cohort=K, local_steps=E, rounds=rounds, selection="weighted"),
         task=Task(batch_size=5),
         learning=Learning(model=model, quadratic=how, aggregation="mean"),
         cell={"gain_threshold": 0.0},
     )
-    learner = prepare(gather_material(scenario, seed), seed)
+    learner = quadratics_of(scenario, seed)
     c = constants(smoothness=learner.smoothness, convexity=learner.convexity, diversity=lam)
     first = float(c.rate(1, printed))
     decay = first / float(c.rate(2, printed)) - 1  # eta_t = first / (1 + decay (t - 1))
     scenario = scenario.using(learning={"rate": first, "rate_decay": decay})
-    material = gather_material(scenario, seed)
-    learner = prepare(material, seed)
-    probes = [probe(learner, learner.start(), 0, 5)]
-
-    def look(state):
+    setup = prepare_training(scenario, seed)
+    learner = quadratics_of(scenario, seed)
+    probes = []
+    for state in states(setup.scenario, learner, rounds, seed):
         probes.append(probe(learner, state.model, state.rounds, 5))
-
-    start = State.start(learner)
-    state = advance(material.scenario, learner, rounds, seed, start, None, look)
     first_loss = learner.evaluate(learner.start()).train_loss
-    losses = np.r_[first_loss, state.records[:, 1]] - learner.least_loss
+    losses = np.r_[first_loss, state.history.train_loss] - learner.least_loss
     # What Theorem 1 asks to be bounds: of Assumption 3 with any C_1, of (34) and of (35).
     C1 = 1.0 if noise else 1e-9
     square = max(p.square for p in probes)
@@ -347,7 +347,7 @@ def test_the_printed_bound_fails_where_mu_is_small():
 )
 def test_laws_that_are_refused(given_, said):
     with pytest.raises(BadInput, match=said.replace("(", r"\(")):
-        Bound(**{"mixing": 1.0, "drift": 1.0, "start": 1.0} | given_)
+        GivenLaw(**{"mixing": 1.0, "drift": 1.0, "start": 1.0} | given_)
 
 
 @pytest.mark.parametrize(

@@ -12,25 +12,27 @@ import tomllib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import deepcopy
+from dataclasses import replace
 from pathlib import Path
 from shutil import copytree
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.image import imread
-from rich.console import Console
 
 from fedcell import load_scenario, simulate_network
-from fedcell.learning.setup import gather_material
+from fedcell.learning.learner import Scores
+from fedcell.learning.setup import prepare_training
 from fedcell.network.policies.names import NAMED
-from fedcell.planning import pilot
+from fedcell.planning.trials import PilotRunner
 from fedcell.scenario.load import shipped
-from fedcell.show.tables.rounds import print_run
-from fedcell.simulation import run as runs
-from fedcell.simulation.run import Watch, run
+from fedcell.show.figures import runs as figures
+from fedcell.show.results import summary
+from fedcell.simulation.run import Progress, run
+from support.examples import examples
 
 Tables = dict[str, Any]
 
@@ -89,11 +91,20 @@ def world(tmp_path: Path) -> Path:
     return write(tmp_path / "world.json", QUADRATIC)
 
 
+class Drawn:
+    """Stands for a figure of a run."""
+
+    def __init__(self, ledgers: Any, target: Any) -> None:
+        self.text = f"{list(ledgers)} {target}"
+
+    def savefig(self, path: Path, **_: Any) -> None:
+        path.write_text(self.text)
+
+
 @pytest.fixture
 def no_figure(monkeypatch: pytest.MonkeyPatch) -> None:
     """Figures take most of the time of a short run."""
-    draw = lambda ledgers, target, path: path.write_text(f"{list(ledgers)} {target}")
-    monkeypatch.setattr(runs, "run_figure", draw)
+    monkeypatch.setattr(figures, "run_figure", Drawn)
 
 
 # What a run writes.
@@ -150,7 +161,9 @@ WORLDS = {
     "own data": _with_own_data,
     "quadratic": lambda _: QUADRATIC,
     "quadratic with sizes": lambda _: changed(QUADRATIC, clients={"sizes": [9, 8, 7, 30, 5, 4]}),
-    "weighted": lambda _: changed(QUADRATIC, plan={"selection": "weighted", "drawn": "after"}),
+    "weighted": lambda _: changed(
+        QUADRATIC, plan={"selection": "weighted", "cohort_drawn": "after-training"}
+    ),
     "a ring": lambda _: changed(QUADRATIC, cell={"distance": [50, 200]}),
 }
 
@@ -241,7 +254,7 @@ def rounds_done(folder: Path) -> int:
     if not (folder / "checkpoint.npz").exists():
         return 0
     with np.load(folder / "checkpoint.npz") as saved:
-        return len(saved["records"])
+        return len(saved["train_loss"])
 
 
 LONG = ["run", "digits", "--rounds", 120, "--target-loss", 1e-9, "--policy", "optimal", "--out"]
@@ -293,10 +306,16 @@ def test_ctrl_c_leaves_results_and_says_how_to_go_on(fedcell, tmp_path, uninterr
 
 KILLING = """
 import os, signal, sys
-from fedcell.simulation import run as runs
+from fedcell.show.figures import runs as figures
 from fedcell.cli.main import main
 
-runs.run_figure = lambda ledgers, target, path: path.write_text("a figure")
+class Drawn:
+    def __init__(self, *_):
+        pass
+    def savefig(self, path, **_):
+        path.write_text("a figure")
+
+figures.run_figure = Drawn
 
 def at(moment, *words):
     '''The command in a fork that is killed when it renames a file: before, if even, or after.'''
@@ -349,12 +368,12 @@ def test_killed_at_every_rename_and_resumed(tmp_path):
     assert all(held(tmp_path / str(moment)) == straight for moment in range(moments))
 
 
-def interrupt_after(rounds: int) -> Watch:
+def interrupt_after(rounds: int) -> Progress:
     def each(state: Any, *_: Any) -> None:
         if state.rounds == rounds:
             raise KeyboardInterrupt
 
-    return Watch(round=each)
+    return Progress(round=each)
 
 
 @pytest.mark.usefixtures("no_figure")
@@ -376,10 +395,10 @@ def test_an_interrupted_run_may_end_where_it_stopped(fedcell, world, tmp_path):
     write(world, changed(QUADRATIC, learning={"evaluate_every": 3}))
     words = ["run", world, "--policy", "even", "--rounds", 4, "--out"]
     stopped = run(
-        load_scenario(world), {"even": "even"}, folder=tmp_path / "a", watch=interrupt_after(4)
+        load_scenario(world), {"even": "even"}, folder=tmp_path / "a", progress=interrupt_after(4)
     )
     assert not stopped.complete
-    assert stopped.summary["policies"][0]["train_loss"] is None
+    assert np.isnan(stopped.outcome.policies[0].scores.train_loss)
     assert fedcell(*words, tmp_path / "a", "--resume").code == 0
     assert fedcell(*words, tmp_path / "b").code == 0
     assert results(tmp_path / "a") == results(tmp_path / "b")
@@ -398,14 +417,14 @@ def test_interrupted_before_the_first_round(fedcell, world, tmp_path, monkeypatc
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(runs, "advance", stop)
+        patch.setattr("fedcell.simulation.run.train_rounds", stop)
         said = fedcell("run", world, "--out", tmp_path / "o")
         assert (said.code, said.out) == (130, "")
         assert said.err == (
             "fedcell: interrupted; to go on, give the same command with --resume "
             f"--out {tmp_path / 'o'}\n"
         )
-        patch.setattr(pilot.Conductor, "run", stop)
+        patch.setattr(PilotRunner, "run", stop)
         assert fedcell("demo", "--out", tmp_path / "demo").code == 130
     assert set(held(tmp_path / "o")) == {"run.json", "scenario.json"}
     assert fedcell("run", world, "--out", tmp_path / "o", "--resume").code == 0
@@ -433,15 +452,19 @@ def done(finished: Path, tmp_path: Path) -> Path:
     [
         ([], {}, "holds this run already: give --resume"),
         (["--resume", "--rounds", "4"], {}, "has done 5 rounds already: give --rounds 5 or more"),
-        (["--resume", "--seed", "1"], {}, "is of another run (other seed): choose another --out"),
-        (["--seed", "1"], {}, "is of another run (other seed): choose another --out"),
-        (["--resume"], {"learning": {"rate": 0.2}}, "(other learning.rate)"),
-        (["--resume"], {"clients": {"sizes": [1, 2, 3, 4, 5, 6]}}, "(other clients.sizes)"),
+        (
+            ["--resume", "--seed", "1"],
+            {},
+            "already holds a different run (seed differs): choose another --out",
+        ),
+        (["--seed", "1"], {}, "already holds a different run (seed differs): choose another --out"),
+        (["--resume"], {"learning": {"rate": 0.2}}, "(learning.rate differs)"),
+        (["--resume"], {"clients": {"sizes": [1, 2, 3, 4, 5, 6]}}, "(clients.sizes differs)"),
         (["--resume"], {"cell": {"noise": 1e-19}, "plan": {"cohort": 2}}, "cell.noise, plan."),
         (
             ["--resume"],
             {"learning": {"model": "logistic"}, "clients": {"count": 9}},
-            "(other data, clients.count, learning.model, task.cycles_per_sample, task.model_bits)",
+            "(data, clients.count, learning.model, task.cycles_per_sample, task.model_bits differ",
         ),
     ],
 )
@@ -469,7 +492,7 @@ def test_other_data_is_another_run_and_the_same_elsewhere_is_not(fedcell, tmp_pa
     before = held(tmp_path / "o")
     said = fedcell("run", tmp_path / "two" / "world.json", *words, "--resume")
     assert said.code == 2
-    assert "is of another run (other data)" in said.err
+    assert "already holds a different run (data differs)" in said.err
     assert held(tmp_path / "o") == before
 
 
@@ -538,19 +561,44 @@ def test_damaged_files_are_named_with_the_way_out(fedcell, done, world, name, da
         assert fedcell("run", world, "--out", done, "--policy", "even", "--resume").code == 0
 
 
+SAVED = {  # a checkpoint of two rounds
+    "model": np.zeros(20, np.float32),
+    "discarded_uploads": np.zeros(2, np.int64),
+    "train_loss": np.zeros(2),
+    "test_loss": np.zeros(2),
+    "accuracy": np.zeros(2),
+}
+
+
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("run.json", b"[]", "another version of fedcell"),
-        ("run.json", b'{"format": 0}', "another version of fedcell"),
-        ("run.json", b'{"format": 1}', "is of another run"),
-        ("run.json", b'{"format": 1, "scenario": 3, "seed": "0"}', "is of another run"),
+        (
+            "run.json",
+            b"[]",
+            "is not a run that fedcell wrote: choose another --out",
+        ),
+        ("run.json", b'{"format": 0}', "is not a run that fedcell wrote"),
+        (
+            "run.json",
+            b'{"fedcell": "0.1.0", "format": 1}',
+            "is a run of an older fedcell (0.1.0, format 1; this one reads 2): choose",
+        ),
+        ("run.json", b'{"fedcell": "0.9", "format": 3}', "is a run of a newer fedcell (0.9,"),
+        ("run.json", b'{"fedcell": "0.2.0", "format": 2}', "already holds a different run"),
+        (
+            "run.json",
+            b'{"fedcell": "0.2.0", "format": 2, "scenario": 3, "seed": "0"}',
+            "already holds a different run",
+        ),
         ("run.json", b"[" * 100_000, "is damaged"),
-        ("checkpoint.npz", {"model": np.zeros(20, np.float32), "records": 3.0}, "does not fit"),
-        ("checkpoint.npz", {"model": np.zeros(20), "records": np.zeros((2, 4))}, "does not fit"),
-        ("checkpoint.npz", {"model": np.zeros(9, np.float32), "records": [[0.0] * 4]}, "not fit"),
+        ("checkpoint.npz", SAVED | {"train_loss": 3.0}, "does not fit"),
+        ("checkpoint.npz", SAVED | {"train_loss": np.zeros(3)}, "does not fit"),
+        ("checkpoint.npz", SAVED | {"discarded_uploads": np.zeros(2)}, "does not fit"),
+        ("checkpoint.npz", SAVED | {"model": np.zeros(20)}, "does not fit"),
+        ("checkpoint.npz", SAVED | {"model": np.zeros(9, np.float32)}, "does not fit"),
         ("checkpoint.npz", {"model": np.zeros(20, np.float32)}, "is damaged"),
-        ("checkpoint.npz", {"model": np.array([None]), "records": [0.0]}, "is damaged"),
+        ("checkpoint.npz", SAVED | {"model": np.array([None])}, "is damaged"),
     ],
 )
 def test_files_of_something_else(fedcell, done, world, name, content, message):
@@ -711,7 +759,7 @@ KEYS = st.sampled_from(
 
 
 @given(strange=st.dictionaries(KEYS, STRANGE, min_size=1, max_size=3))
-@settings(max_examples=150)
+@examples(150)
 def test_strange_learning_never_ends_in_a_traceback(fedcell, tmp_path, strange):
     learning = json.loads(json.dumps(DIGITS["learning"]))
     for key, value in strange.items():
@@ -772,10 +820,10 @@ def test_cost_is_that_of_what_is_trained(fedcell, tmp_path):
     said = fedcell("cost", "digits", "--rounds", 6, "--seed", 2, "--policy", "even", "--json")
     answer = strict_json(said.out)
     assert answer["samples_per_step"] == "batch"
-    settled = gather_material(load_scenario("digits"), 2).scenario
+    settled = prepare_training(load_scenario("digits"), 2).scenario
     assert settled.task.model_bits == 117056
     ledger = simulate_network(settled, "even", 6, 2)
-    assert answer["policies"][0]["energy"]["mean"] == pytest.approx(ledger.energy.mean())
+    assert answer["policies"][0]["energy"]["value"] == pytest.approx(ledger.energy.mean())
     words = ["--rounds", 6, "--seed", 2, "--policy", "even", "--target-loss", 1e-9]
     assert fedcell("run", "digits", *words, "--out", tmp_path / "o").code == 0
     assert column(tmp_path / "o", "energy") == ledger.energy.tolist()
@@ -806,10 +854,11 @@ def test_uploads_that_are_not_finite_are_named_left_out_and_counted(fedcell, tmp
     assert said.code == 0
     answer = strict_json(said.out)
     assert answer == strict_json((tmp_path / "o" / "summary.json").read_text())
-    received, excluded = column(tmp_path / "o", "received"), column(tmp_path / "o", "excluded")
-    assert received == excluded
+    received = column(tmp_path / "o", "received")
+    discarded = column(tmp_path / "o", "discarded_uploads")
+    assert received == discarded
     notes = said.err.splitlines()
-    assert sum(excluded) == answer["policies"][0]["excluded"] > 0
+    assert sum(discarded) == answer["policies"][0]["discarded_uploads"] > 0
     assert [note[:22] for note in notes] == [f"fedcell: note: round {t}" for t in (1, 2, 3)]
     assert all("the uploads of clients" in note for note in notes)
     assert set(column(tmp_path / "o", "train_loss")) == {answer["initial"]["train_loss"]}
@@ -841,12 +890,10 @@ def test_the_model_stays_where_nothing_arrives(fedcell, tmp_path):
 
 
 @pytest.mark.parametrize("complete", [True, False])
-def test_only_a_run_that_went_to_its_end_is_said_to_diverge(capsys, complete):
+def test_only_a_run_that_went_to_its_end_is_said_to_diverge(world, complete):
     """An interrupted one may only not have been evaluated after its last round."""
-    row = {"policy": "even", "rounds": 4, "seconds": 1.0, "joules": 1.0, "cost": 2.0}
-    row |= {"train_loss": None, "test_loss": None, "accuracy": None, "excluded": 0}
-    row |= {"to_target": None, "joules_per_client": {"mean": 1.0, "most": 1.0}}
-    said = {"policies": [row], "target": None, "complete": complete, "cohort": 3}
-    said |= {"local_steps": 5, "local_epochs": None, "samples_per_step": "batch"}
-    print_run(Console(), "mine", said | {"model_bits": 1e6, "cycles_per_sample": 10.0})
-    assert ("diverged" in capsys.readouterr().out) == complete
+    result = run(load_scenario(world), ["even"], rounds=2)
+    (outcome,) = result.outcome.policies
+    unknown = replace(outcome, scores=Scores(float("nan")))
+    cut = replace(result.outcome, complete=complete, policies=(unknown,))
+    assert ("diverged" in summary(replace(result, outcome=cut))) == complete

@@ -4,8 +4,9 @@ import numpy as np
 
 from fedcell.learning.data.dataset import Dataset
 from fedcell.learning.engine import Engine
-from fedcell.learning.neural import MODELS, Conv, Layers, Network
-from fedcell.learning.partition import Split, split
+from fedcell.learning.neural import NeuralNetwork
+from fedcell.learning.partition import make_partition
+from fedcell.scenario.learning import MODELS, Conv, Layers, PartitionSpec
 
 
 def made(image, classes=7, count=40, seed=0, kind=np.float32):
@@ -17,10 +18,12 @@ def made(image, classes=7, count=40, seed=0, kind=np.float32):
     return Dataset.of(x_train=x, y_train=y, x_test=x[::2], y_test=y[::2])
 
 
-def engine(data, layers, course, clients=4, threads=2, how=Split(), evaluate_samples=5000):  # noqa: B008
-    network = Network.of(layers, data.image, data.classes)
-    partition = split(data.y_train, clients, how, np.random.default_rng(1))
-    return Engine(network, data, partition, course, evaluate_samples, threads)
+def engine(data, layers, training, clients=4, threads=2, spec=None, evaluate_samples=5000):
+    network = NeuralNetwork.of(layers, data.image, data.classes)
+    partition = make_partition(
+        data.y_train, clients, spec or PartitionSpec(), np.random.default_rng(1)
+    )
+    return Engine(network, data, partition, training, evaluate_samples, threads)
 
 
 def convs(*sizes):

@@ -4,6 +4,8 @@ In double precision, sample by sample where that is clearer. Weights stand as in
 fedcell.learning.neural: kernels (output, row, column, channel), dense (input, output).
 """
 
+from typing import Any
+
 import numpy as np
 
 
@@ -49,7 +51,8 @@ def gradient(network, weights, images, labels):
     grad = np.zeros_like(weights)
     losses = []
     for image, label in zip(images, labels, strict=True):
-        kept, x = [], image
+        kept: list[Any] = []
+        x = image
         for shape, (w, b) in zip(network.shapes, layers, strict=True):
             if shape.conv:
                 x, pad, blocks, y = convolved(shape, w, b, x)

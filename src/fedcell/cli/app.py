@@ -1,5 +1,6 @@
 """What all commands share: the application, its consoles, and options that mean the same."""
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,8 +9,11 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
+from fedcell.core.files import check_target
+from fedcell.core.showing import Showable
 from fedcell.network.policies.names import NAMED
 from fedcell.scenario.load import SHIPPED
+from fedcell.show.figures.style import FORMATS
 
 app = typer.Typer(
     name="fedcell",
@@ -19,6 +23,40 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 out, err = Console(markup=False, highlight=False), Console(stderr=True)
+
+# The library names its arguments and functions, in backticks; here they are options and commands.
+WORDS = {
+    "budget": "--budget",
+    "deadline": "--deadline",
+    "energy_budget": "--energy-budget",
+    "fleets": "--fleets",
+    "folder": "--out",
+    "law": "--mixing, --drift and --start",
+    "max_steps": "--max-steps",
+    "minimise": "--minimise",
+    "most_steps": "--max-steps",
+    "path": "--out",
+    "pilot": "--pilot",
+    "policies": "--policy",
+    "resume": "--resume",
+    "rounds": "--rounds",
+    "scenario": "scenario file",
+    "seed": "--seed",
+    "solve_for": "--solve-for",
+    "sure": "--sure",
+    "target": "--target-loss",
+    "load_round": "`fedcell schedule`",
+    "load_scenario": "`fedcell cost`",
+    "plan_training": "`fedcell plan`",
+    "run_pilot": "`fedcell pilot`",
+    "validate_pilot": "`fedcell validate`",
+}
+
+
+def in_options(message: str) -> str:
+    """A message of the library in the words of the command line."""
+    return re.sub(r"`(\w+)`", lambda found: WORDS.get(found[1], found[0]), message)
+
 
 ScenarioName = Annotated[
     str, typer.Argument(help=f"A scenario file, or a shipped one: {', '.join(SHIPPED)}.")
@@ -57,9 +95,32 @@ DataDir = Annotated[
         "Default: FEDCELL_DATA, else your cache directory."
     ),
 ]
+Target = Annotated[
+    float | None, typer.Option(help="Training loss to reach. Default: learning.target.")
+]
+MostRounds = Annotated[
+    int | None,
+    typer.Option(
+        "--rounds", min=1, max=10**6, help="Rounds after which a run ends. Default: plan.rounds."
+    ),
+]
+Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="Default: all processors.")]
 
 
-def progress(items: Sequence[Any]) -> Iterable[Any]:
+def figure_target(figure: Path | None) -> Path | None:
+    """Where a figure goes, if one is asked for; refused before any work if it cannot go there."""
+    return check_target(figure, FORMATS) if figure else None
+
+
+def draw(result: Showable, target: Path | None, shown: Path | None, quiet: bool) -> None:
+    """Draws a result last, when the answer is given: where, as the user named it, is told."""
+    if target is not None:
+        result.plot(target)
+        if not quiet:
+            out.print(f"figure: {shown}", soft_wrap=True)
+
+
+def track_pricing(items: Sequence[Any]) -> Iterable[Any]:
     """The items, with a bar where somebody looks."""
     if not err.is_terminal:
         return items

@@ -5,18 +5,27 @@ from typing import Annotated
 
 import typer
 
-from fedcell.core.quantities import loss
-from fedcell.learning.setup import gather_material, wanted
-from fedcell.planning.measure import measure_along
-from fedcell.scenario.load import check_target, load_scenario, write_atomically
-from fedcell.show.figures.plans import constants_figure
-from fedcell.show.figures.rounds import FORMATS
-from fedcell.show.tables.plans import print_constants
-from fedcell.show.tables.rounds import print_json
+from fedcell.core.quantities import check_target_loss
+from fedcell.learning.setup import prepare_training, require_learning
+from fedcell.planning.measure import measure_constants
+from fedcell.scenario.load import load_scenario
+from fedcell.show.results import print_result
+from fedcell.show.tables.console import print_json
 
-from .app import AsJson, DataDir, ScenarioName, Seed, app, out
-from .pilot import MostRounds, Target, Threads
-from .progress import watching
+from .app import (
+    AsJson,
+    DataDir,
+    MostRounds,
+    ScenarioName,
+    Seed,
+    Target,
+    Threads,
+    app,
+    draw,
+    figure_target,
+    out,
+)
+from .progress import progress_bars
 
 
 @app.command()
@@ -45,20 +54,25 @@ def constants(
     Each comes with its formula and a 90 % interval, and with a note where the assumption that
     it belongs to is seen to fail.
     """
-    picture = check_target(figure, FORMATS) if figure else None
+    picture = figure_target(figure)
     world = load_scenario(scenario)
-    target = wanted(world).target if target_loss is None else loss(target_loss)
-    most = world.rounds if rounds is None else rounds
-    with watching() as watch:
-        material = gather_material(world, seed, data_dir, watch.download)
-        found, said = measure_along(
-            material, most, seed, target, every, clients, draws, threads, watch.compile
+    target = check_target_loss(target_loss, "--target-loss")
+    target = require_learning(world).target if target is None else target
+    with progress_bars() as progress:
+        setup = prepare_training(world, seed, data_dir, progress.download)
+        report = measure_constants(
+            setup,
+            rounds,
+            target,
+            every=every,
+            clients=clients,
+            draws=draws,
+            threads=threads,
+            name=scenario,
+            progress=progress,
         )
-    if picture:
-        write_atomically(picture, lambda path: constants_figure(found, path))
     if as_json:
-        print_json(said)
-        return
-    print_constants(out, scenario, found, said)
-    if figure:
-        out.print(f"figure: {figure}", soft_wrap=True)
+        print_json(report.to_dict())
+    else:
+        print_result(out, report)
+    draw(report, picture, figure, quiet=as_json)

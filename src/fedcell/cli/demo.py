@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from fedcell.core.errors import BadInput
-from fedcell.core.quantities import seconds
+from fedcell.core.errors import BadFile
+from fedcell.core.quantities import parse_duration
 
 from .app import app, out
-from .learning import partition, run_command
 from .pilot import pilot_command
 from .plan import plan
+from .runs import partition, run_command
 
 
 @app.command()
@@ -26,27 +26,27 @@ def demo(
 
     What is there already is gone on with, not done again.
     """
-    seconds(budget, "--budget")
+    parse_duration(budget, "--budget")
     if folder.exists() and not folder.is_dir():
-        raise BadInput(f"{folder}: is not a folder: choose another --out")
+        raise BadFile(f"{folder}: is not a folder: choose another --out")
     folder.mkdir(parents=True, exist_ok=True)
     pilot_file, plan_file, run_folder = folder / "pilot.json", folder / "plan.json", folder / "run"
 
-    _say("How is the data dealt?", "partition digits --figure", folder / "partition.png")
+    _announce("How is the data dealt?", "partition digits --figure", folder / "partition.png")
     partition("digits", figure=folder / "partition.png")
 
-    _say("How many rounds will it take?", f"pilot digits --budget {budget} --out", pilot_file)
+    _announce("How many rounds will it take?", f"pilot digits --budget {budget} --out", pilot_file)
     pilot_command("digits", budget=budget, written=pilot_file)
 
     words = ["plan digits --pilot", pilot_file, "--out", plan_file, "--figure", folder / "plan.png"]
-    _say("How many clients, how many steps?", *words)
+    _announce("How many clients, how many steps?", *words)
     plan("digits", pilot=pilot_file, written=plan_file, figure=folder / "plan.png")
 
-    _say("Was that right?", "run --plan", plan_file, "--out", run_folder)
+    _announce("Was that right?", "run --plan", plan_file, "--out", run_folder)
     run_command(plan=plan_file, folder=run_folder, resume=(run_folder / "run.json").exists())
     out.print("\nNext: `fedcell scenario digits > mine.toml`, edit it, `fedcell pilot mine.toml`.")
 
 
-def _say(question: str, *command: object) -> None:
+def _announce(question: str, *command: object) -> None:
     words = " ".join(part if isinstance(part, str) else shlex.quote(str(part)) for part in command)
     out.print(f"\n{question}\n$ fedcell {words}", style="bold", soft_wrap=True)

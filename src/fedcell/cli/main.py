@@ -9,27 +9,13 @@ from typing import Annotated, Any, NoReturn
 import numpy as np
 import typer
 
-from fedcell import __version__
 from fedcell.core.errors import FedcellError, FedcellWarning
+from fedcell.core.version import __version__
 
-from . import constants as cli_constants
-from . import demo as cli_demo
-from . import learning as cli_learning
-from . import network as cli_network
-from . import pilot as cli_pilot
-from . import plan as cli_plan
-from .app import app
+from . import constants, demo, network, pilot, plan, runs
+from .app import app, in_options
 
-__all__ = [
-    "app",
-    "cli_constants",
-    "cli_demo",
-    "cli_learning",
-    "cli_network",
-    "cli_pilot",
-    "cli_plan",
-    "main",
-]
+COMMANDS = (network, runs, pilot, plan, constants, demo)  # importing them is what adds them
 
 
 @app.callback(invoke_without_command=True)
@@ -52,7 +38,7 @@ def main() -> None:
         with np.errstate(all="ignore"):  # what overflows is found in the results and said in words
             app()
     except FedcellError as error:
-        _fail(str(error))
+        _fail(in_options(str(error)))
     except MemoryError:
         _fail("there is not enough memory: take fewer clients or rounds")
     except BrokenPipeError:  # whoever read us has seen enough
@@ -73,4 +59,4 @@ def _fail(faults: str) -> NoReturn:
 def _note(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
     """What the user should know, as one line; other warnings are for developers."""
     if issubclass(category, FedcellWarning):
-        print(f"fedcell: note: {message}", file=sys.stderr)
+        print(f"fedcell: note: {in_options(str(message))}", file=sys.stderr)

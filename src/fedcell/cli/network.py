@@ -1,24 +1,21 @@
 """Commands of the network side: schedule a round, price many, print a scenario."""
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
 import typer
 
 from fedcell.core.errors import BadInput
-from fedcell.learning.setup import gather_material
-from fedcell.network.certificate import certify, check_schedule
-from fedcell.network.compare import Row, compare, sweep
-from fedcell.network.policies.base import Broadcast
-from fedcell.network.policies.names import NAMED, named
-from fedcell.network.round import price
+from fedcell.learning.setup import prepare_training
+from fedcell.network.compare import compare, sweep_costs
+from fedcell.network.policies.names import NAMED
 from fedcell.network.roundfile import load_round
-from fedcell.scenario.load import SHIPPED, check_target, load_scenario, shipped, write_atomically
-from fedcell.scenario.tables import Scenario
-from fedcell.show.figures.rounds import FORMATS, cost_figure
-from fedcell.show.tables.rounds import print_comparison, print_json, print_schedule
+from fedcell.network.schedule import schedule_round
+from fedcell.scenario.load import SHIPPED, load_scenario, shipped
+from fedcell.scenario.save import commented
+from fedcell.show.results import print_result
+from fedcell.show.tables.console import print_json
+from fedcell.show.tables.reference import scenario_reference
 
 from .app import (
     AsJson,
@@ -30,8 +27,10 @@ from .app import (
     ScenarioName,
     Seed,
     app,
+    draw,
+    figure_target,
     out,
-    progress,
+    track_pricing,
 )
 
 
@@ -40,39 +39,18 @@ def schedule(
     file: Annotated[Path, typer.Argument(help="One round, as TOML or JSON; see docs/files.md.")],
     policy: PolicyName = "optimal",
     as_json: AsJson = False,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw who trains and uploads when to this file.")
+    ] = None,
 ) -> None:
     """Schedule one round: who gets which share of the band and which CPU frequency."""
-    problem = load_round(file)
-    answer = named(policy, Broadcast.among(problem))(problem)
-    check_schedule(problem, answer)
-    cost = price(problem, answer)
-    columns = {
-        "share": answer.share,
-        "freq": answer.freq,
-        "upload_time": cost.upload_time,
-        "compute_time": cost.compute_time,
-        "upload_energy": cost.upload_energy,
-        "compute_energy": cost.compute_energy,
-    }
-    totals = {
-        "duration": cost.duration,
-        "energy": cost.energy,
-        "objective": cost.objective,
-        "upload_cost": cost.upload,
-        "compute_cost": cost.compute,
-    }
-    if not all(np.isfinite(value).all() for value in (*columns.values(), *totals.values())):
-        raise BadInput("the numbers are too far apart to be computed with: check the units (SI)")
-    result: Row = {"policy": policy}
-    result |= {name: np.broadcast_to(v, answer.share.shape).tolist() for name, v in columns.items()}
-    result |= {name: float(value) for name, value in totals.items()}
-    if answer.certificate is not None:  # claimed by the policy, so judged by us
-        proof = certify(problem, answer)
-        result["certificate"] = {n: float(getattr(proof, n)) for n in ("primal", "dual", "gap")}
+    target = figure_target(figure)
+    scheduled = schedule_round(load_round(file), policy)
     if as_json:
-        print_json(result)
-        return
-    print_schedule(out, result)
+        print_json(scheduled.to_dict())
+    else:
+        print_result(out, scheduled)
+    draw(scheduled, target, figure, quiet=as_json)
 
 
 @app.command()
@@ -95,61 +73,40 @@ def cost(
     """Price rounds by Monte Carlo: policies side by side on the same dice."""
     world = load_scenario(scenario)
     if world.learning is not None:  # D_j, z_m and alpha_0 are those of what is trained
-        world = gather_material(world, seed, data_dir).scenario
-    policies, rounds = policy or list(NAMED), rounds or world.rounds
-    target = check_target(figure, FORMATS) if figure else None
+        world = prepare_training(world, seed, data_dir).scenario
+    policies, target = policy or list(NAMED), figure_target(figure)
     if spread and not figure:
         raise BadInput("--spread is for the lines of a figure: give --figure too")
     if spread and world.clients.table is not None:
         raise BadInput("--spread is for drawn clients: this scenario lists its own")
-    rows = compare(world, policies, rounds, seed, fleets, progress)
-    swept = target and draw_costs(world, policies, spread, rounds, seed, fleets, target)
+    comparison = compare(world, policies, rounds, seed, fleets, track_pricing)
+    if not as_json:
+        print_result(out, comparison, name=scenario)
+    sweep = None
+    if target:
+        sweep = sweep_costs(world, policies, spread, rounds, seed, fleets, track_pricing)
     if as_json:
-        print_json(
-            {
-                "scenario": scenario,
-                "seed": seed,
-                "cohort": world.plan.cohort,
-                "local_steps": None if world.plan.local_epochs else world.plan.local_steps,
-                "local_epochs": world.plan.local_epochs,
-                "samples_per_step": world.of_task("samples_per_step"),
-                "broadcast_time": world.cell.broadcast_time,
-                "policies": rows,
-            }
-            | ({"sweep": swept} if swept else {})
-        )
-        return
-    print_comparison(out, scenario, world, rows)
-    if figure:
-        out.print(f"figure: {figure}")
+        swept = {"sweep": sweep.to_dict()} if sweep else {}
+        print_json({"scenario": scenario} | comparison.to_dict() | swept)
+    if sweep:
+        draw(sweep, target, figure, quiet=as_json)
 
 
 @app.command("scenario")
 def print_scenario(
     name: Annotated[str, typer.Argument(help=f"One of: {', '.join(SHIPPED)}.")] = "paper",
+    all_keys: Annotated[
+        bool, typer.Option("--all-keys", help="Print every key that is there, with its meaning.")
+    ] = False,
+    reference: Annotated[
+        bool, typer.Option("--reference", help="Print what all keys mean and take, as Markdown.")
+    ] = False,
 ) -> None:
-    """Print a shipped scenario file, commented, to start your own from."""
-    print(shipped(name), end="")
+    """Print a shipped scenario file, commented, to start your own from.
 
-
-def draw_costs(
-    world: Scenario,
-    policies: Sequence[str],
-    spreads: Sequence[float] | None,
-    rounds: int,
-    seed: int,
-    fleets: int,
-    target: Path,
-) -> list[Row]:
-    """The figure of a sweep over K and E_l, and its rows."""
-    spreads = spreads or [world.clients.spread]
-    rows = sweep(world, policies, spreads, rounds, seed, fleets, progress)
-    plan = world.plan
-    work = f"{plan.local_epochs} epochs" if plan.local_epochs else f"$E_l$ = {plan.local_steps}"
-    over = "rounds of one fleet" if fleets == 1 else f"{fleets} fleets"
-    caption = (
-        f"{rounds} rounds per point, bands: 95 % confidence over {over}; "
-        f"left: {work}, right: K = {world.plan.cohort}"
-    )
-    write_atomically(target, lambda temporary: cost_figure(rows, caption, temporary))
-    return rows
+    A shipped file states only what differs from the defaults; --all-keys states all.
+    """
+    if reference:
+        print(scenario_reference(), end="")
+    else:
+        print(commented(load_scenario(name)) if all_keys else shipped(name), end="")

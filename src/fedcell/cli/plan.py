@@ -6,32 +6,19 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from fedcell.core.errors import BadInput
-from fedcell.core.quantities import joules, loss, seconds
-from fedcell.learning.setup import gather_material
-from fedcell.network.compare import Row
-from fedcell.network.policies.names import NAMED
-from fedcell.planning.law import MOST_STEPS, beyond, law_of
-from fedcell.planning.limits import Limits, within_limits
-from fedcell.planning.plan import under_policy
-from fedcell.planning.planfile import TOTALS, is_plan, plan_row
-from fedcell.planning.unit_costs import unit_costs
-from fedcell.planning.whatif import Question, least_bandwidth, sensitivity
-from fedcell.scenario.load import as_json as json_text
-from fedcell.scenario.load import (
-    check_target,
-    load_scenario,
-    read_tables,
-    write_atomically,
-    write_text,
-)
-from fedcell.scenario.tables import Scenario
-from fedcell.show.figures.plans import plan_figure
-from fedcell.show.figures.rounds import FORMATS
-from fedcell.show.tables.plans import print_plan
-from fedcell.show.tables.rounds import print_json
+from fedcell.core.errors import BadFile, BadInput
+from fedcell.core.files import check_target
+from fedcell.core.quantities import check_target_loss, parse_duration, parse_energy
+from fedcell.planning.grid import MOST_STEPS
+from fedcell.planning.law import GivenLaw
+from fedcell.planning.limits import Limits
+from fedcell.planning.planfile import is_plan_file
+from fedcell.planning.planner import plan_training
+from fedcell.scenario.load import load_scenario
+from fedcell.show.results import print_result
+from fedcell.show.tables.console import print_json
 
-from .app import AsJson, DataDir, PolicyName, ScenarioName, Seed, app, out
+from .app import AsJson, DataDir, PolicyName, ScenarioName, Seed, app, draw, figure_target, out
 
 
 def _coefficient(term: str, needed: bool = True) -> Any:
@@ -52,7 +39,7 @@ def plan(
     dropped: Annotated[float | None, _coefficient("dropped / (K_gamma E_l)", needed=False)] = None,
     policy: PolicyName = "optimal",
     minimise: Annotated[
-        Literal["cost", "seconds", "joules"],
+        Literal["cost", "duration", "energy"],
         typer.Option(help="What is to be least: the paper's cost (12), or time, or energy."),
     ] = "cost",
     target_loss: Annotated[
@@ -108,61 +95,50 @@ def plan(
     when a share gamma of uploads is lost. What a round costs under the policy comes from the
     scenario. All whole K and E_l are compared.
     """
-    limits = _limits(deadline, energy_budget, sure)
-    if solve_for and limits.deadline == inf:
-        raise BadInput("--solve-for bandwidth: give the --deadline that is to be kept")
-    if sure and limits == Limits(sure=True):
-        raise BadInput("--sure: give a --deadline or an --energy-budget that is to be kept")
-    picture = check_target(figure, FORMATS) if figure else None
+    limits, picture = _limits(deadline, energy_budget, sure), figure_target(figure)
     file = check_target(written, ("json",)) if written else None
-    if file and file.exists() and not is_plan(read_tables(file)):
-        raise BadInput(f"{written}: holds something else than a plan: choose another --out")
-    declared, data = load_scenario(scenario), None
-    world = declared
-    if world.learning is not None:
-        material = gather_material(world, seed, data_dir)
-        world, data = material.scenario, material.data  # with D_j, z_m and alpha_0
+    if file and file.exists() and not is_plan_file(file):
+        raise BadFile(f"{written}: holds something else than a plan: choose another --out")
     given = {"mixing": mixing, "drift": drift, "start": start, "floor": floor, "dropped": dropped}
-    law = law_of(world, data, pilot, given, loss(target_loss))
-    question = Question(
-        law=law.law,
+    found = plan_training(
+        load_scenario(scenario),
+        pilot,
+        _given_law(pilot, {name: value for name, value in given.items() if value is not None}),
         policy=policy,
-        most_steps=max_steps or law.most_steps,
+        minimise=minimise,
+        target=check_target_loss(target_loss, "--target-loss"),
         limits=limits,
-        aim=minimise,
-        paper_law=law.paper,
+        max_steps=max_steps,
+        solve_for=solve_for,
+        what_if=what_if,
         seed=seed,
+        name=scenario,
+        data_dir=data_dir,
     )
-    if solve_for:
-        world = least_bandwidth(world, question)
-    over = question.chart(world)
-    best = question.answer(over)
-    others = {name: under_policy(world, name, best, seed) for name in NAMED if name != policy}
-    own = {measure: getattr(best, measure) for measure in TOTALS}
-    declared = declared.using(cell={"bandwidth": world.cell.bandwidth})
-    said = plan_row(
-        declared, scenario, policy, law.target, law.law, limits, best, {policy: own} | others
-    )
-    said |= {"seed": seed, "minimise": minimise}
-    said["notes"] = [*law.notes, *said["notes"]]
-    said["notes"] += beyond(law.tried, best, world.cell.loss_rate)
-    if solve_for:
-        said["bandwidth"] = world.cell.bandwidth
-    said["unit_costs"] = _unit_costs(world, policy, said, seed)
-    if what_if:
-        said["sensitivity"] = sensitivity(world, question, best)
     if file:
-        write_text(file, json_text(said))
-    if picture:
-        allowed = within_limits(over, limits)
-        write_atomically(picture, lambda path: plan_figure(over, said, allowed, path))
+        found.save(file)
     if as_json:
-        print_json(said)
-        return
-    print_plan(out, said)
-    for what, path in (("plan", written), ("figure", figure)):
-        if path:
-            out.print(f"{what}: {path}", soft_wrap=True)
+        print_json(found.to_dict())
+    else:
+        print_result(out, found)
+        if written:
+            out.print(f"plan: {written}", soft_wrap=True)
+    draw(found, picture, figure, quiet=as_json)
+
+
+def _given_law(pilot: Path | None, given: dict[str, float]) -> GivenLaw | None:
+    """The law whose coefficients are given, if there is no pilot."""
+    if pilot is not None:
+        if given:
+            raise BadInput(f"--pilot and --{next(iter(given))}: give one of them")
+        return None
+    missing = [f"--{name}" for name in ("mixing", "drift", "start") if name not in given]
+    if missing:
+        raise BadInput(
+            "there is no law of rounds: give --pilot (fedcell pilot makes one), or "
+            f"{', '.join(missing)}"
+        )
+    return GivenLaw(**given)
 
 
 def _limits(deadline: str | None, budget: str | None, sure: bool) -> Limits:
@@ -171,21 +147,12 @@ def _limits(deadline: str | None, budget: str | None, sure: bool) -> Limits:
         amount, slash, per = budget.partition("/")
         if slash and per.strip() != "client":
             raise BadInput(f"--energy-budget = {budget}: expected as in 500J, or 5J/client")
-        energy = joules(amount, "--energy-budget")
+        energy = parse_energy(amount, "--energy-budget")
         if per:
             energy, each = inf, energy
     return Limits(
-        deadline=inf if deadline is None else seconds(deadline, "--deadline"),
+        deadline=inf if deadline is None else parse_duration(deadline, "--deadline"),
         energy=energy,
         energy_per_client=each,
         sure=sure,
     )
-
-
-def _unit_costs(world: Scenario, policy: str, said: Row, seed: int) -> list[Row]:
-    """The paper's unit costs at the plan, beside those of Monte Carlo."""
-    there = world.planned(said["cohort"]["value"], said["local_steps"]["value"])
-    return [
-        {"way": way, "upload": unit.upload, "compute": unit.compute, "error": error}
-        for way, (unit, error) in unit_costs(there, policy, seed).items()
-    ]

@@ -5,25 +5,27 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
 
 from fedcell.network.ledger import Ledger
-from fedcell.simulation.run import Watch
+from fedcell.planning.trials import Trial
+from fedcell.simulation.run import Progress
 from fedcell.simulation.train import State
 
 from .app import err
 
 
 @contextmanager
-def watching() -> Iterator[Watch]:
+def progress_bars() -> Iterator[Progress]:
     """Bars on the terminal for downloads and rounds, if somebody looks."""
     if not err.is_terminal:
-        yield Watch()
+        yield Progress()
         return
-    loads = Progress(
+    loads = Bars(
         TextColumn("{task.description}"), BarColumn(), DownloadColumn(), console=err, transient=True
     )
-    turns = Progress(
+    turns = Bars(
         *(TextColumn("round {task.completed}/{task.total}"), BarColumn(), TimeRemainingColumn()),
         *(TextColumn("{task.description}"),),
         console=err,
@@ -37,37 +39,44 @@ def watching() -> Iterator[Watch]:
             bars[name] = loads.add_task(name, total=total)
         loads.update(bars[name], completed=done, total=total)
 
-    def each(state: State, network: Ledger, rounds: int) -> None:
+    def each_round(state: State, network: Ledger, rounds: int) -> None:
         loads.stop()
         turns.start()
         if "run" not in bars:
             bars["run"] = turns.add_task("", total=rounds)
-        known = state.records[:, 1][np.isfinite(state.records[:, 1])]
-        loss, t = known[-1] if known.size else float("nan"), state.rounds
-        text = f"loss {loss:.4f}, {network.seconds[t - 1]:.4g} s, {network.joules[t - 1]:.4g} J"
-        turns.update(bars["run"], completed=t, description=text)
+        known = state.history.train_loss[np.isfinite(state.history.train_loss)]
+        loss, last = known[-1] if known.size else float("nan"), state.rounds - 1
+        duration, energy = network.total_duration[last], network.total_energy[last]
+        text = f"loss {loss:.4f}, {duration:.4g} s, {energy:.4g} J"
+        turns.update(bars["run"], completed=state.rounds, description=text)
 
     def compiling() -> Any:
         loads.stop()
         return err.status("making the engine ready (compiled once on a machine: half a minute)")
 
     try:
-        yield Watch(download=download, compile=compiling, round=each)
+        yield Progress(download=download, compile=compiling, round=each_round)
     finally:
         loads.stop()
         turns.stop()
 
 
 @contextmanager
-def spending(budget: float, what: str) -> Iterator[Callable[[float, str], None]]:
-    """A bar over a budget of seconds: called with those that are spent, and what was last."""
-    bar = Progress(
-        *(TextColumn(what), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f} s")),
+def trial_bar(budget: float) -> Iterator[Callable[[Trial, float], None]]:
+    """A bar over a budget of seconds, told of each trial and of what is spent."""
+    bar = Bars(
+        *(TextColumn("runs"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f} s")),
         *(TextColumn("{task.description}"),),
         console=err,
         transient=True,
         disable=not err.is_terminal,
     )
     task = bar.add_task("", total=budget)
+
+    def report(trial: Trial, spent: float) -> None:
+        setting = trial.setting
+        last = f"K = {setting.cohort}, E_l = {setting.local_steps}: {len(trial.losses)} rounds"
+        bar.update(task, completed=min(spent, budget), description=last)
+
     with bar:
-        yield lambda spent, last: bar.update(task, completed=min(spent, budget), description=last)
+        yield report

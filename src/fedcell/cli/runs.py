@@ -1,4 +1,4 @@
-"""Commands that touch data: show a partition, run a scenario, the demo."""
+"""Commands that touch data: show a partition, run a scenario."""
 
 import re
 import shlex
@@ -10,22 +10,30 @@ from typing import Annotated, NoReturn
 import typer
 
 from fedcell.core.errors import BadInput, FedcellWarning
-from fedcell.core.quantities import loss
-from fedcell.learning.partition import summary
-from fedcell.learning.setup import Material, gather_material, wanted
-from fedcell.network.compare import Row
+from fedcell.core.quantities import check_target_loss
+from fedcell.learning.setup import describe_partition, prepare_training
 from fedcell.network.policies.names import NAMED
-from fedcell.planning.planfile import Planned, load_plan, outcome_rows
-from fedcell.scenario.load import SHIPPED, check_target, load_scenario, write_atomically
-from fedcell.scenario.tables import Scenario
-from fedcell.show.figures.partitions import partition_figure
-from fedcell.show.figures.rounds import FORMATS
-from fedcell.show.tables.plans import print_outcome
-from fedcell.show.tables.rounds import print_json, print_partition, print_run
-from fedcell.simulation.run import by_name, run
+from fedcell.planning.plan import TrainingPlan
+from fedcell.scenario.load import SHIPPED, load_scenario
+from fedcell.scenario.scenario import Scenario
+from fedcell.show.results import print_result
+from fedcell.show.tables.console import print_json
+from fedcell.simulation.run import run
 
-from .app import AsJson, DataDir, PolicyNames, Rounds, ScenarioName, Seed, app, out
-from .progress import watching
+from .app import (
+    AsJson,
+    DataDir,
+    PolicyNames,
+    Rounds,
+    ScenarioName,
+    Seed,
+    Threads,
+    app,
+    draw,
+    figure_target,
+    out,
+)
+from .progress import progress_bars
 
 
 @app.command()
@@ -39,31 +47,15 @@ def partition(
     data_dir: DataDir = None,
 ) -> None:
     """Show how a scenario deals its training data to the clients."""
-    target = check_target(figure, FORMATS) if figure else None
-    with watching() as watch:
-        material = gather_material(load_scenario(scenario), seed, data_dir, watch.download)
-    said = _partition(scenario, material, seed, target)
+    target = figure_target(figure)
+    with progress_bars() as progress:
+        setup = prepare_training(load_scenario(scenario), seed, data_dir, progress.download)
+    report = describe_partition(setup, scenario)
     if as_json:
-        print_json(said)
-        return
-    print_partition(out, scenario, said)
-    if figure:
-        out.print(f"figure: {figure}", soft_wrap=True)
-
-
-def _partition(scenario: str, material: Material, seed: int, target: Path | None) -> Row:
-    """A partition in numbers, and its picture if there is a place for it."""
-    data, dealt = material.data, material.partition
-    if data is None or dealt is None:
-        raise BadInput(f"{scenario}: quadratics need no data: there is no partition to show")
-    how = wanted(material.scenario).partition
-    sizes = "drawn" if how.kind == "dirichlet" else how.sizes
-    if target:
-        counts = dealt.label_counts(data.y_train, data.classes)
-        title = f"{data.name}, {how.kind}, {sizes} sizes, seed {seed}"
-        write_atomically(target, lambda path: partition_figure(counts, title, path))
-    said = {"dataset": data.name, "kind": how.kind, "sizes": sizes}
-    return said | summary(dealt, data.y_train)
+        print_json(report.to_dict())
+    else:
+        print_result(out, report)
+    draw(report, target, figure, quiet=as_json)
 
 
 @app.command("run")
@@ -93,9 +85,7 @@ def run_command(
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
     as_json: AsJson = False,
     data_dir: DataDir = None,
-    threads: Annotated[
-        int | None, typer.Option(min=1, max=1024, help="Default: all processors.")
-    ] = None,
+    threads: Threads = None,
 ) -> None:
     """Train a scenario's model over its cell: loss against rounds, seconds and joules.
 
@@ -104,60 +94,75 @@ def run_command(
     scenario.json and loss.png. Ctrl-C, or even kill -9, loses at most the round under way:
     the same command with --resume goes on, to the same bits.
     """
-    target_loss = loss(target_loss)
-    planned = load_plan(plan) if plan else None
+    target = check_target_loss(target_loss, "--target-loss")
+    planned = TrainingPlan.load(plan) if plan else None
     name, world = _world(scenario, planned, plan)
     policies = policy or list(NAMED)
     if planned:
-        target_loss = planned.target if target_loss is None else target_loss
+        target = planned.target if target is None else target
         if not policy:  # the plan's own first
-            policies = list(dict.fromkeys([planned.policy, *NAMED]))
-    changed = [] if planned is None else planned.changed(world, target_loss)
+            policies = list(dict.fromkeys([_own_policy(planned, plan), *NAMED]))
+    changed = [] if planned is None else planned.differences(world, target)
     if changed:
-        said = f"this is not what was planned ({', '.join(changed)}): predictions are not compared"
-        warnings.warn(said, FedcellWarning, stacklevel=2)
+        note = f"this is not what was planned ({', '.join(changed)}): predictions are not compared"
+        warnings.warn(note, FedcellWarning, stacklevel=2)
     stem = re.sub(r"[^\w.-]", "_", Path(name).stem)
     folder = folder or Path(f"run-{stem}-seed{seed}")
-    with watching() as watch:
+    with progress_bars() as progress:
         result = run(
             world,
-            by_name(policies),
+            policies,
             rounds=rounds,
-            target=target_loss,
+            target=target,
             seed=seed,
             folder=folder,
             resume=resume,
             data_dir=data_dir,
             threads=threads,
-            watch=watch,
+            progress=progress,
         )
-    beside = outcome_rows(planned, result.summary["policies"]) if planned and not changed else []
+    outcome = planned.compare(result) if planned and not changed else None
     if as_json:
-        print_json(result.summary | ({"plan": beside} if planned else {}))
+        beside = {"plan": outcome.to_dict() if outcome else []} if planned else {}
+        print_json(result.to_dict() | beside)
     elif result.ledgers:
-        print_run(out, name, result.summary)
-        if planned and not changed:
-            print_outcome(out, beside)
-        written = f"written to {folder}: ledger.csv, clients.csv, summary.json, loss.png"
-        out.print(written, soft_wrap=True)
+        print_result(out, result, name=name)
+        if outcome:
+            print_result(out, outcome)
+    if result.ledgers:
+        result.plot(folder / "loss.png")
+        if not as_json:
+            written = f"written to {folder}: ledger.csv, clients.csv, summary.json, loss.png"
+            out.print(written, soft_wrap=True)
     if not result.complete:
         how = f"give the same command with --resume --out {shlex.quote(str(folder))}"
         _stop(f"interrupted; to go on, {how}")
 
 
-def _world(name: str | None, planned: Planned | None, file: Path | None) -> tuple[str, Scenario]:
+def _world(
+    name: str | None, planned: TrainingPlan | None, file: Path | None
+) -> tuple[str, Scenario]:
     """The scenario that is named, or the plan's, with the K and E_l of the plan."""
     if name is None:
         if planned is None:
             raise BadInput(f"which scenario? name a file, or one of: {', '.join(SHIPPED)}")
-        if planned.world is None:
+        if planned.scenario is None:
             raise BadInput(f"{file}: its scenario has measured gains: name its file as well")
-        name, world = planned.name, planned.world
-    else:
-        world = load_scenario(name)
-    return name, planned.of(world) if planned else world
+        return planned.name, planned.apply_to()
+    world = load_scenario(name)
+    return name, planned.apply_to(world) if planned else world
 
 
-def _stop(said: str) -> NoReturn:
-    print(f"fedcell: {said}", file=sys.stderr)
+def _own_policy(planned: TrainingPlan, file: Path | None) -> str:
+    """The policy of a plan, if it is one of ours: a file never names code to run."""
+    if planned.policy not in NAMED:
+        raise BadInput(
+            f"{file}: was planned for the policy {planned.policy}, which is not one of ours: give "
+            f"--policy {planned.policy} if you trust it"
+        )
+    return planned.policy
+
+
+def _stop(message: str) -> NoReturn:
+    print(f"fedcell: {message}", file=sys.stderr)
     sys.exit(130)

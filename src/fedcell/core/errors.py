@@ -1,16 +1,45 @@
-"""What goes wrong, in sentences: each message names the culprit and the way out."""
+"""What goes wrong, by kind: each message names the culprit and the way out.
+
+FedcellError
+    BadInput            an option, a value or an array that cannot be used
+        BadFile         the same, found in a file; its name stands first
+    DataUnavailable     a dataset that is not here and cannot be downloaded
+    NoPlan              no K and E_l keep within the limits
+    NotReached          no run came to the target loss
+    Diverged            training blew up
+"""
 
 
 class FedcellError(Exception):
-    """Base of every error that fedcell raises on purpose."""
-
-
-class BadInput(FedcellError, ValueError):  # noqa: N818
-    """A file, an option or an array that cannot be used; one line per fault."""
+    """Base of every error that fedcell raises on purpose. `faults` has a sentence each."""
 
     def __init__(self, *faults: str) -> None:
         self.faults = faults
         super().__init__("\n".join(faults))
+
+
+class BadInput(FedcellError, ValueError):  # noqa: N818
+    """An option, a value or an array that cannot be used."""
+
+
+class BadFile(BadInput):
+    """A file that cannot be read or written, or that holds what cannot be used."""
+
+
+class DataUnavailable(FedcellError):  # noqa: N818
+    """A published dataset that is not on this machine and could not be downloaded."""
+
+
+class NoPlan(FedcellError):  # noqa: N818
+    """No K and E_l keep within the limits that were asked for."""
+
+
+class NotReached(FedcellError):  # noqa: N818
+    """No run came to the target loss, so nothing can be said of the rounds that it takes."""
+
+
+class Diverged(FedcellError):  # noqa: N818
+    """Every training blew up: the loss left all bounds."""
 
 
 class FedcellWarning(UserWarning):

@@ -1,4 +1,4 @@
-"""Seconds and joules as people write them: 2h, 90s, 1.5kJ, 3Wh."""
+"""Durations and energies as people write them: 2h, 90s, 1.5kJ, 3Wh."""
 
 import re
 from math import inf, isfinite
@@ -9,37 +9,38 @@ SECONDS = {"s": 1.0, "ms": 1e-3, "min": 60.0, "h": 3600.0, "d": 86400.0}
 JOULES = {"J": 1.0, "mJ": 1e-3, "kJ": 1e3, "MJ": 1e6, "Wh": 3600.0, "kWh": 3.6e6}
 
 
-def seconds(text: str, option: str) -> float:
-    """A time in seconds; a bare number is in seconds."""
-    return _quantity(text, SECONDS, option, "a time such as 90s, 15min or 2h")
+def parse_duration(given: str | float, name: str) -> float:
+    """A duration in seconds, from text such as 90s or 2h; a bare number is in seconds."""
+    return _quantity(given, SECONDS, name, "a time such as 90s, 15min or 2h")
 
 
-def joules(text: str, option: str) -> float:
-    """An energy in joules; a bare number is in joules."""
-    return _quantity(text, JOULES, option, "an energy such as 500J, 2kJ or 1Wh")
+def parse_energy(given: str | float, name: str) -> float:
+    """An energy in joules, from text such as 500J or 1Wh; a bare number is in joules."""
+    return _quantity(given, JOULES, name, "an energy such as 500J, 2kJ or 1Wh")
 
 
-def _quantity(text: str, units: dict[str, float], option: str, expected: str) -> float:
+def _quantity(given: str | float, units: dict[str, float], name: str, expected: str) -> float:
+    text = given if isinstance(given, str) else repr(given)
     found = re.fullmatch(r"\s*([0-9.]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z]*)\s*", text)
     try:
         value = float(found[1]) * units[found[2] or next(iter(units))] if found else 0.0
     except (ValueError, KeyError):
         value = 0.0
     if not (value > 0 and isfinite(value)):
-        raise BadInput(f"{option} = {text}: expected {expected}")
+        raise BadInput(f"{name} = {text}: expected {expected}")
     return value
 
 
-def loss(value: float | None, option: str = "--target-loss") -> float | None:
+def check_target_loss(value: float | None, name: str = "target") -> float | None:
     """A training loss to reach, if one is given."""
     if value is not None and not 0 < value < inf:
-        raise BadInput(f"{option} = {value}: expected a finite number above 0")
+        raise BadInput(f"{name} = {value}: expected a finite number above 0")
     return value
 
 
-def readable(value: float) -> str:
+def readable_duration(seconds: float) -> str:
     """Seconds as people read them."""
     for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
-        if value >= 2 * size:
-            return f"{value / size:.3g} {unit}"
-    return f"{value:.3g} s"
+        if seconds >= 2 * size:
+            return f"{seconds / size:.3g} {unit}"
+    return f"{seconds:.3g} s"

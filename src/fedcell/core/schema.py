@@ -1,12 +1,14 @@
 """Strict tables: every wrong key and value named at once, from a file or from Python.
 
-msgspec knows the types and ranges and converts one value at a time; this adds that
-all faults are gathered, that a misspelt key is met with a suggestion, and that no
-number is infinite or NaN.
+msgspec knows the types and ranges and converts one value at a time; this adds that all faults
+are gathered, that a misspelt key is met with a suggestion, that no number is infinite or NaN,
+and that what a field means is data: `help`, commented files, the reference page and the errors
+all read it from the field's `Doc`.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
@@ -32,6 +34,32 @@ Whole = Annotated[int, Meta(ge=0, le=10**7, description="a whole number from 0 t
 Count = Annotated[int, Meta(ge=1, le=10**7, description="a whole number from 1 to 1e7")]
 
 
+@dataclass(frozen=True)
+class Doc:
+    """What a field means: in words, and with the paper's symbol and the SI unit if it has them."""
+
+    text: str
+    symbol: str = ""
+    unit: str = ""
+    open: bool = False  # the paper leaves its value open
+    example: str = ""  # a line for a commented file, where the field is left out by default
+
+    def __str__(self) -> str:
+        words = f"{self.symbol}, {self.text}" if self.symbol else self.text
+        return f"{words} [{self.unit}]" if self.unit else words
+
+
+@dataclass(frozen=True)
+class FieldInfo:
+    """A field of a table, as help, files and pages show it."""
+
+    name: str
+    doc: Doc
+    expected: str  # what it takes, in words
+    default: Any
+    required: bool
+
+
 class Table(msgspec.Struct, frozen=True, kw_only=True):
     """A frozen table of settings that refuses what is out of range."""
 
@@ -55,6 +83,22 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 T = TypeVar("T", bound=Table)
 
 
+def documented(kind: type[T]) -> type[T]:
+    """Adds the meaning of each field to the docstring of a table, for `help`."""
+    lines = [f"{f.name} = {f.default!r}: {f.doc}" for f in field_infos(kind)]
+    kind.__doc__ = f"{kind.__doc__}\n\n    " + "\n    ".join(lines) + "\n    "
+    return kind
+
+
+def field_infos(kind: type[Table]) -> Iterator[FieldInfo]:
+    """The fields of a table that have a description, in order."""
+    for field in msgspec.structs.fields(kind):
+        plain, doc = _without_doc(field.type)
+        if doc is not None:
+            default = None if field.required else field.default
+            yield FieldInfo(field.name, doc, _expected(plain), default, field.required)
+
+
 def decode(kind: type[T], given: Mapping[str, Any], faults: Sequence[str] = ()) -> T:
     """A table from plain dicts and lists, or BadInput with every fault, those known included."""
     found = list(faults)
@@ -66,14 +110,14 @@ def decode(kind: type[T], given: Mapping[str, Any], faults: Sequence[str] = ()) 
 
 def _read(kind: Any, value: Any, path: str, found: list[str]) -> Any:
     """`value` as a `kind`; what is wrong with it is appended to `found`."""
+    kind, doc = _without_doc(kind)
     if get_origin(kind) in (Union, UnionType) and NoneType in get_args(kind):  # may be left out
         if value is None:
             return None
         kind = next(choice for choice in get_args(kind) if choice is not NoneType)
     if isinstance(kind, type) and issubclass(kind, Table):
         return value if isinstance(value, kind) else _read_table(kind, value, path, found)
-    row = get_args(kind)[0] if get_origin(kind) is tuple else None
-    if isinstance(row, type) and issubclass(row, Table):
+    if (row := _row_of(kind)) is not None:
         if not isinstance(value, list | tuple):
             found.append(f"{path} = {_short(value)}: expected a list of tables")
             return None
@@ -85,11 +129,14 @@ def _read(kind: Any, value: Any, path: str, found: list[str]) -> Any:
             return converted
     except (msgspec.ValidationError, OverflowError):
         pass
-    found.append(f"{path} = {_short(value)}: expected {_expected(kind)}")
+    meaning = f"; it is {doc}" if doc else ""
+    found.append(f"{path} = {_short(value)}: expected {_expected(kind)}{meaning}")
     return None
 
 
 def _read_table(kind: type[T], given: Any, path: str, found: list[str], sound: bool = True) -> Any:
+    """A table from a mapping. Tables inside are read first; the other values are read, once, as
+    the table is made."""
     if not isinstance(given, Mapping):
         found.append(f"{path or 'the file'} = {_short(given)}: expected a table")
         return None
@@ -100,25 +147,55 @@ def _read_table(kind: type[T], given: Any, path: str, found: list[str], sound: b
         for name in given
         if name not in known
     ]
-    values = {}
+    values: dict[str, Any] = {}
     for name, field in known.items():
-        if name in given:
+        if name not in given:
+            if field.required:
+                expected = _expected(_without_doc(field.type)[0])
+                found.append(f"{_join(path, name)} is missing: expected {expected}")
+        elif _holds_tables(field.type):
             values[name] = _read(field.type, given[name], _join(path, name), found)
-        elif field.required:
-            found.append(f"{_join(path, name)} is missing: expected {_expected(field.type)}")
-    if len(found) > before or not sound:
-        return None
+        else:
+            values[name] = given[name]
+    inside = len(found) > before
     try:
-        return kind(**values)
-    except BadInput as error:  # fields that do not go together
-        found += (path + fault.removeprefix(kind.table_name) for fault in error.faults)
-        return None
+        if not inside and sound:
+            return kind(**values)
+        plain = {n: v for n, v in values.items() if not _holds_tables(known[n].type)}
+        for name, value in plain.items():  # gather what else is wrong
+            _read(known[name].type, value, _join(path, name), found)
+    except BadInput as error:
+        inner = (fault.removeprefix(kind.table_name).removeprefix(".") for fault in error.faults)
+        found += (_join(path, fault) for fault in inner)
+    return None
+
+
+def _without_doc(kind: Any) -> tuple[Any, Doc | None]:
+    """A field's type without its description, and the description."""
+    if get_origin(kind) is not Annotated:
+        return kind, None
+    base, *notes = get_args(kind)
+    doc = next((note for note in notes if isinstance(note, Doc)), None)
+    kept = [note for note in notes if not isinstance(note, Doc)]
+    return (Annotated[base, *kept] if kept else base), doc
+
+
+def _row_of(kind: Any) -> type[Table] | None:
+    """The table that a field holds a list of, if it does."""
+    row = get_args(kind)[0] if get_origin(kind) is tuple else None
+    return row if isinstance(row, type) and issubclass(row, Table) else None
+
+
+def _holds_tables(kind: Any) -> bool:
+    kind, _ = _without_doc(kind)
+    inner = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    return any(_row_of(k) or (isinstance(k, type) and issubclass(k, Table)) for k in inner)
 
 
 def suggestion(name: str, known: Iterable[str], path: str = "") -> str:
     """What may have been meant by a name that is not known."""
     names = list(known)
-    close = get_close_matches(name, names, n=1)
+    close = get_close_matches(name, names, n=1) or [n for n in names if name and name in n]
     return f"did you mean {_join(path, close[0])}?" if close else f"known: {', '.join(names)}"
 
 
@@ -140,10 +217,14 @@ def _short(value: Any) -> str:
 
 def _expected(kind: Any) -> str:
     """What a field takes, in words."""
+    if get_origin(kind) in (Union, UnionType):
+        return " or ".join(_expected(k) for k in get_args(kind) if k is not NoneType)
     if get_origin(kind) is tuple:
         return f"a list, each {_expected(get_args(kind)[0])}"
     if get_origin(kind) is Annotated:
         return str(next(meta.description for meta in kind.__metadata__ if meta.description))
     if get_origin(kind) is Literal:
         return " or ".join(f'"{choice}"' for choice in get_args(kind))
-    return {float: "a number", int: "a whole number", str: "text"}.get(kind, "a table")
+    simple = {float: "a number", int: "a whole number", str: "text", bool: "true or false"}
+    simple[Any] = "an array, or the path of a file"
+    return simple.get(kind, "a table")

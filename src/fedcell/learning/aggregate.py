@@ -2,49 +2,18 @@
 
 import warnings
 from collections.abc import Iterable, Sequence
+from typing import Literal
 
 import numpy as np
 
 from fedcell.core.errors import BadInput, FedcellWarning
-from fedcell.scenario.arrays import Array
-from fedcell.scenario.tables import Scenario
+from fedcell.core.types import Array, Floats
 
-from .neural import Floats
-
-SENSIBLE = {("uniform", "unbiased"), ("weighted", "mean"), ("uniform", "normalised")}
-
-
-def rule_of(scenario: Scenario) -> str:
-    """The aggregation of a scenario; where it says none, the usual one for its selection."""
-    named = scenario.learning.aggregation if scenario.learning is not None else None
-    return named or {"uniform": "normalised", "weighted": "mean"}[scenario.plan.selection]
-
-
-def doubts(scenario: Scenario) -> list[str]:
-    """What makes the mean of the aggregate differ from that of all clients (DECISIONS.md, 13)."""
-    rule, selection, found = rule_of(scenario), scenario.plan.selection, []
-    if (selection, rule) not in SENSIBLE:
-        found.append(
-            f'learning.aggregation = "{rule}" does not go with plan.selection = "{selection}": '
-            'take "normalised" or "unbiased" (4) with uniform, "mean" (28) with weighted selection'
-        )
-    elif rule != "normalised" and _heard_unequally(scenario):
-        found.append(
-            f'learning.aggregation = "{rule}" is unbiased only where all clients are heard equally '
-            "often, and their mean channels differ: those far away sit out more often"
-        )
-    return found
-
-
-def _heard_unequally(scenario: Scenario) -> bool:
-    cell, table = scenario.cell, scenario.clients.table
-    placed = table is not None and (table.gain is not None or table.distance is not None)
-    apart = placed or cell.gains is not None or cell.ring[0] != cell.ring[1]
-    return apart and cell.gain_threshold > 0
+Rule = Literal["unbiased", "mean", "normalised"]
 
 
 def aggregate(
-    rule: str,
+    rule: Rule,
     model: Floats,
     clients: Sequence[int],
     counts: Sequence[int],

@@ -9,14 +9,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from fedcell.core.dice import Purpose, stream
 from fedcell.core.errors import BadInput
-from fedcell.learning.data.dataset import Dataset
-from fedcell.network.draw import Purpose, stream
-from fedcell.network.trace import Ints
-from fedcell.scenario.arrays import Array
+from fedcell.core.types import Array, Floats, Ints
 
-from .learner import Course, Scores
-from .neural import Floats, Network, Workspace
+from .data.dataset import Dataset
+from .learner import LocalTraining, Scores
+from .neural import NeuralNetwork, Workspace
 from .partition import Partition
 
 EVALUATED = 64  # samples that go through the network at a time when it is evaluated
@@ -36,16 +35,16 @@ class Engine:
 
     def __init__(
         self,
-        network: Network,
+        network: NeuralNetwork,
         data: Dataset,
         partition: Partition,
-        course: Course,
+        training: LocalTraining,
         evaluate_samples: int = 5000,
         threads: int | None = None,
         test: bool = True,
     ) -> None:
         _check(network, data, partition)  # for the kernels check nothing
-        self.network, self.data, self.partition, self.course = network, data, partition, course
+        self.network, self.data, self.partition, self.training = network, data, partition, training
         self.threads = threads or available_threads()
         self._train = _flat(data.x_train), data.y_train  # with rows of pixels as the kernels read
         self._test = _flat(data.x_test), data.y_test
@@ -54,13 +53,15 @@ class Engine:
             _read_only(np.tile(data.scale, width)),
             _read_only(np.tile(data.shift, width)),
         )
-        self._watched, self._weights = watched(partition, evaluate_samples, course.seed)
-        tested = judged(data.y_test.size, evaluate_samples, course.seed)
+        self._watched, self._weights = subset_of_training(
+            partition, evaluate_samples, training.seed
+        )
+        tested = subset_of_test(data.y_test.size, evaluate_samples, training.seed)
         self._tested = tested if test else tested[:0]
         self._pool = ThreadPoolExecutor(self.threads, "fedcell")
         self._spaces: SimpleQueue[Workspace] = SimpleQueue()
         for _ in range(self.threads):
-            largest = min(course.batch, int(partition.sizes.max()))
+            largest = min(training.batch, int(partition.sizes.max()))
             self._spaces.put(Workspace(network, max(largest, EVALUATED)))
 
     @property
@@ -69,7 +70,7 @@ class Engine:
 
     def warm_up(self) -> None:
         """Compiles what is not yet compiled on this machine, or loads it."""
-        from fedcell.learning.kernels.sgd import evaluate, train
+        from .kernels.sgd import evaluate, train
 
         none = np.empty(0, np.int64)
         space, floats = self._spaces.get(), np.empty(0, np.float32)
@@ -80,18 +81,18 @@ class Engine:
         self._spaces.put(space)
 
     def start(self) -> Floats:
-        return self.network.start(stream(Purpose.MODEL, self.course.seed))
+        return self.network.start(stream(Purpose.MODEL, self.training.seed))
 
     def train(self, model: Floats, clients: Sequence[int], round: int) -> Iterator[Floats]:
         return self._in_order(lambda client: self._client(model, client, round), clients)
 
     def _client(self, model: Floats, client: int, round: int) -> Floats:
         """One client's round: its own samples, E_l steps from the common model (3)."""
-        from fedcell.learning.kernels.sgd import train
+        from .kernels.sgd import train
 
         own = self.partition.of(client)
-        order, sizes = self.course.batches(client, round, own.size)
-        rates, momentum = self.course.rates(round, sizes.size), np.float32(self.course.momentum)
+        order, sizes = self.training.batches(client, round, own.size)
+        rates, momentum = self.training.rates(round, sizes.size), np.float32(self.training.momentum)
         images = *self._train, *self._standard
         space = self._spaces.get()
         try:
@@ -117,7 +118,7 @@ class Engine:
 
     def _gradient(self, model: Floats, client: int, places: Ints | None) -> Floats:
         """With momentum 1 and rate 0, training sums the gradients of its batches."""
-        from fedcell.learning.kernels.sgd import train
+        from .kernels.sgd import train
 
         own = self.partition.of(client)
         index = own if places is None else own[places]
@@ -139,7 +140,7 @@ class Engine:
     def _losses(self, model: Floats, x: Any, y: Ints, index: Ints) -> tuple[Array, Array]:
         """Each sample's loss and whether its class is found, by pieces that do not depend on
         the number of threads; they are summed outside, in order."""
-        from fedcell.learning.kernels.sgd import evaluate
+        from .kernels.sgd import evaluate
 
         losses, hits = np.empty(index.size, np.float32), np.empty(index.size, np.bool_)
 
@@ -174,7 +175,7 @@ class Engine:
                 future.cancel()
 
 
-def _check(network: Network, data: Dataset, partition: Partition) -> None:
+def _check(network: NeuralNetwork, data: Dataset, partition: Partition) -> None:
     index = partition.index
     if network.image != data.image:
         raise BadInput(f"the network is for images {network.image}, the data has {data.image}")
@@ -187,14 +188,14 @@ def _check(network: Network, data: Dataset, partition: Partition) -> None:
         raise BadInput("the partition is of other data: some client has no samples of these")
 
 
-def judged(count: int, most: int, seed: int) -> Ints:
+def subset_of_test(count: int, most: int, seed: int) -> Ints:
     """Test samples that models are judged on: all, or a fixed part."""
     if most >= count:
         return np.arange(count)
     return np.sort(stream(Purpose.EVALUATION, seed, round=1).choice(count, most, replace=False))
 
 
-def watched(partition: Partition, most: int, seed: int) -> tuple[Ints, Array]:
+def subset_of_training(partition: Partition, most: int, seed: int) -> tuple[Ints, Array]:
     """Training samples that losses are judged on, and what each counts in (2).
 
     All of them, or a fixed part of every client's data, at least one sample each: a client

@@ -5,13 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from fedcell.core.dice import Purpose, stream
 from fedcell.core.errors import BadInput
-from fedcell.network.draw import Purpose, stream
-from fedcell.network.trace import Ints
-from fedcell.scenario.arrays import Array
+from fedcell.core.types import Array, Floats, Ints
 
 from .learner import Differentiable
-from .neural import Floats
 
 
 def diversity(gradients: Array, weights: Array) -> float:

@@ -7,15 +7,13 @@ arguments and its seed, so that a run can be cut and resumed.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from fedcell.core.dice import Purpose, stream
 from fedcell.core.errors import BadInput
-from fedcell.network.draw import Purpose, stream
-from fedcell.network.trace import Ints
-
-from .neural import Floats
+from fedcell.core.types import Floats, Ints
 
 
 @dataclass(frozen=True)
@@ -27,8 +25,9 @@ class Scores:
     accuracy: float = float("nan")  # share of the test samples whose class is found
 
 
+@runtime_checkable
 class Learner(Protocol):
-    """Trains models for the clients of a round."""
+    """Trains models for the clients of a round. examples/4_own_learner.py writes one."""
 
     @property
     def sizes(self) -> Ints:
@@ -43,14 +42,21 @@ class Learner(Protocol):
         """What each of the clients makes of the model, in the order given."""
         ...
 
-    def evaluate(self, model: Floats) -> Scores: ...
+    def evaluate(self, model: Floats) -> Scores:
+        """What the model is worth: losses, and accuracy if there are classes."""
+        ...
 
 
-def warm_up(learner: Learner) -> None:
-    """Makes a learner ready that has something to do before its first round, as compiling."""
-    getattr(learner, "warm_up", lambda: None)()
+@runtime_checkable
+class Compiled(Learner, Protocol):
+    """A learner that has something to do before its first round, as compiling."""
+
+    def warm_up(self) -> None:
+        """Makes the learner ready; what it has done before is not done again."""
+        ...
 
 
+@runtime_checkable
 class Differentiable(Learner, Protocol):
     """A learner that also shows its gradients, from which the constants of the theory are
     measured. Ours do; nothing else asks for it."""
@@ -63,21 +69,37 @@ class Differentiable(Learner, Protocol):
         ...
 
 
-@dataclass(frozen=True)
-class Course:
-    """How long and how fast a client learns in a round."""
+@runtime_checkable
+class KnownOptimum(Learner, Protocol):
+    """A learner whose least loss f* is known."""
 
-    batch: int
+    @property
+    def least_loss(self) -> float:
+        """f*, the least that the loss (2) can be."""
+        ...
+
+
+def warm_up(learner: Learner) -> None:
+    """Makes a learner ready, if it has something to do for that."""
+    if isinstance(learner, Compiled):
+        learner.warm_up()
+
+
+@dataclass(frozen=True)
+class LocalTraining:
+    """What one client does in one round: batch size, steps or epochs, learning rate, momentum."""
+
+    batch: int  # samples of a step
     steps: int | None  # E_l, or
     epochs: int | None  # passes over its own data
-    rate: float
+    rate: float  # eta of the first step
     rate_decay: float = 0.0
     momentum: float = 0.0
     seed: int = 0
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.epochs is None):
-            raise BadInput("a course has either steps or epochs: give one of them")
+            raise BadInput("local training has either steps or epochs: give one of them")
         if min(self.batch, self.steps or self.epochs or 0) < 1 or not self.rate > 0:
             raise BadInput(f"{self}: batch, steps or epochs are at least 1, the rate above 0")
 

@@ -2,46 +2,16 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from numpy.typing import NDArray
 
 from fedcell.core.errors import BadInput
-from fedcell.core.schema import Count, Table, Whole
+from fedcell.core.types import Floats
+from fedcell.scenario.learning import Layers
 
-Floats = NDArray[np.float32]
 Image = tuple[int, int, int]
-
-
-class Conv(Table, frozen=True, kw_only=True):
-    """A convolution with stride 1, then 2 x 2 max pooling, then ReLU."""
-
-    table_name: ClassVar[str] = "learning.layers.convs"
-
-    channels: Count  # of its output
-    kernel: Count = 5  # pixels on a side
-    padding: Whole = 0  # zeros on each side
-
-
-class Layers(Table, frozen=True, kw_only=True):
-    """Convolutions, then hidden dense layers with ReLU, then one output for each class."""
-
-    table_name: ClassVar[str] = "learning.layers"
-
-    convs: tuple[Conv, ...] = ()
-    hidden: tuple[Count, ...] = ()
-
-
-MODELS = {
-    "cnn-small": Layers(convs=(Conv(channels=10), Conv(channels=20)), hidden=(50,)),
-    "cnn-mcmahan": Layers(  # the CNN of McMahan et al. (2017)
-        convs=(Conv(channels=32, padding=2), Conv(channels=64, padding=2)), hidden=(512,)
-    ),
-    "mlp": Layers(hidden=(200, 200)),  # the 2NN of the same paper
-    "logistic": Layers(),
-}
 
 
 @dataclass(frozen=True)
@@ -79,14 +49,14 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Network:
+class NeuralNetwork:
     """Layers with the sizes that images and classes give them."""
 
     image: Image  # height, width, channels
     shapes: tuple[Shape, ...]
 
     @classmethod
-    def of(cls, layers: Layers, image: Image, classes: int) -> "Network":
+    def of(cls, layers: Layers, image: Image, classes: int) -> "NeuralNetwork":
         """The network, or the reason why images of this size do not go through it."""
         height, width, channels = image
         shapes = []
@@ -134,11 +104,11 @@ class Network:
 class Workspace:
     """The network as the kernels read it, with arrays for batches of up to `batch` samples."""
 
-    def __init__(self, network: Network, batch: int) -> None:
-        from fedcell.learning.kernels.convolution import MOST
-        from fedcell.learning.kernels.layer import Layer
-        from fedcell.learning.kernels.registers import LANES
-        from fedcell.learning.kernels.vector import ABREAST, SLACK, WIDEST
+    def __init__(self, network: NeuralNetwork, batch: int) -> None:
+        from .kernels.convolution import MOST
+        from .kernels.layer import Layer
+        from .kernels.registers import LANES
+        from .kernels.vector import ABREAST, SLACK, WIDEST
 
         def vectors(floats: int) -> int:  # whole vectors that hold so many, and some more
             return (-(-floats // LANES) + MOST) * LANES
@@ -202,7 +172,7 @@ class Workspace:
 PIXEL_CODES = 8  # more than the codes of a pooling window's pixels
 
 
-def _heights(network: Network) -> list[int]:
+def _heights(network: NeuralNetwork) -> list[int]:
     """The height of what comes to each layer, before padding."""
     coming = [network.image[0], *(shape.pooled[0] for shape in network.shapes)]
     return [h if s.conv else 1 for s, h in zip(network.shapes, coming, strict=False)]

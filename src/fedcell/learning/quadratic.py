@@ -6,13 +6,11 @@ from zlib import crc32
 
 import numpy as np
 
-from fedcell.network.draw import Purpose, stream
-from fedcell.network.trace import Ints
-from fedcell.scenario.arrays import Array
+from fedcell.core.dice import Purpose, stream
+from fedcell.core.types import Array, Floats, Ints
 from fedcell.scenario.learning import Quadratic
 
-from .learner import Course, Scores
-from .neural import Floats
+from .learner import LocalTraining, Scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,18 +24,20 @@ class Quadratics:
     home: Array  # h_j, (client, coordinate)
     sizes: Ints  # D_j
     noise: float
-    course: Course
+    training: LocalTraining
 
     @classmethod
-    def draw(cls, how: Quadratic, apart: bool, sizes: Ints, course: Course) -> "Quadratics":
+    def draw(
+        cls, how: Quadratic, apart: bool, sizes: Ints, training: LocalTraining
+    ) -> "Quadratics":
         """Curvatures spread evenly over the clients; minimisers in common, or apart."""
-        rng, count = stream(Purpose.MODEL, course.seed, client=1), len(sizes)
+        rng, count = stream(Purpose.MODEL, training.seed, client=1), len(sizes)
         curvature = np.linspace(how.curvature_min, how.curvature_max, count)
         home = np.zeros((count, how.dimension))
         if apart:
             home = rng.standard_normal(home.shape)
             home *= how.distance / np.linalg.norm(home, axis=1, keepdims=True)
-        return cls(rng.permutation(curvature), home, sizes, how.noise, course)
+        return cls(rng.permutation(curvature), home, sizes, how.noise, training)
 
     @property
     def shares(self) -> Array:
@@ -78,19 +78,19 @@ class Quadratics:
         return float(self.shares @ (self.curvature * distance / 2))
 
     def start(self) -> Floats:
-        rng = stream(Purpose.MODEL, self.course.seed)
+        rng = stream(Purpose.MODEL, self.training.seed)
         return np.asarray(rng.standard_normal(self.home.shape[1]), np.float32)
 
     def train(self, model: Floats, clients: Sequence[int], round: int) -> Iterator[Floats]:
         for client in clients:
-            rng = stream(Purpose.NOISE, self.course.seed, client, round)
-            sizes = self.course.sizes(int(self.sizes[client]))
-            rates = self.course.rates(round, sizes.size).astype(float)
+            rng = stream(Purpose.NOISE, self.training.seed, client, round)
+            sizes = self.training.sizes(int(self.sizes[client]))
+            rates = self.training.rates(round, sizes.size).astype(float)
             w, velocity = model.astype(float), np.zeros(model.size)
             for batch, rate in zip(sizes, rates, strict=True):
                 noise = self.noise / np.sqrt(batch) * rng.standard_normal(w.size)
                 gradient = self.curvature[client] * (w - self.home[client]) + noise
-                velocity = self.course.momentum * velocity + gradient
+                velocity = self.training.momentum * velocity + gradient
                 w = w - rate * velocity  # (3)
             yield w.astype(np.float32)
 
@@ -101,7 +101,7 @@ class Quadratics:
             gradient = self.curvature[client] * (model.astype(float) - self.home[client])
             if places is not None:
                 drawn = crc32(np.asarray(places, np.int64).tobytes())  # other places, other noise
-                rng = stream(Purpose.NOISE, self.course.seed, client, 2**40 + drawn)
+                rng = stream(Purpose.NOISE, self.training.seed, client, 2**40 + drawn)
                 noise = rng.standard_normal(model.size)
                 gradient = gradient + self.noise / np.sqrt(len(places)) * noise
             yield gradient.astype(np.float32)

@@ -1,112 +1,216 @@
 """From a scenario to what is trained: data, partition, model, learner."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from fedcell.core.errors import BadInput
-from fedcell.learning.data.dataset import Dataset, load_data
-from fedcell.learning.data.download import Report
-from fedcell.network.draw import Purpose, draw_fleet, stream
+from fedcell.core.dice import Purpose, spread_evenly, stream
+from fedcell.core.errors import BadInput, FedcellError
+from fedcell.core.showing import Showable
+from fedcell.core.types import Array, Ints
 from fedcell.scenario.learning import Learning
-from fedcell.scenario.tables import Scenario
+from fedcell.scenario.scenario import Scenario
 
-from .learner import Course, Differentiable
-from .neural import Network
-from .partition import Partition, split
+from .data.dataset import Dataset, load_data
+from .data.download import Report
+from .learner import Differentiable, LocalTraining
+from .neural import NeuralNetwork
+from .partition import (
+    Partition,
+    PartitionSummary,
+    make_partition,
+    summarise_partition,
+)
 
 MOST_SAMPLES = 10**9
 
 
 @dataclass(frozen=True, eq=False)
-class Material:
-    """What a scenario learns from. Quadratics have neither data nor network."""
+class DealtData:
+    """Data, who holds it, and the network that learns from it."""
+
+    data: Dataset
+    partition: Partition
+    network: NeuralNetwork
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSetup:
+    """What a scenario learns from."""
 
     scenario: Scenario  # with D_j of the partition, z_m and alpha_0 of the model
-    data: Dataset | None = None
-    partition: Partition | None = None
-    network: Network | None = None
+    seed: int
+    dealt: DealtData | None = None  # None for quadratics, which need no data
+
+    @property
+    def data(self) -> Dataset:
+        """What is learnt from."""
+        return self._dealt().data
+
+    @property
+    def partition(self) -> Partition:
+        """Who holds which samples."""
+        return self._dealt().partition
+
+    @property
+    def network(self) -> NeuralNetwork:
+        """What is trained."""
+        return self._dealt().network
+
+    @property
+    def fingerprint(self) -> str | None:
+        """That of the data, by which runs tell other data; None where there is none."""
+        return None if self.dealt is None else self.dealt.data.fingerprint
+
+    def _dealt(self) -> DealtData:
+        if self.dealt is None:
+            raise BadInput("quadratics need no data: there is no partition to show")
+        return self.dealt
+
+    @property
+    def local_training(self) -> LocalTraining:
+        """How the clients learn in a round."""
+        learning, plan = require_learning(self.scenario), self.scenario.plan
+        return LocalTraining(
+            batch=self.scenario.task.batch_size,
+            steps=None if plan.local_epochs else plan.local_steps,
+            epochs=plan.local_epochs,
+            rate=learning.rate,
+            rate_decay=learning.rate_decay,
+            momentum=learning.momentum,
+            seed=self.seed,
+        )
+
+    def learner(self, threads: int | None = None, test: bool = True) -> Differentiable:
+        """The learner of the scenario, ours: the compiled engine, or quadratics.
+
+        `threads` are all processors where left out; without `test` it does not judge models on
+        test data.
+        """
+        learning, training = require_learning(self.scenario), self.local_training
+        if self.dealt is None:
+            from .quadratic import Quadratics
+
+            sizes = self.scenario.clients.sizes.values.astype(np.int64)
+            apart = learning.model == "quadratic-apart"
+            return Quadratics.draw(learning.quadratic, apart, sizes, training)
+        from .engine import Engine
+
+        return Engine(
+            *(self.dealt.network, self.dealt.data, self.dealt.partition, training),
+            *(learning.evaluate_samples, threads, test),
+        )
 
 
-def gather_material(
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PartitionReport(Showable):
+    """How a scenario deals its training data to the clients."""
+
+    name: str  # of the scenario
+    dataset: str
+    kind: str
+    sizes: str
+    seed: int
+    summary_values: PartitionSummary
+    label_counts: Ints  # (client, class)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each client: its samples, and those of each class."""
+        return [
+            {"client": j, "samples": int(counts.sum())}
+            | {f"class_{label}": count for label, count in enumerate(counts.tolist())}
+            for j, counts in enumerate(self.label_counts)
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as `fedcell partition --json` prints them."""
+        how = {"dataset": self.dataset, "kind": self.kind, "sizes": self.sizes}
+        return how | asdict(self.summary_values)
+
+    def __repr__(self) -> str:
+        found = self.summary_values
+        words = f"{found.samples} samples of {self.dataset} over {found.clients} clients"
+        return f"<PartitionReport: {words}, skew {found.skew:.2f}>"
+
+
+def describe_partition(setup: TrainingSetup, name: str = "scenario") -> PartitionReport:
+    """Who holds what, in numbers."""
+    spec = require_learning(setup.scenario).partition
+    return PartitionReport(
+        name=name,
+        dataset=setup.data.name,
+        kind=spec.kind,
+        sizes="drawn" if spec.kind == "dirichlet" else spec.sizes,
+        seed=setup.seed,
+        summary_values=summarise_partition(setup.partition, setup.data.y_train),
+        label_counts=setup.partition.label_counts(setup.data.y_train, setup.data.classes),
+    )
+
+
+def prepare_training(
     scenario: Scenario,
     seed: int = 0,
-    folder: Path | None = None,
+    data_dir: Path | None = None,
     report: Report | None = None,
     data: Dataset | None = None,
-) -> Material:
+) -> TrainingSetup:
     """Data, its partition and the network, and the scenario that follows from them.
 
     What the task leaves out comes from the model; a local step is a batch (DECISIONS.md, 2).
-    `data` of your own stands in place of learning.dataset.
+    Published datasets lie in, or go to, `data_dir`; `report` hears of downloads; `data` of
+    your own stands in place of learning.dataset.
+
+    >>> from fedcell import load_scenario
+    >>> setup = prepare_training(load_scenario("digits"))
+    >>> int(setup.scenario.clients.sizes.values.sum()), setup.scenario.model_bits
+    (1501, 117056.0)
     """
-    learning = wanted(scenario)
+    learning = require_learning(scenario)
     if learning.analytic:
-        sizes = np.maximum(1, np.rint(draw_fleet(scenario, seed).samples))
-        if sizes.max() > MOST_SAMPLES:
-            raise BadInput(f"clients.samples: a client can learn from {MOST_SAMPLES:g} at most")
+        sizes = _analytic_sizes(scenario, seed)
         bits, cycles = 32.0 * learning.quadratic.dimension, 3.0 * learning.quadratic.dimension
-        return Material(_settled(scenario, sizes, bits, cycles))
+        return TrainingSetup(_settled(scenario, sizes, bits, cycles), seed)
     if data is None:
         try:
-            data = load_data(learning.dataset, folder, report=report)
-        except BadInput as error:
-            raise BadInput(*(f"learning.dataset: {fault}" for fault in error.faults)) from error
-    network = Network.of(learning.architecture, data.image, data.classes)
-    how = learning.partition
-    rng = stream(Purpose.PARTITION, seed if how.seed is None else how.seed)
-    partition = split(data.y_train, scenario.clients.count, how, rng)
+            data = load_data(learning.dataset, data_dir, report=report)
+        except FedcellError as error:
+            raise type(error)(*(f"learning.dataset: {f}" for f in error.faults)) from error
+    network = NeuralNetwork.of(learning.architecture, data.image, data.classes)
+    spec = learning.partition
+    rng = stream(Purpose.PARTITION, seed if spec.seed is None else spec.seed)
+    partition = make_partition(data.y_train, scenario.clients.count, spec, rng)
     given = scenario.clients.sizes
     if given is not None and not np.array_equal(given.values, partition.sizes):
         raise BadInput("clients.sizes are those of learning.partition: leave them out")
-    settled = _settled(scenario, partition.sizes, network.bits, network.cycles)
-    return Material(settled, data, partition, network)
+    sizes = np.asarray(partition.sizes, float)
+    settled = _settled(scenario, sizes, network.bits, network.cycles)
+    return TrainingSetup(settled, seed, DealtData(data, partition, network))
 
 
-def prepare(
-    material: Material, seed: int = 0, threads: int | None = None, test: bool = True
-) -> Differentiable:
-    """The learner of a scenario, ours: the compiled engine, or quadratics. Without `test` it
-    does not judge models on test data."""
-    scenario = material.scenario
-    learning, course = wanted(scenario), course_of(scenario, seed)
-    if material.data is None or material.partition is None or material.network is None:
-        from .quadratic import Quadratics
-
-        sizes = scenario.clients.sizes.values.astype(np.int64)
-        apart = learning.model == "quadratic-apart"
-        return Quadratics.draw(learning.quadratic, apart, sizes, course)
-    from .engine import Engine
-
-    return Engine(
-        *(material.network, material.data, material.partition, course),
-        *(learning.evaluate_samples, threads, test),
-    )
-
-
-def course_of(scenario: Scenario, seed: int = 0) -> Course:
-    """How the clients of a scenario learn in a round."""
-    learning, plan = wanted(scenario), scenario.plan
-    return Course(
-        batch=scenario.task.batch_size,
-        steps=None if plan.local_epochs else plan.local_steps,
-        epochs=plan.local_epochs,
-        rate=learning.rate,
-        rate_decay=learning.rate_decay,
-        momentum=learning.momentum,
-        seed=seed,
-    )
-
-
-def wanted(scenario: Scenario) -> Learning:
+def require_learning(scenario: Scenario) -> Learning:
     """The learning of a scenario that must have one."""
     if scenario.learning is None:
         raise BadInput("the scenario has no [learning]: say what is trained, see docs/training.md")
     return scenario.learning
 
 
-def _settled(scenario: Scenario, sizes: np.ndarray, bits: float, cycles: float) -> Scenario:
+def _analytic_sizes(scenario: Scenario, seed: int) -> Array:
+    """D_j of quadratics: those that are given, or drawn, in whole numbers."""
+    clients = scenario.clients
+    if clients.sizes is not None:
+        sizes = clients.sizes.values
+    else:
+        var = 0.0 if clients.table is not None else clients.spread
+        sizes = spread_evenly(clients.samples, var, Purpose.SAMPLES, seed, clients.count)
+    sizes = np.maximum(1, np.rint(sizes))
+    if sizes.max() > MOST_SAMPLES:
+        raise BadInput(f"clients.samples: a client can learn from {MOST_SAMPLES:g} at most")
+    return np.asarray(sizes)
+
+
+def _settled(scenario: Scenario, sizes: Array, bits: float, cycles: float) -> Scenario:
     of_model = {"model_bits": bits, "cycles_per_sample": cycles, "samples_per_step": "batch"}
     left_out = {k: v for k, v in of_model.items() if getattr(scenario.task, k) is None}
-    return scenario.using(task=left_out, clients={"sizes": np.asarray(sizes, float)})
+    return scenario.using(task=left_out, clients={"sizes": sizes})

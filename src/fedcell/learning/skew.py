@@ -10,8 +10,7 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 
 from fedcell.core.errors import BadInput
-from fedcell.network.trace import Bools, Ints
-from fedcell.scenario.arrays import Array
+from fedcell.core.types import Array, Bools, Ints
 
 DRAWS = 1000  # at most, of a Dirichlet split that leaves some client with too little,
 NUMBERS = 3 * 10**7  # and no more than make so many numbers: some seconds

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from fedcell.core.dice import Purpose, stream
 from fedcell.core.errors import BadInput
-from fedcell.learning.data.dataset import Dataset
-from fedcell.network.draw import Purpose, stream
-from fedcell.network.trace import Ints
+from fedcell.core.types import Floats, Ints
 
-from .engine import judged, watched
-from .learner import Course, Scores
-from .neural import Floats, Network
+from .data.dataset import Dataset
+from .engine import subset_of_test, subset_of_training
+from .learner import LocalTraining, Scores
+from .neural import NeuralNetwork
 from .partition import Partition
 
 try:
@@ -47,17 +47,19 @@ class TorchLearner:
         train: tuple[Tensor, Tensor],
         test: tuple[Tensor, Tensor],
         partition: Partition,
-        course: Course,
+        training: LocalTraining,
         evaluate_samples: int = 5000,
         loss: Loss = sample_losses,
     ) -> None:
         if len(train[0]) != len(train[1]) or len(train[0]) <= partition.index.max():
             raise BadInput(f"the partition deals {partition.index.size} of {len(train[0])} samples")
-        self.module, self.loss, self.course = module, loss, course
+        self.module, self.loss, self.training = module, loss, training
         self.train_data, self.test_data, self.partition = train, test, partition
-        self._watched, weights = watched(partition, evaluate_samples, course.seed)
+        self._watched, weights = subset_of_training(partition, evaluate_samples, training.seed)
         self._weights = torch.from_numpy(weights)
-        self._tested = torch.from_numpy(judged(len(test[1]), evaluate_samples, course.seed))
+        self._tested = torch.from_numpy(
+            subset_of_test(len(test[1]), evaluate_samples, training.seed)
+        )
         self._first = self._vector()
         self._counts = [b.clone() for b in module.buffers() if not b.is_floating_point()]
 
@@ -70,7 +72,7 @@ class TorchLearner:
 
     def train(self, model: Floats, clients: Sequence[int], round: int) -> Iterator[Floats]:
         for client in clients:
-            dice = stream(Purpose.NOISE, self.course.seed, client, round).integers(2**63)
+            dice = stream(Purpose.NOISE, self.training.seed, client, round).integers(2**63)
             with torch.random.fork_rng():  # what the module draws, as in dropout, depends on
                 torch.manual_seed(int(dice))  # client and round alone
                 yield self._client(model, client, round)
@@ -78,12 +80,12 @@ class TorchLearner:
     def _client(self, model: Floats, client: int, round: int) -> Floats:
         x, y = self.train_data
         own = self.partition.of(client)
-        order, sizes = self.course.batches(client, round, own.size)
-        rates = self.course.rates(round, sizes.size).tolist()
+        order, sizes = self.training.batches(client, round, own.size)
+        rates = self.training.rates(round, sizes.size).tolist()
         self._load(model)
         self.module.train()
         parameters = list(self.module.parameters())
-        sgd = torch.optim.SGD(parameters, lr=rates[0], momentum=self.course.momentum)
+        sgd = torch.optim.SGD(parameters, lr=rates[0], momentum=self.training.momentum)
         for index, rate in zip(np.split(own[order], sizes.cumsum()[:-1]), rates, strict=True):
             sgd.param_groups[0]["lr"] = rate
             sgd.zero_grad()
@@ -158,7 +160,7 @@ def tensors(x: Any, y: Ints, data: Dataset) -> tuple[Tensor, Tensor]:
 class Module(nn.Module):
     """A network of ours as a module with the same weights in the same order."""
 
-    def __init__(self, network: Network, weights: Floats) -> None:
+    def __init__(self, network: NeuralNetwork, weights: Floats) -> None:
         super().__init__()
         self.shapes, rest = network.shapes, torch.tensor(weights)
         self.weight, self.bias = nn.ParameterList(), nn.ParameterList()

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.scenario.arrays import Array
+from fedcell.core.types import Array
 
 from .round import Certificate, Problem, Schedule, price
 
@@ -21,6 +21,11 @@ def certify(problem: Problem, schedule: Schedule) -> Certificate:
     with t = c_j / f_j within its bounds. So `gap` holds for the schedule of any policy. The
     prices are read off the shares by (89), or off the frequencies by (90) where no bound
     binds; the better bound counts, since either may drown in the rounding of the other.
+
+    >>> from fedcell import Optimal, load_round
+    >>> problem = load_round("docs/round.json")
+    >>> bool(certify(problem, Optimal()(problem)).gap < 1e-12)
+    True
     """
     a, f = schedule.share, schedule.freq
     low, high = problem.freq_min, problem.freq_max

@@ -1,84 +1,187 @@
-"""Policies side by side on the same dice, as tidy rows: what tables and figures are made of."""
+"""Policies side by side on the same dice: what tables and figures of costs are made of."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from fedcell.core.dice import replicate_seeds
 from fedcell.core.errors import BadInput
-from fedcell.network.policies.base import Policy
-from fedcell.scenario.arrays import Array
-from fedcell.scenario.tables import Scenario
+from fedcell.core.estimates import Estimate, mean_estimate
+from fedcell.core.showing import Showable
+from fedcell.core.types import Array
+from fedcell.scenario.scenario import Scenario
 
-from .draw import replicates
-from .ledger import Ledger, interval, simulate_network
+from .ledger import Ledger, simulate_network
+from .policies.names import NAMED, Policies, policies_by_name
 
-Row = dict[str, Any]
-MEASURES = ("upload", "compute", "staged", "objective", "duration", "energy")
-Policies = Sequence[str | Policy] | Mapping[str, str | Policy]  # a mapping names them
+MEASURES = ("upload_cost", "compute_cost", "staged_cost", "objective", "duration", "energy")
 Track = Callable[[Sequence[Any]], Iterable[Any]]  # wraps what is gone through, for progress
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyCosts:
+    """A round under one policy: means by measure, and paired differences to the first policy."""
+
+    policy: str
+    mean: Mapping[str, Estimate]
+    difference: Mapping[str, Estimate]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Comparison(Showable):
+    """Policies on the same dice. Estimates are means over rounds, or over fleets, at 95 %."""
+
+    scenario: Scenario
+    seed: int
+    rounds: int  # of each fleet
+    fleets: int
+    policies: tuple[PolicyCosts, ...]  # differences are to the first
+    called: float  # clients a round, on average, and so on: the same for every policy
+    received: float
+    excluded_by_channel: float
+    excluded_by_data: float
+    short_rounds: int  # in which fewer than K could be called
+    empty_rounds: int  # in which nobody could; the means leave them out
+
+    def __getitem__(self, policy: str) -> PolicyCosts:
+        for costs in self.policies:
+            if costs.policy == policy:
+                return costs
+        raise KeyError(policy)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as `fedcell cost --json` prints them."""
+        plan = self.scenario.plan
+        excluded = ("excluded_by_channel", "excluded_by_data")
+        counts = ("called", "received", *excluded, "short_rounds", "empty_rounds")
+        return {
+            "seed": self.seed,
+            "rounds": self.rounds,
+            "fleets": self.fleets,
+            "cohort": plan.cohort,
+            "local_steps": None if plan.local_epochs else plan.local_steps,
+            "local_epochs": plan.local_epochs,
+            "samples_per_step": self.scenario.samples_per_step,
+            "broadcast_time": self.scenario.cell.broadcast_time,
+            **{name: getattr(self, name) for name in counts},
+            "policies": [
+                {"policy": costs.policy, **_plain(costs.mean)}
+                | {"against": self.policies[0].policy, "difference": _plain(costs.difference)}
+                for costs in self.policies
+            ],
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each policy and measure."""
+        return [
+            {"policy": costs.policy, "measure": measure, **asdict(costs.mean[measure])}
+            | {f"difference_{key}": x for key, x in asdict(costs.difference[measure]).items()}
+            for costs in self.policies
+            for measure in MEASURES
+        ]
+
+    def __repr__(self) -> str:
+        each = ", ".join(f"{c.policy} {c.mean['objective'].value:.4g} s" for c in self.policies)
+        return f"<Comparison over {self.rounds} rounds, joint cost (22): {each}>"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SweepPoint:
+    """The policies at one value of an axis, with one spread of the clients."""
+
+    axis: str  # of the plan: cohort, local_steps or local_epochs
+    value: int
+    spread: float
+    comparison: Comparison
+
+
+@dataclass(frozen=True, eq=False)
+class CostSweep(Showable):
+    """The costs of a round over K and over E_l, the content of Fig. 6 a and b."""
+
+    points: tuple[SweepPoint, ...]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each point, policy and measure."""
+        return [
+            {"axis": p.axis, "value_of_axis": p.value, "spread": p.spread} | row
+            for p in self.points
+            for row in p.comparison.rows()
+        ]
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Plain values, as `fedcell cost --figure ... --json` prints them."""
+        return [
+            {"axis": p.axis, "value": p.value, "spread": p.spread, **p.comparison.to_dict()}
+            for p in self.points
+        ]
+
+    def __repr__(self) -> str:
+        axes = dict.fromkeys(point.axis for point in self.points)
+        return f"<CostSweep: {len(self.points)} points over {' and '.join(axes)}>"
 
 
 def compare(
     scenario: Scenario,
-    policies: Policies,
-    rounds: int,
-    seed: int,
+    policies: Policies = tuple(NAMED),
+    rounds: int | None = None,
+    seed: int = 0,
     fleets: int = 1,
     track: Track = iter,
-) -> list[Row]:
+) -> Comparison:
     """Every policy on the same dice: means with intervals, and differences to the first.
 
     The differences are paired, so that the luck of the dice cancels. With one fleet the
     intervals are over its rounds: what these clients will see. With several, each drawn
     anew, they are over the means of the fleets: what clients like these will see. Rounds
     that nobody could join are counted and left out.
+
+    >>> costs = compare(Scenario(), ["even", "optimal"], rounds=100)
+    >>> costs["optimal"].difference["objective"].high < 0
+    True
     """
-    known = _by_name(policies)
+    known = policies_by_name(policies)
+    rounds = scenario.rounds if rounds is None else rounds
     _check_fleets(scenario, fleets)
-    rows: list[Row] = []
+    found: list[PolicyCosts] = []
     first: dict[str, Array] = {}
+    ledgers: list[Ledger] = []
     for name in track(list(known)):
-        ledgers = [
-            simulate_network(scenario, known[name], rounds, s) for s in replicates(seed, fleets)
-        ]
+        seeds = replicate_seeds(seed, fleets)
+        ledgers = [simulate_network(scenario, known[name], rounds, s) for s in seeds]
         values = {measure: _values(ledgers, measure) for measure in MEASURES}
         first = first or values
-        rows.append(
-            {"policy": name, "rounds": rounds, "fleets": fleets}
-            | {measure: asdict(interval(values[measure])) for measure in MEASURES}
-            | {
-                "against": next(iter(known)),
-                "difference": {m: asdict(interval(values[m] - first[m])) for m in MEASURES},
-            }
-            | {
-                count: float(np.mean([getattr(ledger, count) for ledger in ledgers]))
-                for count in ("called", "received", "weak", "poor")
-            }
-            | {
-                "short": sum(int((x.draws < scenario.plan.cohort).sum()) for x in ledgers),
-                "empty": sum(int((x.called == 0).sum()) for x in ledgers),
-            }
+        found.append(
+            PolicyCosts(
+                policy=name,
+                mean={m: mean_estimate(values[m]) for m in MEASURES},
+                difference={m: mean_estimate(values[m] - first[m]) for m in MEASURES},
+            )
         )
-    return rows
+    counted = ("called", "received", "excluded_by_channel", "excluded_by_data")
+    return Comparison(
+        scenario=scenario,
+        seed=seed,
+        rounds=rounds,
+        fleets=fleets,
+        policies=tuple(found),
+        **{n: float(np.mean([getattr(ledger, n) for ledger in ledgers])) for n in counted},
+        short_rounds=sum(int((x.draws < scenario.plan.cohort).sum()) for x in ledgers),
+        empty_rounds=sum(int((x.called == 0).sum()) for x in ledgers),
+    )
 
 
-def _by_name(policies: Policies) -> dict[str, str | Policy]:
-    if isinstance(policies, Mapping):
-        return dict(policies)
-    listed = [policies] if isinstance(policies, str) else list(policies)
-    named = {p if isinstance(p, str) else getattr(p, "__name__", repr(p)): p for p in listed}
-    if len(named) < len(listed) or not named:
-        raise BadInput("policies: give each once, and at least one")
-    return named
+def _plain(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
+    return {measure: asdict(estimate) for measure, estimate in estimates.items()}
 
 
 def _check_fleets(scenario: Scenario, fleets: int) -> None:
     if not isinstance(fleets, int) or fleets < 1:
-        raise BadInput(f"fleets = {fleets!r}: expected a whole number above 0")
+        raise BadInput(f"`fleets` = {fleets!r}: expected a whole number above 0")
     if fleets > 1 and (scenario.clients.table is not None or scenario.cell.gains is not None):
-        raise BadInput(f"fleets = {fleets}: there is one fleet where clients or gains are listed")
+        raise BadInput(f"`fleets` = {fleets}: there is one fleet where clients or gains are listed")
 
 
 def _values(ledgers: Sequence[Ledger], measure: str) -> Array:
@@ -86,35 +189,40 @@ def _values(ledgers: Sequence[Ledger], measure: str) -> Array:
     return joined[0] if len(joined) == 1 else np.array([values.mean() for values in joined])
 
 
-def axes(scenario: Scenario) -> dict[str, list[int]]:
+def sweep_axes(scenario: Scenario) -> dict[str, list[int]]:
     """K and E_l as in Fig. 6: up to half of the clients, and around the planned steps."""
     count, plan = scenario.clients.count, scenario.plan
     work = "local_epochs" if plan.local_epochs else "local_steps"
-    steps = getattr(plan, work)
     cohorts = {max(1, round(count * part)) for part in (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)}
-    times = {max(1, round(steps * part)) for part in (0.25, 0.5, 1, 1.5, 2, 2.5)}
+    times = {max(1, round(scenario.local_work * part)) for part in (0.25, 0.5, 1, 1.5, 2, 2.5)}
     return {"cohort": sorted(cohorts | {scenario.plan.cohort}), work: sorted(times)}
 
 
-def sweep(
+def sweep_costs(
     scenario: Scenario,
-    policies: Policies,
-    spreads: Sequence[float],
-    rounds: int,
-    seed: int,
+    policies: Policies = tuple(NAMED),
+    spreads: Sequence[float] | None = None,
+    rounds: int | None = None,
+    seed: int = 0,
     fleets: int = 1,
     track: Track = iter,
-) -> list[Row]:
-    """The costs of a round over K and over E_l, the content of Fig. 6 a and b."""
+) -> CostSweep:
+    """The costs of a round over K and over E_l, for clients of one or several spreads.
+
+    `.plot("fig6.png")` draws what Fig. 6 of the paper shows.
+
+    >>> sweep_costs(Scenario(), ["even", "distributed"], spreads=[0.1, 0.5], rounds=5)
+    <CostSweep: 24 points over cohort and local_steps>
+    """
     points = [
         (axis, value, spread)
-        for axis, values in axes(scenario).items()
+        for axis, values in sweep_axes(scenario).items()
         for value in values
-        for spread in spreads
+        for spread in spreads or [scenario.clients.spread]
     ]
-    rows = []
+    found = []
     for axis, value, spread in track(points):
         world = scenario.using(plan={axis: value}, clients={"spread": spread})
-        here = {"axis": axis, "value": value, "spread": spread}
-        rows += [here | row for row in compare(world, policies, rounds, seed, fleets)]
-    return rows
+        comparison = compare(world, policies, rounds, seed, fleets)
+        found.append(SweepPoint(axis=axis, value=value, spread=spread, comparison=comparison))
+    return CostSweep(tuple(found))

@@ -1,142 +1,193 @@
 """The network side of a run: every round scheduled and priced, and their sums over rounds."""
 
-from dataclasses import dataclass, fields, replace
-from functools import reduce
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
+from fedcell.core.dice import as_range, chunks
 from fedcell.core.errors import BadInput
-from fedcell.network.policies.base import Policy, broadcast
-from fedcell.network.policies.names import chosen
-from fedcell.scenario.arrays import Array
-from fedcell.scenario.tables import Scenario
+from fedcell.core.showing import Showable, rows_from
+from fedcell.core.types import Array, Bools, Ints
+from fedcell.scenario.scenario import Scenario
 
 from .certificate import check_schedule
-from .draw import as_range, candidates, chunks, draw_fleet, draw_trace
-from .round import pose, price, training_energy
-from .trace import Fleet, Ints, Trace
+from .draw import candidates, draw_fleet, draw_trace
+from .policies.base import Broadcast, Policy
+from .policies.names import PolicyLike, resolve_policy
+from .round import make_problem, price, training_energy
+from .spending import Spending, Totals
+from .trace import Fleet, Trace
+
+
+def _none() -> Any:
+    return np.empty(0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Totals:
-    """Who pays: sums over the rounds of a run for each of the N clients."""
+class Ledger(Showable):
+    """What each round took and gave: arrays of length `rounds`.
 
-    called: Ints  # rounds in which it uploaded
-    arrived: Ints  # rounds in which its upload arrived
-    seconds: Array  # training and uploading
-    joules: Array
-
-    def __add__(self, other: "Totals") -> "Totals":
-        return Totals(
-            **{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(Totals)}
-        )
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Ledger:
-    """What each round took and gave: arrays of length `rounds`. A round that nobody could
-    join costs its broadcast and nothing else. The last four are there if a model was trained."""
+    A round that nobody could join costs its broadcast and nothing else. The last four are empty
+    unless a model was trained.
+    """
 
     duration: Array  # broadcast and round, T_d + H [s]
     energy: Array  # really spent, by all clients [J]
-    upload: Array  # C_u,t (20a) [s]
-    compute: Array  # C_n,t (20b) [s]
-    staged: Array  # (20): C_u,t + C_n,t [s]
+    upload_cost: Array  # C_u,t (20a) [s]
+    compute_cost: Array  # C_n,t (20b) [s]
+    staged_cost: Array  # (20): C_u,t + C_n,t [s]
     cost: Array  # a round's part of (12): T_d + C_u,t + C_n,t [s]
     objective: Array  # (22) [s]
     called: Ints  # clients that uploaded
     draws: Ints  # draws that found a client; more than called where one was drawn twice
     received: Ints  # clients whose upload arrived
-    weak: Ints  # clients that sat out because of their channel
-    poor: Ints  # clients that sat out because of too little data
+    excluded_by_channel: Ints  # clients that sat out because of a weak channel
+    excluded_by_data: Ints  # clients that sat out because of too little data
     totals: Totals
-    excluded: Ints | None = None  # uploads that arrived and were not finite
-    train_loss: Array | None = None  # (2) after the round; NaN where it was not evaluated
-    test_loss: Array | None = None
-    accuracy: Array | None = None
+    spending: Spending | None = None  # by round, where the ledger may be cut
+    discarded_uploads: Ints = field(default_factory=_none)  # that arrived and were not finite
+    train_loss: Array = field(default_factory=_none)  # (2) after the round; NaN: not evaluated
+    test_loss: Array = field(default_factory=_none)
+    accuracy: Array = field(default_factory=_none)
 
     @property
     def rounds(self) -> int:
+        """How many rounds there are."""
         return self.duration.size
 
     @property
-    def seconds(self) -> Array:
+    def trained(self) -> bool:
+        """Whether a model was trained: there are losses."""
+        return self.train_loss.size > 0
+
+    @property
+    def total_duration(self) -> Array:
         """Simulated time at the end of each round [s]."""
         return np.asarray(self.duration.cumsum())
 
     @property
-    def joules(self) -> Array:
+    def total_energy(self) -> Array:
         """Energy spent by the end of each round [J]."""
         return np.asarray(self.energy.cumsum())
 
     def rounds_to(self, target: float) -> int | None:
         """G_epsilon as observed: rounds until the training loss is at or below the target;
         None if it never was."""
-        if self.train_loss is None:
+        if not self.trained:
             raise BadInput("no model was trained: there is no loss to reach")
         there = np.flatnonzero(self.train_loss <= target)
         return int(there[0]) + 1 if there.size else None
 
+    def first(self, rounds: int) -> "Ledger":
+        """The ledger of the first rounds, as if no more had been run."""
+        if self.spending is None:
+            raise BadInput("this ledger has sums over all rounds only: price a trace to cut it")
+        spending = self.spending.first(rounds)
+        names = self.column_names()
+        columns: dict[str, Any] = {name: getattr(self, name)[:rounds] for name in names}
+        totals = spending.totals(self.totals.called.size)
+        return replace(self, **columns, totals=totals, spending=spending)
 
-def _join(parts: list[Ledger]) -> Ledger:
-    """Ledgers of consecutive rounds, of the network alone, as one."""
-    names = [f.name for f in fields(Ledger) if isinstance(getattr(parts[0], f.name), np.ndarray)]
-    columns = {name: np.concatenate([getattr(part, name) for part in parts]) for name in names}
-    totals = reduce(Totals.__add__, [part.totals for part in parts])
-    return Ledger(**columns, totals=totals)
+    def column_names(self) -> list[str]:
+        """The columns that are there, in order."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return [n for n, v in values.items() if isinstance(v, np.ndarray) and v.size]
+
+    def columns(self) -> dict[str, Any]:
+        """All columns by name, with the running totals."""
+        names = [*self.column_names(), "total_duration", "total_energy"]
+        return {name: getattr(self, name) for name in names}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each round."""
+        return rows_from({n: c.tolist() for n, c in self.columns().items()}, "round", first=1)
+
+    def __repr__(self) -> str:
+        words = f"{self.rounds} rounds, {self.duration.sum():.4g} s, {self.energy.sum():.4g} J"
+        if np.isfinite(self.train_loss).any():
+            last = self.train_loss[np.isfinite(self.train_loss)][-1]
+            words += f", training loss {last:.4g}"
+        return f"<Ledger: {words}>"
 
 
 def simulate_network(
-    scenario: Scenario,
-    policy: str | Policy,
-    rounds: int | None = None,
-    seed: int = 0,
-    may_be_idle: bool = False,
+    scenario: Scenario, policy: PolicyLike, rounds: int | None = None, seed: int = 0
 ) -> Ledger:
     """The rounds of a scenario under a policy; nothing is trained.
 
-    The dice are the same for every policy. Memory is that of one chunk of rounds. Rounds in
-    which no client is ever called are refused, unless they may be idle.
+    `policy` is a name of ours, or a callable of yours. The dice are the same for every policy.
+    Memory is that of one chunk of rounds. Rounds in which no client is ever called are refused.
+
+    >>> simulate_network(Scenario(), "optimal", rounds=50)
+    <Ledger: 50 rounds, 545.5 s, 2739 J>
     """
     every = as_range(scenario.rounds if rounds is None else rounds)
     fleet = draw_fleet(scenario, seed)
-    told = broadcast(scenario, fleet)
-    policy = chosen(policy, told)
-    parts = []
+    policy = resolve_policy(policy, Broadcast.to(scenario, fleet))
+    parts: list[Ledger] = []
+    totals: Totals | None = None
     for part in chunks(every, fleet.count):
         trace = draw_trace(scenario, fleet, part, seed)
-        ledger = _price(scenario, fleet, trace, policy)
-        if scenario.plan.drawn == "after":
-            idle, own = _bystanders(scenario, fleet, trace.cohort, part, seed)
-            ledger = replace(ledger, energy=ledger.energy + idle, totals=ledger.totals + own)
-        parts.append(ledger)
-    ledger = _join(parts)
+        ledger = _price(scenario, fleet, trace, policy, _trained(scenario, fleet, part, seed))
+        totals = ledger.totals if totals is None else totals + ledger.totals
+        parts.append(replace(ledger, totals=totals, spending=None))
+    names = parts[0].column_names()
+    columns: dict[str, Any] = {n: np.concatenate([getattr(p, n) for p in parts]) for n in names}
+    return checked(replace(parts[-1], **columns))
+
+
+def price_trace(
+    scenario: Scenario,
+    fleet: Fleet,
+    trace: Trace,
+    policy: PolicyLike,
+    seed: int | None = None,
+) -> Ledger:
+    """The rounds of a trace under a policy, as a ledger that can be cut.
+
+    `seed` is that of the trace, where it was drawn: with plan.cohort_drawn "after-training"
+    it says who else trained.
+    """
+    if scenario.plan.cohort_drawn == "after-training" and seed is None:
+        raise BadInput(
+            "a trace does not say who else trained: give the `seed` that it was drawn with, or set "
+            'plan.cohort_drawn to "before-training"'
+        )
+    policy = resolve_policy(policy, Broadcast.to(scenario, fleet))
+    every = range(trace.rounds)
+    return _price(scenario, fleet, trace, policy, _trained(scenario, fleet, every, seed or 0))
+
+
+def checked(ledger: Ledger) -> Ledger:
+    """A ledger that says something: costs that are numbers, and clients that were called."""
     if not np.isfinite(ledger.objective).all():
         raise BadInput("the costs are too large to be computed with: check the units (SI)")
-    if not ledger.called.any() and not may_be_idle:
+    if not ledger.called.any():
         raise BadInput(
-            "no client was ever called: all sat out, too weak or too poor in data; "
+            "no client was ever called: all sat out, with too weak a channel or too little data; "
             "lower cell.gain_threshold or clients.min_samples"
         )
     return ledger
 
 
-def price_trace(scenario: Scenario, fleet: Fleet, trace: Trace, policy: Policy) -> Ledger:
-    """The rounds of a trace that you bring, under a policy."""
-    if scenario.plan.drawn == "after":
-        raise BadInput('a trace does not say who else trained: set plan.drawn to "before"')
-    return _price(scenario, fleet, trace, policy)
+def _trained(scenario: Scenario, fleet: Fleet, rounds: range, seed: int) -> Bools | None:
+    """Who trains whether drawn or not, (round, client), where the cohort is drawn after."""
+    if scenario.plan.cohort_drawn == "before-training":
+        return None
+    return np.concatenate(list(candidates(scenario, fleet, rounds, seed)))
 
 
-def _price(scenario: Scenario, fleet: Fleet, trace: Trace, policy: Policy) -> Ledger:
-    names = ("duration", "energy", "upload", "compute", "objective")
-    sums: dict[str, Any] = {name: np.zeros(len(trace.cohort)) for name in names}
-    busy, spent = np.zeros(fleet.count), np.zeros(fleet.count)
+def _price(
+    scenario: Scenario, fleet: Fleet, trace: Trace, policy: Policy, trained: Bools | None
+) -> Ledger:
+    names = ("duration", "energy", "upload_cost", "compute_cost", "objective")
+    sums: dict[str, Any] = {name: np.zeros(trace.rounds) for name in names}
+    duration, energy = np.zeros(trace.cohort.shape), np.zeros(trace.cohort.shape)
     for where, part in trace.by_size():
-        if part.cohort.shape[1] > 0:
-            problem = pose(scenario, fleet, part)
-            if scenario.plan.drawn == "after":  # all have trained: their frequencies are past
+        if (size := part.cohort.shape[1]) > 0:
+            problem = make_problem(scenario, fleet, part)
+            if scenario.plan.cohort_drawn == "after-training":  # their frequencies are past
                 f = _own_freq(scenario, fleet)[part.cohort]
                 problem = replace(problem, freq_min=f, freq_max=f)
             schedule = policy(problem)
@@ -144,65 +195,52 @@ def _price(scenario: Scenario, fleet: Fleet, trace: Trace, policy: Policy) -> Le
             cost = price(problem, schedule)
             for name, values in sums.items():
                 values[where] = getattr(cost, name)
-            np.add.at(busy, part.cohort, cost.compute_time + cost.upload_time)
-            np.add.at(spent, part.cohort, cost.compute_energy + cost.upload_energy)
+            duration[where, :size] = cost.compute_time + cost.upload_time
+            energy[where, :size] = cost.compute_energy + cost.upload_energy
+    spending = Spending(
+        client=trace.cohort,
+        called=trace.cohort >= 0,
+        arrived=trace.arrived,
+        duration=duration,
+        energy=energy,
+    )
+    if trained is not None:
+        idle = _idle(scenario, fleet, trace.cohort, trained)
+        sums["energy"] += idle.energy.sum(1)
+        spending = spending.beside(idle)
     sums["duration"] += scenario.cell.broadcast_time
-    staged, there = sums["upload"] + sums["compute"], trace.cohort >= 0
+    staged = sums["upload_cost"] + sums["compute_cost"]
     return Ledger(
         **sums,
-        staged=staged,
+        staged_cost=staged,
         cost=staged + scenario.cell.broadcast_time,
-        totals=Totals(
-            called=np.bincount(trace.cohort[there], minlength=fleet.count),
-            arrived=np.bincount(trace.cohort[there & ~trace.lost], minlength=fleet.count),
-            seconds=busy,
-            joules=spent,
-        ),
+        totals=spending.totals(fleet.count),
+        spending=spending,
         called=trace.called,
         draws=trace.draws,
         received=trace.received,
-        weak=trace.weak,
-        poor=trace.poor,
+        excluded_by_channel=trace.excluded_by_channel,
+        excluded_by_data=trace.excluded_by_data,
     )
 
 
 def _own_freq(scenario: Scenario, fleet: Fleet) -> Array:
     samples = scenario.step_samples(fleet.samples)
-    return broadcast(scenario, fleet).own_freq(samples, fleet.freq_min, fleet.freq_max)
+    return Broadcast.to(scenario, fleet).own_freq(samples, fleet.freq_min, fleet.freq_max)
 
 
-def _bystanders(
-    scenario: Scenario, fleet: Fleet, cohort: Ints, rounds: range, seed: int
-) -> tuple[Array, Totals]:
-    """What those paid that trained and were then not drawn (DECISIONS.md, 15): the joules of
-    each round, and the totals of each client."""
+def _idle(scenario: Scenario, fleet: Fleet, cohort: Ints, trained: Bools) -> Spending:
+    """What those spent that trained and were then not drawn (DECISIONS.md, 15)."""
     c, f = scenario.work * scenario.step_samples(fleet.samples), _own_freq(scenario, fleet)
-    each = training_energy(c, f, fleet.kappa)
-    trained = list(candidates(scenario, fleet, rounds, seed))
-    drawn = np.append(each, 0.0)[cohort].sum(-1)  # the 0 is for empty places, -1
-    times = sum(may.sum(0) for may in trained) - np.bincount(
-        cohort[cohort >= 0], minlength=fleet.count
+    drawn = np.zeros(trained.shape, bool)
+    rounds, places = np.nonzero(cohort >= 0)
+    drawn[rounds, cohort[rounds, places]] = True
+    idle = trained & ~drawn
+    none = np.zeros(trained.shape, bool)
+    return Spending(
+        client=np.where(idle, np.arange(fleet.count), -1),
+        called=none,
+        arrived=none,
+        duration=idle * (c / f),
+        energy=idle * training_energy(c, f, fleet.kappa),
     )
-    none = np.zeros(fleet.count, np.int64)
-    totals = Totals(called=none, arrived=none, seconds=times * c / f, joules=times * each)
-    return np.concatenate([may @ each for may in trained]) - drawn, totals
-
-
-@dataclass(frozen=True)
-class Interval:
-    """A mean and its confidence interval; low and high are NaN for a single value."""
-
-    mean: float
-    low: float
-    high: float
-
-
-def interval(values: Array, level: float = 0.95) -> Interval:
-    """Mean of independent values with Student's interval."""
-    from scipy.special import stdtrit
-
-    n, mean = values.size, float(values.mean())
-    if n < 2:
-        return Interval(mean, float("nan"), float("nan"))
-    half = float(stdtrit(n - 1, (1 + level) / 2) * values.std(ddof=1) / np.sqrt(n))
-    return Interval(mean, mean - half, mean + half)

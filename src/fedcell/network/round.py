@@ -11,9 +11,10 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.schema import LARGE, SMALL
-from fedcell.scenario.arrays import Array, numbers
-from fedcell.scenario.tables import Scenario
+from fedcell.core.types import Array, real_numbers
+from fedcell.scenario.scenario import Scenario
 
+from .channel import rate_per_hertz
 from .trace import Fleet, Trace
 
 VECTORS = ("band_time", "upload_energy", "samples", "kappa", "freq_min", "freq_max")
@@ -21,7 +22,20 @@ VECTORS = ("band_time", "upload_energy", "samples", "kappa", "freq_min", "freq_m
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Problem:
-    """All that a policy may know of the clients of a round."""
+    """All that a policy may know of the clients of a round: vectors of shape (..., client).
+
+    >>> Problem(
+    ...     band_time=[2.0, 3.0],
+    ...     upload_energy=[20.0, 30.0],
+    ...     samples=[500, 300],
+    ...     kappa=[5e-27, 5e-27],
+    ...     freq_min=[1e7, 1e7],
+    ...     freq_max=[1e9, 1e9],
+    ...     work=1e7,
+    ...     energy_weight=1.0,
+    ... ).cycles.tolist()
+    [5000000000.0, 3000000000.0]
+    """
 
     band_time: Array  # u_j = z_m / (B r_j^0), time to upload with the whole band [s]
     upload_energy: Array  # z_m p_j^0 / r_j^0 [J]
@@ -33,9 +47,9 @@ class Problem:
     energy_weight: float  # l_0 [s/J]
 
     def __post_init__(self) -> None:
-        arrays = {name: numbers(name, getattr(self, name)) for name in VECTORS}
+        arrays = {name: real_numbers(name, getattr(self, name)) for name in VECTORS}
         for name, least in (("work", SMALL), ("energy_weight", 0.0)):
-            value = numbers(name, getattr(self, name))
+            value = real_numbers(name, getattr(self, name))
             if value.ndim != 0 or not least <= value <= LARGE:
                 raise BadInput(f"{name} = {value}: expected one number, {least:g} to {LARGE:g}")
         checked = arrays | {"work * samples": self.work * arrays["samples"]}
@@ -93,15 +107,19 @@ class Certificate:
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """The answer: each client's share of the band and its processor frequency."""
+    """The answer: each client's share of the band and its processor frequency, (..., client).
+
+    >>> Schedule(share=[0.5, 0.5], freq=[1e9, 1e9]).share.sum()
+    np.float64(1.0)
+    """
 
     share: Array  # a_j, above 0, sum at most 1
     freq: Array  # f_j [cycle/s]
     certificate: Certificate | None = None  # from policies that claim the optimum of (22)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "share", numbers("share", self.share))
-        object.__setattr__(self, "freq", numbers("freq", self.freq))
+        object.__setattr__(self, "share", real_numbers("share", self.share))
+        object.__setattr__(self, "freq", real_numbers("freq", self.freq))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -109,7 +127,8 @@ class Cost:
     """Time and energy of each client of a round, and the ways in which they add up.
 
     Two objectives, never mixed: `objective` is (22), where each client uploads as soon as
-    it has trained; `upload` + `compute` is (20), where all wait for the slowest in between.
+    it has trained; `upload_cost` + `compute_cost` is (20), where all wait for the slowest in
+    between.
     """
 
     upload_time: Array  # t_u,j [s]
@@ -129,14 +148,14 @@ class Cost:
         return np.asarray((self.compute_energy + self.upload_energy).sum(-1))
 
     @property
-    def upload(self) -> Array:
+    def upload_cost(self) -> Array:
         """C_u,t (20a) [s]: its mean over rounds is (8)."""
         return np.asarray(
             self.upload_time.max(-1) + self.energy_weight * self.upload_energy.sum(-1)
         )
 
     @property
-    def compute(self) -> Array:
+    def compute_cost(self) -> Array:
         """C_n,t (20b) [s]: its mean over rounds is (11). It averages energy, (20a) sums it."""
         return np.asarray(
             self.compute_time.max(-1) + self.energy_weight * self.compute_energy.mean(-1)
@@ -149,14 +168,23 @@ class Cost:
         return np.asarray(self.duration + self.energy_weight * energy)
 
 
-def pose(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
-    """The problems of the rounds of a trace; all their cohorts must have the same size."""
-    cell, bits, who = scenario.cell, scenario.of_task("model_bits"), trace.cohort
+def make_problem(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
+    """The problems that the rounds of a trace pose: vectors of shape (round, client).
+
+    All cohorts must have the same size; `trace.by_size()` groups those that have not.
+
+    >>> from fedcell import draw_fleet, draw_trace
+    >>> scenario = Scenario()
+    >>> fleet = draw_fleet(scenario)
+    >>> make_problem(scenario, fleet, draw_trace(scenario, fleet, rounds=3)).band_time.shape
+    (3, 10)
+    """
+    cell, bits, who = scenario.cell, scenario.model_bits, trace.cohort
     if (who < 0).any():
-        raise BadInput("some rounds have fewer clients than others: pose them by trace.by_size()")
+        raise BadInput("some rounds have fewer clients than others: take them by trace.by_size()")
     p = fleet.power[who]
     with np.errstate(all="ignore"):  # Problem refuses what is out of range
-        r = np.log1p(p * trace.gain / cell.noise) / np.log(2)  # r_j^0 in (5), rate per unit band
+        r = rate_per_hertz(p, trace.gain, cell.noise)  # r_j^0 in (5), rate per unit band
         return Problem(
             band_time=bits / (cell.bandwidth * r),  # (6) at a_j = 1
             upload_energy=bits * p / r,  # (7): p_j = p_j^0 a_j B cancels a_j B of (6)
@@ -170,7 +198,13 @@ def pose(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
 
 
 def price(problem: Problem, schedule: Schedule) -> Cost:
-    """The cost of following `schedule`."""
+    """What following `schedule` takes: seconds and joules of each client, (round, client).
+
+    >>> from fedcell import Optimal, load_round
+    >>> problem = load_round("docs/round.json")
+    >>> round(float(price(problem, Optimal()(problem)).duration), 1)
+    27.9
+    """
     u, c, kappa = problem.band_time, problem.cycles, problem.kappa
     a, f = schedule.share, schedule.freq
     return Cost(

@@ -1,31 +1,42 @@
 """One round in a file: what `fedcell schedule` reads."""
 
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 
-from fedcell.core.errors import BadInput
-from fedcell.core.schema import Count, Gain, NotNegative, Positive, Table, decode
-from fedcell.scenario.arrays import Array
-from fedcell.scenario.load import naming, read_tables
-from fedcell.scenario.tables import Cell, Clients, Plan, Scenario, Task
+from fedcell.core.errors import BadFile
+from fedcell.core.files import naming, read_tables
+from fedcell.core.schema import (
+    Count,
+    Doc,
+    Gain,
+    NotNegative,
+    Positive,
+    Table,
+    decode,
+    documented,
+)
+from fedcell.core.types import Array
+from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.tables import Cell, Clients, RoundPlan, Task
 
-from .round import Problem, pose
+from .round import Problem, make_problem
 from .trace import Fleet, Trace
 
 
+@documented
 class RoundClient(Table, frozen=True, kw_only=True):
     """A client of one round."""
 
     table_name: ClassVar[str] = "client"
 
-    samples: Positive  # D_j
-    kappa: Positive  # kappa_j [J s^2]
-    power: Positive  # p_j^0 [W/Hz]
-    gain: Gain  # h_j, power, linear
-    freq_min: Positive  # [cycle/s]
-    freq_max: Positive  # [cycle/s]
+    samples: Annotated[Positive, Doc("size of its data", "D_j")]
+    kappa: Annotated[Positive, Doc("a cycle at f costs kappa f^2 joules", "kappa_j", "J s^2")]
+    power: Annotated[Positive, Doc("transmit power per unit of band", "p_j^0", "W/Hz")]
+    gain: Annotated[Gain, Doc("channel power gain, linear", "h_j")]
+    freq_min: Annotated[Positive, Doc("least CPU frequency", unit="cycle/s")]
+    freq_max: Annotated[Positive, Doc("highest CPU frequency", unit="cycle/s")]
 
     def faults(self) -> list[str]:
         if self.freq_min > self.freq_max:
@@ -33,16 +44,17 @@ class RoundClient(Table, frozen=True, kw_only=True):
         return []
 
 
+@documented
 class RoundFile(Table, frozen=True, kw_only=True):
     """One round, as `fedcell schedule` reads it."""
 
-    bandwidth: Positive  # B [Hz]
-    noise: Positive  # N_0 [W/Hz]
-    model_bits: Positive  # z_m [bit]
-    cycles_per_sample: Positive  # alpha_0 [cycle]
-    local_steps: Count  # E_l
-    energy_weight: NotNegative  # l_0 [s/J]
-    clients: tuple[RoundClient, ...]
+    bandwidth: Annotated[Positive, Doc("band that the clients share", "B", "Hz")]
+    noise: Annotated[Positive, Doc("noise density", "N_0", "W/Hz")]
+    model_bits: Annotated[Positive, Doc("size of an upload", "z_m", "bit")]
+    cycles_per_sample: Annotated[Positive, Doc("cycles for one sample", "alpha_0", "cycle")]
+    local_steps: Annotated[Count, Doc("SGD steps, each over all data", "E_l")]
+    energy_weight: Annotated[NotNegative, Doc("what a joule is worth in seconds", "l_0", "s/J")]
+    clients: Annotated[tuple[RoundClient, ...], Doc("the clients of the round")]
 
     def faults(self) -> list[str]:
         return [] if self.clients else ["clients = []: expected at least one table"]
@@ -62,17 +74,21 @@ class RoundFile(Table, frozen=True, kw_only=True):
                 cycles_per_sample=self.cycles_per_sample,
                 energy_weight=self.energy_weight,
             ),
-            plan=Plan(cohort=n, local_steps=self.local_steps),
+            plan=RoundPlan(cohort=n, local_steps=self.local_steps),
         )
         names = ("samples", "kappa", "power", "freq_min", "freq_max")
         fleet = Fleet(**{name: column(name) for name in names}, mean_gain=gain)
-        return pose(scenario, fleet, Trace.of(gain[None]))[0]
+        return make_problem(scenario, fleet, Trace.of(gain[None]))[0]
 
 
 def load_round(path: str | Path) -> Problem:
-    """The problem of one round from a TOML or JSON file."""
+    """The problem of one round from a TOML or JSON file (docs/files.md has one).
+
+    >>> load_round("docs/round.json").clients
+    3
+    """
     given = read_tables(Path(path))
     if "bandwidth" not in given and {"cell", "task", "plan"} & given.keys():
-        raise BadInput(f"{path}: is a scenario, not a single round: try fedcell cost")
+        raise BadFile(f"{path}: is a scenario, not a single round: read it by `load_scenario`")
     with naming(Path(path)):
         return decode(RoundFile, given).problem()

@@ -1,4 +1,5 @@
-"""What the dice of the network decide, as plain values: who there is, and what befalls them.
+"""The random inputs of a run as arrays: the fleet, and per round the cohort, channel gains and
+lost uploads.
 
 Bring your own: measured or ray-traced channels are a Trace made from arrays.
 """
@@ -7,12 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedcell.scenario.arrays import Array
-
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
+from fedcell.core.types import Array, Bools, Ints
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -28,6 +25,7 @@ class Fleet:
 
     @property
     def count(self) -> int:
+        """N."""
         return self.samples.size
 
 
@@ -43,8 +41,8 @@ class Trace:
     gain: Array  # h_j, linear
     lost: Bools  # its upload does not arrive
     count: Ints  # how often the client was drawn; above 1 only for weighted selection
-    weak: Ints  # (round,) clients that sat out because of their channel
-    poor: Ints  # (round,) clients that sat out because of too little data
+    excluded_by_channel: Ints  # (round,) clients that sat out because of a weak channel
+    excluded_by_data: Ints  # (round,) clients that sat out because of too little data
 
     @classmethod
     def of(cls, gain: Array) -> "Trace":
@@ -55,9 +53,14 @@ class Trace:
             gain=gain,
             lost=np.zeros(gain.shape, bool),
             count=np.ones(gain.shape, np.int64),
-            weak=none,
-            poor=none,
+            excluded_by_channel=none,
+            excluded_by_data=none,
         )
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds there are."""
+        return len(self.cohort)
 
     @property
     def called(self) -> Ints:
@@ -70,9 +73,20 @@ class Trace:
         return np.asarray(self.count.sum(-1))
 
     @property
+    def arrived(self) -> Bools:
+        """Whose upload arrives, (round, place)."""
+        return (self.cohort >= 0) & ~self.lost
+
+    @property
     def received(self) -> Ints:
         """Clients whose upload arrives; K_gamma where none is drawn twice."""
-        return np.asarray(((self.cohort >= 0) & ~self.lost).sum(-1))
+        return np.asarray(self.arrived.sum(-1))
+
+    def uploads(self, round: int) -> tuple[list[int], list[int]]:
+        """The clients whose upload arrives in a round, and how often each was drawn: all that
+        learning sees of the network."""
+        here = self.arrived[round]
+        return self.cohort[round][here].tolist(), self.count[round][here].tolist()
 
     def by_size(self) -> Iterator[tuple[Ints, "Trace"]]:
         """The rounds grouped by the size of their cohort, each group without empty places."""
@@ -80,6 +94,10 @@ class Trace:
         for size in np.unique(called):
             where = np.flatnonzero(called == size)
             yield where, self._pick(where, int(size))
+
+    def __getitem__(self, rounds: slice) -> "Trace":
+        """Some of the rounds."""
+        return Trace(**{f.name: getattr(self, f.name)[rounds] for f in fields(self)})
 
     def _pick(self, rounds: Ints, size: int) -> "Trace":
         values = {field.name: getattr(self, field.name)[rounds] for field in fields(self)}

@@ -2,16 +2,17 @@
 is, and whether the assumption that it belongs to is seen to hold."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
+from fedcell.core.dice import Purpose, stream
 from fedcell.core.errors import BadInput
+from fedcell.core.estimates import Estimate
+from fedcell.core.types import Array, Ints
 from fedcell.learning.gradients import Probe
-from fedcell.network.draw import Purpose, stream
-from fedcell.network.trace import Ints
-from fedcell.scenario.arrays import Array
 
 from .theory import Constants
 
@@ -20,24 +21,27 @@ STEADY = 3.0  # a "constant" that changes by more than this along a training is 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimate:
-    """A measured constant. low and high are a 90 % interval over which clients were asked and
-    which batches they drew; they are equal where nothing was drawn."""
+class MeasuredConstant:
+    """One constant. Its interval is over which clients were asked and which batches they drew;
+    it has no width where nothing was drawn."""
 
     symbol: str
-    value: float
-    low: float
-    high: float
+    estimate: Estimate
     formula: str
     doubt: str = ""  # in what the assumption visibly fails
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values in one row."""
+        row = {"symbol": self.symbol, **asdict(self.estimate)}
+        return row | {"formula": self.formula, "doubt": self.doubt}
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Measured:
+class MeasuredConstants:
     """Theorem 1's constants along a training."""
 
     constants: Constants
-    estimates: Sequence[Estimate]
+    estimates: Sequence[MeasuredConstant]
     rounds: Sequence[int]  # at which gradients were taken
     losses: Sequence[float]
     diversities: Sequence[float]  # lambda at each of them
@@ -54,7 +58,9 @@ class Measured:
         return found
 
 
-def measure_constants(probes: Sequence[Probe], samples: Array, least_loss: float = 0.0) -> Measured:
+def estimate_constants(
+    probes: Sequence[Probe], samples: Array, least_loss: float = 0.0
+) -> MeasuredConstants:
     """The constants from gradients along a training, first to last; `samples` are D_j.
 
     f* is taken to be `least_loss`: a cross-entropy cannot be below 0, and what a long
@@ -101,16 +107,10 @@ def measure_constants(probes: Sequence[Probe], samples: Array, least_loss: float
 
     def drawn(
         symbol: str, get: Callable[[Constants], float], formula: str, doubt: str = ""
-    ) -> Estimate:
+    ) -> MeasuredConstant:
         low, high = np.quantile([get(each) for each in resampled], [0.05, 0.95])
-        return Estimate(
-            symbol=symbol,
-            value=get(found),
-            low=float(low),
-            high=float(high),
-            formula=formula,
-            doubt=doubt,
-        )
+        estimate = Estimate(get(found), float(low), float(high))
+        return MeasuredConstant(symbol=symbol, estimate=estimate, formula=formula, doubt=doubt)
 
     spread = ratios.max() / ratios.min()
     estimates = [
@@ -147,7 +147,7 @@ def measure_constants(probes: Sequence[Probe], samples: Array, least_loss: float
         drawn("phi_0", lambda c: c.ratio, "G^2 / (C_1 max |grad f|^2)"),
         drawn("f_0", lambda c: c.initial, "|grad f(w_0)|^2 / G^2"),
     ]
-    return Measured(
+    return MeasuredConstants(
         constants=rest(factor * C1, factor * noise),  # bounds, not means
         estimates=estimates,
         rounds=[p.round for p in probes],

@@ -6,36 +6,43 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.network.policies.base import Policy
-from fedcell.network.trace import Ints
-from fedcell.scenario.arrays import Array
-from fedcell.scenario.tables import Scenario
+from fedcell.core.types import Array, Ints
+from fedcell.network.policies.names import PolicyLike
+from fedcell.scenario.scenario import Scenario
 
-from .fit import Fit
-from .observations import features
-from .round_costs import Surface, survey_costs
-from .theory import Bound, LossKind
+from .law import RoundsLaw, features
+from .losses import LossKind
+from .round_costs import RoundCosts, price_round_grid
 
 MOST_ROUNDS = 1e9
 EVERY = 1000  # K, or E_l, up to which all whole numbers are tried; above, steps of 1 %
+MOST_STEPS = 200  # local steps that are tried where no pilot says how far it went
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Chart:
+class PlanGrid:
     """Expected totals to the target over all (K, E_l) that are tried."""
 
     scenario: Scenario
-    surface: Surface
-    law: Bound | Fit
+    policy: PolicyLike
+    seed: int
+    law: RoundsLaw
+    round_costs: RoundCosts
     cohorts: Ints
     steps: Ints
     rounds: Array  # (K, E_l)
     cost: Array  # (12) [s]
-    seconds: Array
-    joules: Array
+    duration: Array  # [s]
+    energy: Array  # of all clients [J]
+
+    @property
+    def loss_rate(self) -> float:
+        """gamma."""
+        return self.scenario.cell.loss_rate
 
     @property
     def kind(self) -> LossKind:
+        """How uploads are lost."""
         return self.scenario.cell.loss_kind
 
     def at(self, cohort: int, steps: int) -> tuple[int, int]:
@@ -43,40 +50,38 @@ class Chart:
         return int(np.abs(self.cohorts - cohort).argmin()), int(np.abs(self.steps - steps).argmin())
 
 
-def bound_of(law: Bound | Fit) -> Bound:
-    return law.bound if isinstance(law, Fit) else law
-
-
-def chart(
+def evaluate_plans(
     scenario: Scenario,
-    law: Bound | Fit,
-    policy: str | Policy = "optimal",
-    most_steps: int = 200,
+    law: RoundsLaw,
+    policy: PolicyLike = "optimal",
+    most_steps: int = MOST_STEPS,
     seed: int = 0,
-) -> Chart:
-    """Rounds, seconds, joules and cost of every plan."""
+) -> PlanGrid:
+    """Rounds, duration, energy and cost of every plan."""
     if most_steps < 1:
-        raise BadInput(f"most_steps = {most_steps}: expected a whole number above 0")
+        raise BadInput(f"`most_steps` = {most_steps}: expected a whole number above 0")
     if scenario.learning is not None and scenario.clients.sizes is None:
-        raise BadInput("D_j are not known: take the scenario of gather_material")
-    surface = survey_costs(scenario, policy, most_steps, seed)
-    cohorts, steps = _whole(int(surface.cohorts[-1])), _whole(most_steps)
+        raise BadInput("D_j are not known: take the scenario of `prepare_training`")
+    round_costs = price_round_grid(scenario, policy, most_steps, seed)
+    cohorts, steps = _whole(int(round_costs.cohorts[-1])), _whole(most_steps)
     k, e = np.meshgrid(cohorts, steps, indexing="ij")
     cell = scenario.cell
     x = features(k, e, cell.loss_rate, cell.loss_kind)
-    g: Array = np.maximum(x @ bound_of(law).coefficients, 1.0)
+    g: Array = np.maximum(x @ law.coefficients, 1.0)
     if g.min() > MOST_ROUNDS:
         raise BadInput(f"the law says {g.min():.3g} rounds at least: check its coefficients")
-    return Chart(
+    return PlanGrid(
         scenario=scenario,
-        surface=surface,
+        policy=policy,
+        seed=seed,
         law=law,
+        round_costs=round_costs,
         cohorts=cohorts,
         steps=steps,
         rounds=g,
-        cost=np.asarray(g * surface.cost(k, e)),  # (12)
-        seconds=np.asarray(g * surface.seconds(k, e)),
-        joules=np.asarray(g * surface.joules(k, e)),
+        cost=np.asarray(g * round_costs.cost(k, e)),  # (12)
+        duration=np.asarray(g * round_costs.duration(k, e)),
+        energy=np.asarray(g * round_costs.energy(k, e)),
     )
 
 

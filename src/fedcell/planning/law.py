@@ -1,87 +1,196 @@
-"""The law of rounds that a plan is made with: from a pilot, or by hand."""
+"""The law of rounds: how many it takes to a loss, over K, E_l and gamma (Sec. III, IV-B).
+
+Theorem 1's nine constants come to three coefficients that runs can tell apart
+(DECISIONS.md, 12). `GivenLaw` has them from the theory or by hand, `FittedLaw` (in `fit`) from
+runs; a plan takes either.
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, fields
+from math import inf, sqrt
+from typing import Any, Protocol
+
+import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.learning.data.dataset import Dataset
-from fedcell.scenario.identity import check_identity, pilot_identity
-from fedcell.scenario.tables import Scenario
+from fedcell.core.schema import LARGE
+from fedcell.core.types import Array
 
-from .fit import Fit
-from .pilot import Setting
-from .pilotfile import load_pilot
-from .plan import Proposal
-from .theory import Bound
+from .losses import LossKind, Number, effective_cohort, share_of_rounds_with_arrivals
 
-SYMBOLS = {"cohort": "K", "local_steps": "E_l", "loss_rate": "gamma"}
-MOST_STEPS = 200  # local steps that are tried where no pilot says how far it went
+Prediction = tuple[Array, Array, Array]  # mean, low and high
+
+
+class RoundsLaw(Protocol):
+    """What a plan asks of a law: rounds to the target, how sure, and what to know of it."""
+
+    @property
+    def coefficients(self) -> Array:
+        """Those of TERMS."""
+        ...
+
+    @property
+    def replicates(self) -> Array:
+        """(replicate, term): coefficients as they might have been as well."""
+        ...
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What whoever uses the law should know of it."""
+        ...
+
+    def predict(
+        self,
+        cohort: Number,
+        steps: Number,
+        loss_rate: float,
+        runs: float = 1,
+        kind: LossKind | None = None,
+    ) -> Prediction:
+        """Mean rounds, and the interval of the mean of `runs` runs."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """Coefficients by name, and the form of a law that was fitted."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)
-class Law:
-    """What a plan is made with."""
+class UnitCosts:
+    """A round's cost as C_u,0 K + C_n,0 E_l + T_d, (19) [s]."""
 
-    law: Bound | Fit
-    paper: Bound  # with the paper's three coefficients
-    target: float | None
-    most_steps: int = MOST_STEPS
-    tried: tuple[Setting, ...] = ()  # by the pilot
-    notes: tuple[str, ...] = ()
+    upload: float  # C_u,0 (18)
+    compute: float  # C_n,0 (17)
+    broadcast: float = 0.0  # T_d
 
-
-def law_of(
-    world: Scenario,
-    data: Dataset | None,
-    pilot: Path | None,
-    given: dict[str, float | None],
-    target: float | None,
-) -> Law:
-    """The law of rounds, from a pilot or from coefficients."""
-    known = {name: value for name, value in given.items() if value is not None}
-    if pilot is None:
-        missing = [f"--{name}" for name in ("mixing", "drift", "start") if name not in known]
-        if missing:
-            raise BadInput(
-                "there is no law of rounds: give --pilot (fedcell pilot makes one), or "
-                f"{', '.join(missing)}"
-            )
-        law = Bound(**known)
-        own = world.learning.target if world.learning else None
-        return Law(law=law, paper=law, target=own if target is None else target)
-    if known:
-        raise BadInput(f"--pilot and --{next(iter(known))}: give one of them")
-    found = load_pilot(pilot)
-    if world.learning is None:
-        raise BadInput(f"{pilot}: the scenario has no [learning], so no pilot is of it")
-    check_identity(found.identity, pilot_identity(world, data), pilot)
-    target = found.target if target is None else target
-    fitted = found.fit(target)
-    paper = fitted if fitted.form == "paper" else found.fit(target, "paper")
-    notes = [
-        f"training diverged in the pilot at K = {s.cohort}, E_l = {s.local_steps}"
-        for s in found.diverged
-    ]
-    return Law(
-        law=fitted,
-        paper=paper.bound,
-        target=target,
-        most_steps=found.steps,
-        tried=tuple({trial.setting for trial in found.trials}),
-        notes=tuple(notes),
-    )
+    def of(self, cohort: Number, steps: Number) -> Any:
+        """The cost of a round with this K and E_l [s]."""
+        return cohort * self.upload + steps * self.compute + self.broadcast
 
 
-def beyond(tried: Sequence[Setting], best: Proposal, loss_rate: float) -> list[str]:
-    """In what a plan is beyond what its pilot tried, where its law was off by a third and more."""
-    here = {"cohort": best.cohort.value, "local_steps": best.local_steps.value}
-    said = []
-    for name, value in (here | {"loss_rate": loss_rate}).items() if tried else ():
-        seen = [getattr(setting, name) for setting in tried]
-        if not min(seen) <= value <= max(seen) and not (name == "loss_rate" and value < min(seen)):
-            said.append(
-                f"the pilot tried {SYMBOLS[name]} from {min(seen):g} to {max(seen):g}, and "
-                f"{value:g} is beyond: the law may be off there"
-            )
-    return said
+@dataclass(frozen=True, kw_only=True)
+class GivenLaw:
+    """G = mixing / K_gamma + drift E_l + start / E_l, and two terms that may be added.
+
+    `dropped` is the term of (79) that the paper omits; `floor` is ours: rounds that neither
+    clients nor steps save (DECISIONS.md, 12).
+
+    >>> law = GivenLaw(mixing=50, drift=0.02, start=250, floor=12)
+    >>> float(law.rounds(cohort=5, steps=50))
+    28.0
+    """
+
+    mixing: float
+    drift: float
+    start: float
+    dropped: float = 0.0
+    floor: float = 0.0
+
+    def __post_init__(self) -> None:
+        faults = [
+            f"{f.name} = {getattr(self, f.name)}: expected a number from 0 to {LARGE:g}"
+            for f in fields(self)
+            if not isinstance(getattr(self, f.name), float | int)
+            or not 0 <= getattr(self, f.name) <= LARGE  # NaN is wrong too
+        ]
+        if not faults and max(self.mixing, self.drift, self.start, self.dropped, self.floor) == 0:
+            faults.append("all coefficients are 0: no rounds would be needed")
+        if faults:
+            raise BadInput(*faults)
+
+    @classmethod
+    def of(cls, coefficients: Array) -> "GivenLaw":
+        """The law with these coefficients of TERMS."""
+        return cls(**dict(zip(TERMS, map(float, coefficients), strict=True)))
+
+    @property
+    def coefficients(self) -> Array:
+        """Those of TERMS."""
+        return np.array([getattr(self, name) for name in TERMS])
+
+    @property
+    def replicates(self) -> Array:
+        """It is what it is."""
+        return self.coefficients[None]
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """None: it is taken at its word."""
+        return ()
+
+    def rounds(
+        self,
+        cohort: Number,
+        steps: Number,
+        loss_rate: float = 0.0,
+        kind: LossKind = "independent",
+    ) -> Any:
+        """G_epsilon (16), for whole numbers or arrays of them."""
+        k, e = effective_cohort(cohort, loss_rate, kind), np.asarray(steps, float)
+        useful = share_of_rounds_with_arrivals(cohort, loss_rate, kind)
+        return terms(k, e) @ self.coefficients / useful
+
+    def predict(
+        self,
+        cohort: Number,
+        steps: Number,
+        loss_rate: float,
+        runs: float = 1,  # noqa: ARG002
+        kind: LossKind | None = None,
+    ) -> Prediction:
+        """The rounds, which are not in doubt."""
+        rounds = np.asarray(self.rounds(cohort, steps, loss_rate, kind or "independent"))
+        return rounds, rounds, rounds
+
+    def to_dict(self) -> dict[str, Any]:
+        """The coefficients by name."""
+        return {name: getattr(self, name) for name in TERMS}
+
+    def best_steps(self, effective: float = inf) -> float:
+        """E_l* (Sec. IV-B-2), which minimises G; infinite where nothing drifts. It depends on
+        K_gamma where the dropped term is there."""
+        return sqrt((self.start + self.dropped / effective) / self.drift) if self.drift else inf
+
+    def printed_cohort(self, steps: float, loss_rate: float, costs: UnitCosts) -> float:
+        """K* as Theorem 2 has it: one of the two terms of E_l is left out of G, and E_l* put in
+        for E_l (DECISIONS.md, 4)."""
+        kept = sqrt(self.drift * self.start)  # (82), times the constant that cancels
+        return self._cohort(self.mixing, kept, steps, loss_rate, costs)  # (21)
+
+    def best_cohort(self, steps: float, loss_rate: float, costs: UnitCosts) -> float:
+        """The K that minimises (19) at any given E_l, as a real number: K_gamma = K (1 - gamma)."""
+        kept = self.drift * steps + self.start / steps + self.floor
+        return self._cohort(self.mixing + self.dropped / steps, kept, steps, loss_rate, costs)
+
+    def _cohort(
+        self, mixing: float, kept: float, steps: float, loss_rate: float, costs: UnitCosts
+    ) -> float:
+        # (kept + mixing / (K (1 - gamma))) (K C_u0 + rest) is least where its derivative is 0.
+        rest = steps * costs.compute + costs.broadcast
+        gain, loss = mixing * rest, (1 - loss_rate) * kept * costs.upload
+        return 0.0 if gain == 0 else inf if loss == 0 else sqrt(gain / loss)
+
+
+TERMS = tuple(field.name for field in fields(GivenLaw))
+
+
+def terms(effective: Array, steps: Array) -> Array:
+    """What the coefficients of a law are multiplied by: (..., term)."""
+    k, e = np.broadcast_arrays(effective, steps)
+    return np.stack([1 / k, e, 1 / e, 1 / (k * e), np.ones(k.shape)], axis=-1)
+
+
+def features(cohort: Number, steps: Number, loss_rate: Number, kind: LossKind) -> Array:
+    """The terms at settings of any K, E_l and gamma: (..., term)."""
+    k, e, g = np.broadcast_arrays(cohort, steps, np.asarray(loss_rate, float))
+    found = np.empty((*k.shape, len(TERMS)))
+    for gamma in np.unique(g).tolist():
+        here = g == gamma
+        useful = share_of_rounds_with_arrivals(k[here], gamma, kind)
+        found[here] = terms(effective_cohort(k[here], gamma, kind), e[here]) / useful[:, None]
+    return found
+
+
+def nearest_whole(value: float, most: int) -> int:
+    """A K or an E_l that there can be: the nearest whole number from 1 to `most`."""
+    return int(min(max(round(min(value, float(most))), 1), most))

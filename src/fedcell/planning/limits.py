@@ -2,30 +2,30 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import isfinite
+from math import inf, isfinite
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from fedcell.core.errors import BadInput
-from fedcell.scenario.arrays import Array
+from fedcell.core.errors import BadInput, NoPlan
+from fedcell.core.types import Array, Bools
 
-from .fit import NORMAL, Fit
-from .grid import Chart
-
-
-class NoPlan(BadInput):
-    """No K and E_l keep within the limits."""
+from .fitted import NORMAL
+from .grid import PlanGrid
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a plan must not exceed; infinite where it may."""
+    """What a plan must not exceed; infinite where it may.
 
-    deadline: float = float("inf")  # [s]
-    energy: float = float("inf")  # of all clients [J]
-    energy_per_client: float = float("inf")  # mean over clients [J]
+    >>> Limits(deadline=120.0, sure=True).given()
+    {'deadline': 120.0, 'sure': True}
+    """
+
+    deadline: float = inf  # [s]
+    energy: float = inf  # of all clients [J]
+    energy_per_client: float = inf  # mean over clients [J]
     sure: bool = False  # keep within them at the upper end of what is predicted
 
     def __post_init__(self) -> None:
@@ -33,42 +33,43 @@ class Limits:
             if not isinstance(getattr(self, name), Real) or not getattr(self, name) > 0:
                 raise BadInput(f"{name} = {getattr(self, name)}: expected a number above 0")
 
+    def given(self) -> dict[str, Any]:
+        """Those that were asked for, by name."""
+        return {k: v for k, v in vars(self).items() if v is True or (v and isfinite(v))}
 
-def upper(rounds: Any, high: Any, varies: Any, error: Any) -> Any:
+
+def upper_factor(rounds: Any, high: Any, relative_sd: Any, relative_se: Any) -> Any:
     """How many times larger than its value a sum over G rounds may be: G is unsure, every round
     varies, and the mean of a round is known to an error (both relative)."""
-    unsure = NORMAL * np.hypot(varies / np.sqrt(np.maximum(rounds, 1.0)), error)
+    unsure = NORMAL * np.hypot(relative_sd / np.sqrt(np.maximum(rounds, 1.0)), relative_se)
     return np.exp(np.hypot(np.log(high / rounds), unsure))
 
 
-def within_limits(over: Chart, limits: Limits) -> Any:
+def allowed_plans(grid: PlanGrid, limits: Limits) -> Bools:
     """Plans within the limits; if there are none, NoPlan says which limit is in the way."""
-    seconds, joules = over.seconds, over.joules
+    duration, energy = grid.duration, grid.energy
     if limits.sure:
-        k, e = np.meshgrid(over.cohorts, over.steps, indexing="ij")
-        mean = high = over.rounds
-        if isinstance(over.law, Fit):
-            gamma = over.scenario.cell.loss_rate
-            mean, _, high = over.law.predict(k, e, gamma, kind=over.kind)
-        seconds, joules = (
-            values
-            * upper(mean, high, over.surface.varies(name, k, e), over.surface.error(name, k, e))
-            for name, values in (("seconds", seconds), ("joules", joules))
+        k, e = np.meshgrid(grid.cohorts, grid.steps, indexing="ij")
+        mean, _, high = grid.law.predict(k, e, grid.loss_rate, kind=grid.kind)
+        sd, se = grid.round_costs.relative_sd, grid.round_costs.relative_se
+        duration, energy = (
+            values * upper_factor(mean, high, sd(name, k, e), se(name, k, e))
+            for name, values in (("duration", duration), ("energy", energy))
         )
-    count = over.scenario.clients.count
+    count = grid.scenario.clients.count
     asked = {
-        "deadline": (seconds, limits.deadline, "s"),
-        "energy budget": (joules, limits.energy, "J"),
-        "energy budget per client": (joules / count, limits.energy_per_client, "J"),
+        "deadline": (duration, limits.deadline, "s"),
+        "energy budget": (energy, limits.energy, "J"),
+        "energy budget per client": (energy / count, limits.energy_per_client, "J"),
     }
-    allowed = np.ones(seconds.shape, bool)
+    allowed = np.ones(duration.shape, bool)
     alone = []
     for name, (values, limit, unit) in asked.items():
         if (values > limit).all():
-            i, j = least(values)
+            i, j = least_place(values)
             alone.append(
                 f"no plan keeps the {name} of {limit:.4g} {unit}: the least is "
-                f"{values[i, j]:.4g} {unit}, with K = {over.cohorts[i]}, E_l = {over.steps[j]}"
+                f"{values[i, j]:.4g} {unit}, with K = {grid.cohorts[i]}, E_l = {grid.steps[j]}"
             )
         allowed &= values <= limit
     if alone:
@@ -92,7 +93,7 @@ def _alone(name: str, given: Mapping[str, tuple[Array, float, str]]) -> str:
     return f"the others kept, the least {name} is {values[kept].min():.4g} {unit}"
 
 
-def least(values: Array) -> tuple[int, int]:
-    """The place of the least of a chart's values."""
+def least_place(values: Array) -> tuple[int, int]:
+    """The place of the least of a grid's values."""
     i, j = np.unravel_index(int(values.argmin()), values.shape)
     return int(i), int(j)

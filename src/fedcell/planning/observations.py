@@ -6,25 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from fedcell.network.trace import Bools, Ints
-from fedcell.scenario.arrays import Array
+from fedcell.core.types import Array, Bools, Ints
 
-from .theory import TERMS, LossKind, effective_cohort, terms, useful
-
-
-def features(cohort: Any, steps: Any, loss_rate: Any, kind: LossKind) -> Array:
-    """The terms of a Bound at settings, for the loss kind: (..., term)."""
-    k, e, g = np.broadcast_arrays(cohort, steps, np.asarray(loss_rate, float))
-    found = np.empty((*k.shape, len(TERMS)))
-    for gamma in np.unique(g).tolist():
-        here = g == gamma
-        effective = effective_cohort(k[here], gamma, kind)
-        found[here] = terms(effective, e[here]) / useful(k[here], gamma, kind)[:, None]
-    return found
+from .law import features
+from .losses import LossKind
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Observed:
+class Observations:
     """Runs that were watched until a loss: arrays with one place for each run."""
 
     cohort: Ints
@@ -32,7 +21,7 @@ class Observed:
     loss_rate: Array
     rounds: Array  # G, or all that were run where it was not reached
     censored: Bools  # it was not reached: G is larger
-    block: Ints  # runs of one block share their dice
+    seed: Ints  # runs of one seed share their dice
     kind: LossKind = "independent"
 
     @property
@@ -46,6 +35,6 @@ class Observed:
         """What the coefficients are multiplied by to give the rounds: (run, term)."""
         return features(self.cohort, self.steps, self.loss_rate, self.kind)
 
-    def __getitem__(self, where: Any) -> "Observed":
-        names = ("cohort", "steps", "loss_rate", "rounds", "censored", "block")
+    def __getitem__(self, where: Any) -> "Observations":
+        names = ("cohort", "steps", "loss_rate", "rounds", "censored", "seed")
         return replace(self, **{name: getattr(self, name)[where] for name in names})

@@ -1,245 +1,115 @@
 """A pilot: short runs, designed to tell the coefficients of the law of rounds apart.
 
-Runs come in blocks: one seed (data dealt, model, dice), and every setting of the design
-once. Settings are compared on the same luck, and the blocks show how much luck matters.
+Every setting of the design is run once for each seed (data dealt, model, dice). Settings are
+compared on the same luck, and the seeds show how much luck matters.
 """
 
 import math
-import time
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
+from fedcell.core.errors import BadInput, NotReached
+from fedcell.core.showing import Showable
 
-from fedcell.core.errors import BadInput
-from fedcell.learning.data.dataset import Dataset
-from fedcell.learning.data.download import Report
-from fedcell.learning.gradients import probe
-from fedcell.learning.learner import Learner, warm_up
-from fedcell.learning.setup import Material, gather_material, prepare, wanted
-from fedcell.network.draw import draw_fleet, replicates, rich
-from fedcell.scenario.tables import Scenario
-from fedcell.simulation.train import State, learn, with_sizes
-
-from .observations import Observed
-
-LEAST_BLOCKS = 2  # whatever the budget: luck is not seen in one
-MOST_BLOCKS = 100
-BLOWN = 100  # a training has diverged when its loss is so many times the first
-PROBED = (1, 2, 4, 8, 16, 32)  # rounds after which lambda is measured, and before the first
-
-
-@dataclass(frozen=True, order=True)
-class Setting:
-    """What the rounds to a loss depend on, the rest of a scenario being given."""
-
-    cohort: int  # K
-    local_steps: int  # E_l
-    loss_rate: float  # gamma
-
-    def of(self, scenario: Scenario) -> Scenario:
-        lossy = scenario.using(cell={"loss_rate": self.loss_rate})
-        return lossy.planned(self.cohort, self.local_steps)
+from .design import Setting
+from .fit import fit_law
+from .fitted import FORMS, FittedLaw
+from .losses import LossKind
+from .trials import Trial, observe
 
 
 @dataclass(frozen=True, kw_only=True)
-class Trial:
-    """One run of a pilot: its training loss after each round, until the target or the end."""
+class Pilot(Showable):
+    """Runs, what they are runs of, and the laws that they come to."""
 
-    setting: Setting
+    identity: dict[str, Any]
+    target: float  # training loss
     seed: int
-    losses: Sequence[float]  # NaN where it was not evaluated
-    target: float  # at which it was stopped
-    seconds: float  # that it took to run
-    diversity: Sequence[tuple[int, float]] = ()  # (round, lambda), in some runs
+    kind: LossKind  # cell.loss_kind
+    name: str = "pilot"  # of the scenario
+    what: str = "pilot"  # or "validation": runs that judge one
+    trials: tuple[Trial, ...] = ()
+    laws: tuple[FittedLaw, ...] = ()  # for the target: the best, and the paper's
+    path: Path | None = None  # where it was read from
 
-    def rounds_to(self, target: float) -> int | None:
-        there = np.flatnonzero(np.asarray(self.losses) <= target)
-        return int(there[0]) + 1 if there.size else None
+    def fit(self, target: float | None = None, form: str | None = None) -> FittedLaw:
+        """The law for a target: that of the pilot, or another, from the same runs."""
+        target = self.target if target is None else target
+        ready = [law for law in self.laws if form in (None, law.form)]
+        if ready and target == self.target:
+            return ready[0]
+        if not 0 < target < math.inf:
+            raise BadInput(f"the target loss {target}: expected a finite number above 0")
+        if form not in (None, *FORMS):
+            raise BadInput(f"form = {form}: expected one of {', '.join(FORMS)}")
+        runs = self.trials_for(target)
+        lowest = min((x for run in runs for x in run.losses if x == x), default=math.inf)
+        if runs and lowest > target:
+            raise NotReached(
+                f"no run reached the loss {target:g}, the lowest was {lowest:.4g}: take a higher "
+                "`target`, or longer runs (`rounds`, plan.rounds)"
+            )
+        return fit_law(observe(runs, target, self.kind), form, self.seed)
 
-    @property
-    def diverged(self) -> bool:
-        return math.isinf(self.losses[-1])
+    def trials_for(self, target: float) -> list[Trial]:
+        """The runs of all seeds that were not stopped before they could say of this target."""
+        short = {trial.seed for trial in self.trials if not trial.answers_for(target)}
+        if self.trials and len(short) == len({trial.seed for trial in self.trials}):
+            stopped = max(trial.target for trial in self.trials)
+            raise BadInput(
+                f"the runs of the pilot stopped at the loss {stopped:g}: run it with `target` "
+                f"{target:g} for this target"
+            )
+        return [trial for trial in self.trials if trial.seed not in short]
 
-    def serves(self, target: float, rounds: int = 0) -> bool:
-        """Whether a run to this target, of so many rounds at most, would not have gone on."""
-        if self.rounds_to(target) is not None or self.diverged:
-            return True
-        return self.target <= target and len(self.losses) >= rounds
+    def with_trial(self, trial: Trial) -> "Pilot":
+        """With one run more, in place of an older one of the same setting and seed."""
+        others = (t for t in self.trials if (t.setting, t.seed) != (trial.setting, trial.seed))
+        return replace(self, trials=(*others, trial), laws=())
 
-
-def design(scenario: Scenario, seed: int = 0) -> list[Setting]:
-    """The settings of a block: four corners and the middle in K and E_l around the scenario's
-    plan, and one with another loss rate.
-
-    The corners tell K's term from E_l's two; the middle, which comes first, tells E_l's two
-    from a constant; the last shows whether gamma acts through K (1 - gamma) alone.
-    """
-    plan, count = scenario.plan, int(rich(scenario, draw_fleet(scenario, seed)).sum())
-    steps = local_steps(scenario)
-    high = min(max(1, count), 4 * plan.cohort)
-    low = max(1, high // 12)
-    cohorts = low, _between(low, plan.cohort, high), high
-    few = max(1, round(steps / 4))
-    lengths = few, _between(few, steps, max(4 * few, 4 * steps)), max(4 * few, 4 * steps)
-    gamma = scenario.cell.loss_rate
-    places = [(1, 1), (0, 2), (2, 0), (2, 2), (0, 0)]
-    settings = [Setting(cohorts[i], lengths[j], gamma) for i, j in places]
-    settings.append(Setting(cohorts[0], lengths[1], other_loss_rate(gamma)))
-    return list(dict.fromkeys(settings))
-
-
-def other_loss_rate(gamma: float) -> float:
-    return 0.4 if gamma < 0.2 else 0.0
-
-
-def local_steps(scenario: Scenario) -> int:
-    """E_l of a scenario; where it counts epochs, the steps of a client on average."""
-    plan, sizes = scenario.plan, scenario.clients.sizes
-    if not plan.local_epochs:
-        return plan.local_steps
-    samples = np.array([scenario.clients.samples]) if sizes is None else sizes.values
-    return round(plan.local_epochs * float(np.ceil(samples / scenario.task.batch_size).mean()))
-
-
-def _between(low: int, wanted: int, high: int) -> int:
-    return wanted if low < wanted < high else max(low, round(math.sqrt(low * high)))
-
-
-@dataclass(kw_only=True)
-class Conductor:
-    """Runs trials of a scenario, and remembers what all of them need."""
-
-    scenario: Scenario
-    target: float
-    rounds: int  # at most, in a trial
-    data_dir: Path | None = None
-    threads: int | None = None
-    download: Report | None = None
-    learner: Callable[[Scenario, int], Learner] | None = None  # yours, of a scenario and a seed
-    _data: Dataset | None = field(default=None, init=False)
+    def fitted(self) -> "Pilot":
+        """With the laws that its runs come to, so that they need not be fitted again."""
+        best = replace(self, laws=()).fit()
+        paper = best if best.form == "paper" else replace(self, laws=()).fit(form="paper")
+        return replace(self, laws=(best, paper))
 
     @property
-    def planned(self) -> Setting:
-        """The scenario's own setting."""
-        plan = self.scenario.plan
-        return Setting(plan.cohort, plan.local_steps, self.scenario.cell.loss_rate)
+    def tried(self) -> tuple[Setting, ...]:
+        """The settings that were run, in order."""
+        return tuple(dict.fromkeys(trial.setting for trial in self.trials))
 
-    def material(self, setting: Setting, seed: int) -> Material:
-        wanted(self.scenario)
-        # Evaluated in every round, lest G be rounded up to the next evaluation.
-        world = setting.of(self.scenario).using(learning={"evaluate_every": 1})
-        material = gather_material(world, seed, self.data_dir, self.download, self._data)
-        self._data = material.data
-        return material
+    @property
+    def most_steps(self) -> int:
+        """The most local steps of a setting of which no run diverged."""
+        sound = set(self.tried) - set(self.diverged)
+        return max((setting.local_steps for setting in sound), default=1)
 
-    def _learner(self, setting: Setting, seed: int) -> tuple[Scenario, Any]:
-        """Who learns in a trial, and the scenario with its D_j."""
-        if self.learner is not None:
-            world = setting.of(self.scenario)
-            mine = self.learner(world, seed)
-            return with_sizes(world, mine), mine
-        material = self.material(setting, seed)
-        return material.scenario, prepare(material, seed, self.threads, test=False)
+    @property
+    def diverged(self) -> list[Setting]:
+        """Settings at which training blew up."""
+        return sorted({trial.setting for trial in self.trials if trial.diverged})
 
-    def run(self, setting: Setting, seed: int, watch: bool = False) -> Trial:
-        """One trial; with `watch`, lambda is measured along it."""
-        world, learner = self._learner(setting, seed)
-        warm_up(learner)
-        batch = self.scenario.task.batch_size
-        begin, lambdas, diverged = time.perf_counter(), [], False
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each run."""
+        return [
+            {
+                **vars(trial.setting),
+                "seed": trial.seed,
+                "rounds": trial.rounds_to(self.target),
+                "reached": trial.rounds_to(self.target) is not None,
+                "diverged": trial.diverged,
+                "wall_seconds": trial.wall_seconds,
+            }
+            for trial in self.trials
+        ]
 
-        def measure(state: State) -> None:
-            if hasattr(learner, "gradients"):
-                found = probe(learner, state.model, state.rounds, batch)
-                lambdas.append((state.rounds, found.diversity))
+    def save(self, path: str | Path) -> None:
+        """Writes the runs with their loss curves, so that any target can be fitted."""
+        from .pilotfile import save_pilot
+        from .report import pilot_report
 
-        first = State.start(learner)
-        if watch:
-            measure(first)
-        most = BLOWN * learner.evaluate(first.model).train_loss
-        for state in _quietly(learn(world, learner, self.rounds, seed, first)):
-            loss = float(state.records[-1, 1])
-            overflown = state.records[-1, 0] > 0  # uploads that were not finite
-            diverged = overflown or not loss <= most  # NaN too
-            if diverged or loss <= self.target:
-                break
-            if watch and state.rounds in PROBED:
-                measure(state)
-        losses = state.records[:, 1].tolist()
-        return Trial(
-            setting=setting,
-            seed=seed,
-            losses=tuple([*losses[:-1], math.inf] if diverged else losses),
-            target=self.target,
-            seconds=round(time.perf_counter() - begin, 3),  # as a file keeps it
-            diversity=tuple(lambdas),
-        )
+        save_pilot(Path(path), self, pilot_report(self) if self.laws else None)
 
-
-def _quietly(states: Iterator[State]) -> Iterator[State]:
-    """The same, without warnings: divergence is looked for, and doubts are told once by runs."""
-    while True:
-        with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
-            state = next(states, None)
-        if state is None:
-            return
-        yield state
-
-
-def seeds_of(seed: int, validation: bool = False) -> list[int]:
-    """Seeds of the blocks of a pilot, or of those that it is judged by. They follow from
-    `seed` and never include it, so that a run with it stays new."""
-    every = replicates(seed, 2 * MOST_BLOCKS + 1)[1:]
-    return every[MOST_BLOCKS:] if validation else every[:MOST_BLOCKS]
-
-
-def conduct(
-    conductor: Conductor,
-    settings: Sequence[Setting],
-    seeds: Sequence[int],
-    budget: float,
-    done: Sequence[Trial] = (),
-    watched: Setting | None = None,
-) -> Iterator[Trial]:
-    """Trials, one block for each seed, until the budget [s] is used up; those that are done
-    already count, and are not run again. Two blocks are run in any case. lambda is measured
-    along the first run of the `watched` setting."""
-    known = {(trial.setting, trial.seed): trial for trial in done}
-    usual: dict[Setting, list[float]] = {}
-    spent = 0.0
-    for block, seed in enumerate(seeds):
-        for setting in settings:
-            trial = known.get((setting, seed))
-            if trial is None or not trial.serves(conductor.target, conductor.rounds):
-                expected = float(np.mean(usual.get(setting, [0.0])))
-                if block >= LEAST_BLOCKS and spent + expected > budget:
-                    return
-                trial = conductor.run(setting, seed, watch=block == 0 and setting == watched)
-                yield trial
-            usual.setdefault(setting, []).append(trial.seconds)
-            spent += trial.seconds
-
-
-def observe(trials: Sequence[Trial], target: float, kind: Any) -> Observed:
-    """What trials say about a target, those that diverged left out."""
-    kept = [trial for trial in trials if not trial.diverged]
-    if not trials:
-        raise BadInput("there are no runs yet: let the pilot go on")
-    if not kept:
-        raise BadInput("every run diverged: lower learning.rate")
-    reached = [trial.rounds_to(target) for trial in kept]
-    return Observed(
-        cohort=np.array([trial.setting.cohort for trial in kept]),
-        steps=np.array([trial.setting.local_steps for trial in kept]),
-        loss_rate=np.array([trial.setting.loss_rate for trial in kept]),
-        rounds=np.array(
-            [len(t.losses) if g is None else g for g, t in zip(reached, kept, strict=True)], float
-        ),
-        censored=np.array([g is None for g in reached]),
-        block=np.array([trial.seed for trial in kept]),
-        kind=kind,
-    )
+    def __repr__(self) -> str:
+        return f"<Pilot: {len(self.trials)} runs of {len(self.tried)} settings to {self.target:g}>"

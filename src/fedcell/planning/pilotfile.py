@@ -1,108 +1,145 @@
-"""The file of a pilot: its runs with their loss curves, so that any target can be fitted."""
+"""The file of a pilot: its runs with their loss curves, so that any target can be fitted.
+
+Format 2. Files of format 1 (fedcell 0.1) are read too: their runs are taken over, and the laws
+fitted again.
+"""
 
 import json
 import math
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from msgspec import Meta
+from msgspec.structs import asdict as table_asdict
 
-from fedcell import __version__
 from fedcell.core.errors import BadInput
-from fedcell.network.compare import Row
-from fedcell.scenario.load import as_json, naming, read_tables, write_text
+from fedcell.core.files import as_json, check_stamp, naming, read_tables, stamp, write_text
+from fedcell.core.schema import Count, Fraction, NotNegative, Positive, Table, Text, Whole, decode
 
-from .fit import FORMS, Fit, fit, unseen_error
-from .pilot import Setting, Trial, observe
-from .theory import TERMS, Bound
-from .validate import against, failures, target_exponent
+from .design import Setting
+from .fitted import FittedLaw
+from .law import GivenLaw
+from .pilot import Pilot
+from .report import PilotReport
+from .trials import Trial
 
-FORMAT = 1
-KINDS = ("independent", "worst-case")
-COMMAND = {"pilot": "pilot", "validation": "validate"}
-MOST = 10**7  # clients, steps or rounds of a run
+FORMAT = 2
+WAY_OUT = {"pilot": "run `run_pilot` to make one", "validation": "run `validate_pilot` to make one"}
 
-
-@dataclass(frozen=True, kw_only=True)
-class Pilot:
-    """Runs, and what they are runs of."""
-
-    identity: dict[str, Any]
-    target: float
-    seed: int
-    kind: str  # cell.loss_kind
-    what: str = "pilot"  # or "validation": runs that judge one
-    trials: tuple[Trial, ...] = ()
-    laws: tuple[Fit, ...] = ()  # for the target: the best, and the paper's
-
-    def fit(self, target: float | None = None, form: str | None = None) -> Fit:
-        """The law for a target: that of the pilot, or another, from the same runs."""
-        target = self.target if target is None else target
-        ready = [law for law in self.laws if form in (None, law.form)]
-        if ready and target == self.target:
-            return ready[0]
-        if not 0 < target < math.inf:
-            raise BadInput(f"the target loss {target}: expected a finite number above 0")
-        if form not in (None, *FORMS):
-            raise BadInput(f"form = {form}: expected one of {', '.join(FORMS)}")
-        runs = self.serving(target)
-        lowest = min((x for run in runs for x in run.losses if x == x), default=math.inf)
-        if runs and lowest > target:
-            raise BadInput(
-                f"no run reached the loss {target:g}, the lowest was {lowest:.4g}: take a higher "
-                "--target-loss, or longer runs (--rounds, plan.rounds)"
-            )
-        return fit(observe(runs, target, self.kind), form, self.seed)
-
-    def serving(self, target: float) -> list[Trial]:
-        """The runs of all seeds that were not stopped before they could say of this target."""
-        short = {trial.seed for trial in self.trials if not trial.serves(target)}
-        if self.trials and len(short) == len({trial.seed for trial in self.trials}):
-            stopped = max(trial.target for trial in self.trials)
-            raise BadInput(
-                f"the runs of the pilot stopped at the loss {stopped:g}: run it with "
-                f"--target-loss {target:g} for this target"
-            )
-        return [trial for trial in self.trials if trial.seed not in short]
-
-    def with_trial(self, trial: Trial) -> "Pilot":
-        """With one run more, in place of an older one of the same setting and seed."""
-        others = (t for t in self.trials if (t.setting, t.seed) != (trial.setting, trial.seed))
-        return replace(self, trials=(*others, trial), laws=())
-
-    def fitted(self) -> "Pilot":
-        """With the laws that its runs come to, so that they need not be fitted again."""
-        best = replace(self, laws=()).fit()
-        paper = best if best.form == "paper" else replace(self, laws=()).fit(form="paper")
-        return replace(self, laws=(best, paper))
-
-    @property
-    def steps(self) -> int:
-        """The most local steps of a setting of which no run diverged."""
-        sound = {trial.setting for trial in self.trials} - set(self.diverged)
-        return max((setting.local_steps for setting in sound), default=1)
-
-    @property
-    def diverged(self) -> list[Setting]:
-        return sorted({trial.setting for trial in self.trials if trial.diverged})
+Kind = Literal["independent", "worst-case"]
+Seed = Annotated[int, Meta(ge=0, description="a whole number from 0")]
+SmallNumber = Annotated[float, Meta(ge=0, lt=100, description="a number from 0 to below 100")]
+Several = Annotated[int, Meta(ge=2, le=10**7, description="a whole number from 2")]
+Losses = Annotated[
+    tuple[float | None, ...],
+    Meta(min_length=1, description="a list of numbers, null where not evaluated"),
+]
 
 
-def save_pilot(path: Path, pilot: Pilot, said: Row | None = None) -> None:
-    """Writes the file; `said` is what people and programs read there, and we do not."""
-    content = {
-        "fedcell": __version__,
-        "format": FORMAT,
-        "what": pilot.what,
+class TrialRow(Table, frozen=True, kw_only=True):
+    """One run, as it stands in the file."""
+
+    cohort: Count
+    local_steps: Count
+    loss_rate: Fraction
+    seed: Seed
+    target: Positive
+    wall_seconds: NotNegative
+    diverged: bool
+    losses: Losses
+    diversity: tuple[tuple[Whole, float], ...] = ()
+
+    def faults(self) -> list[str]:
+        known = self.seed < 2**64  # beyond what msgspec can be told
+        return [] if known else [f"seed = {self.seed}: expected a whole number below 2^64"]
+
+    def trial(self) -> Trial:
+        """The run."""
+        losses = [math.nan if loss is None else loss for loss in self.losses]
+        return Trial(
+            setting=Setting(self.cohort, self.local_steps, self.loss_rate),
+            seed=self.seed,
+            losses=tuple([*losses[:-1], math.inf] if self.diverged else losses),
+            target=self.target,
+            wall_seconds=self.wall_seconds,
+            diversity=self.diversity,
+        )
+
+
+class LawCoefficients(Table, frozen=True, kw_only=True):
+    """The coefficients of a law, as they stand in a file."""
+
+    mixing: NotNegative
+    drift: NotNegative
+    start: NotNegative
+    dropped: NotNegative = 0.0
+    floor: NotNegative = 0.0
+
+    def law(self) -> GivenLaw:
+        """The law."""
+        return GivenLaw(**table_asdict(self))
+
+
+class LawRow(Table, frozen=True, kw_only=True):
+    """A law that was fitted, as it stands in the file."""
+
+    form: Literal["paper", "dropped", "floor"]
+    law: LawCoefficients
+    bootstrap: Annotated[
+        tuple[tuple[float, float, float, float, float], ...],
+        Meta(min_length=1, description="lists of five numbers"),
+    ]
+    seed_sd: SmallNumber
+    run_sd: SmallNumber
+    lack_of_fit_sd: SmallNumber
+    t_factor: SmallNumber
+    seeds: Several
+    settings: Several
+    runs: Several
+    censored: Whole
+    kind: Kind
+
+    def fitted(self) -> FittedLaw:
+        """The law."""
+        values = {f.name: getattr(self, f.name) for f in fields(FittedLaw)}
+        return FittedLaw(**values | {"law": self.law.law(), "bootstrap": np.array(self.bootstrap)})
+
+
+class PilotFile(Table, frozen=True, kw_only=True):
+    """A pilot, as it stands in its file."""
+
+    fedcell: Text
+    what: Literal["pilot", "validation"]
+    format: int
+    name: Text
+    identity: Annotated[dict[str, Any], Meta(description="a table")]
+    target: Positive
+    seed: Seed
+    kind: Kind
+    report: Any = None  # for people and other programs
+    laws: tuple[LawRow, ...] = ()
+    trials: tuple[TrialRow, ...]
+
+    def faults(self) -> list[str]:
+        return ["laws: there are some, and no runs"] if self.laws and not self.trials else []
+
+
+def save_pilot(path: Path, pilot: Pilot, report: PilotReport | None = None) -> None:
+    """Writes the file; the report is what people and programs read there, and we do not."""
+    content = stamp(pilot.what, FORMAT) | {
+        "name": pilot.name,
         "identity": pilot.identity,
         "target": pilot.target,
         "seed": pilot.seed,
         "kind": pilot.kind,
-        "said": said,
+        "report": None if report is None else report.to_dict(),
     }
     lists = {
         "laws": [_law_row(law) for law in pilot.laws],
-        "trials": [_row(trial) for trial in pilot.trials],
+        "trials": [_trial_row(trial) for trial in pilot.trials],
     }
     parts = [as_json(content).removesuffix("\n}\n")]  # and then a line for each law and each run
     parts += [
@@ -111,39 +148,19 @@ def save_pilot(path: Path, pilot: Pilot, said: Row | None = None) -> None:
     write_text(path, ",\n".join(parts) + "\n}\n")
 
 
-def _law_row(law: Fit) -> Row:
+def _law_row(law: FittedLaw) -> dict[str, Any]:
     row = {f.name: getattr(law, f.name) for f in fields(law)}
-    row["bound"] = asdict(law.bound)
-    row["replicates"] = [[float(f"{x:.6g}") for x in line] for line in law.replicates.tolist()]
+    row["law"] = asdict(law.law)
+    row["bootstrap"] = [[float(f"{x:.6g}") for x in line] for line in law.bootstrap.tolist()]
     return row
 
 
-def _law(row: dict[str, Any]) -> Fit:
-    values = {f.name: row[f.name] for f in fields(Fit)}
-    values["bound"] = Bound(**row["bound"])
-    values["replicates"] = np.array(row["replicates"], float).reshape(-1, len(TERMS))
-    errors = [values[name] for name in ("luck", "noise", "misfit", "student")]
-    counts = [values[name] for name in ("blocks", "settings", "runs")]
-    if row["form"] not in FORMS or row["kind"] not in KINDS or not len(values["replicates"]):
-        raise ValueError("a law")
-    if not np.isfinite(values["replicates"]).all():
-        raise ValueError("the replicates of a law")
-    if not all(isinstance(x, float | int) and 0 <= x < 100 for x in errors):
-        raise ValueError("the errors of a law")
-    if not all(isinstance(x, int) and x >= 2 for x in counts):
-        raise ValueError("the counts of a law")
-    return Fit(**values)
-
-
-def _row(trial: Trial) -> dict[str, Any]:
-    s = trial.setting
+def _trial_row(trial: Trial) -> dict[str, Any]:
     return {
-        "cohort": s.cohort,
-        "local_steps": s.local_steps,
-        "loss_rate": s.loss_rate,
+        **asdict(trial.setting),
         "seed": trial.seed,
         "target": trial.target,
-        "seconds": round(trial.seconds, 3),
+        "wall_seconds": round(trial.wall_seconds, 3),
         "diverged": trial.diverged,
         "losses": [float(f"{x:.9g}") if math.isfinite(x) else None for x in trial.losses],
         "diversity": [[t, float(f"{x:.6g}")] for t, x in trial.diversity],
@@ -151,82 +168,41 @@ def _row(trial: Trial) -> dict[str, Any]:
 
 
 def load_pilot(path: str | Path, what: str = "pilot") -> Pilot:
-    """A pilot, or a validation, from its file."""
+    """A pilot, or a validation, from its file.
+
+    >>> load_pilot("benchmarks/results/planning/pilot-digits.json").target
+    0.2
+    """
     path = Path(path)
     content = read_tables(path)
     with naming(path):
-        if content.get("format") != FORMAT or not isinstance(content.get("trials"), list):
-            raise BadInput(
-                f"is not a {what} of this version of fedcell: run fedcell {COMMAND[what]}"
-            )
-        if (held := content.get("what", "pilot")) != what:
-            raise BadInput(f"holds a {held}, not a {what}: name another file")
+        if check_stamp(content, what, (1, FORMAT), WAY_OUT[what]) == 1:
+            content = _from_format_1(content, what, path.stem)
         try:
-            trials = tuple(_trial(row) for row in content["trials"])
-            pilot = Pilot(
-                identity=dict(content["identity"]),
-                target=float(content["target"]),
-                seed=int(content["seed"]),
-                kind=str(content["kind"]),
-                what=what,
-                trials=trials,
-                laws=tuple(_law(row) for row in content["laws"]),
-            )
-            if pilot.kind not in KINDS or not 0 < pilot.target < math.inf:
-                raise ValueError(f"{pilot.kind}, target {pilot.target}")
-            if pilot.laws and not pilot.trials:
-                raise ValueError("laws without runs")
-        except BadInput:
-            raise
-        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
-            raise BadInput(
-                f"is damaged ({type(error).__name__}: {error}): delete it and run the pilot again"
-            ) from error
-    return pilot
-
-
-def _trial(row: dict[str, Any]) -> Trial:
-    setting = Setting(int(row["cohort"]), int(row["local_steps"]), float(row["loss_rate"]))
-    losses = [math.nan if x is None else float(x) for x in row["losses"]]
-    counts = setting.cohort, setting.local_steps, len(losses)
-    if min(counts) < 1 or max(counts) > MOST or not 0 <= setting.loss_rate < 1:
-        raise ValueError(f"a run with {setting}")
-    if not 0 <= int(row["seed"]) < 2**63:
-        raise ValueError(f"a run with seed {row['seed']}")
-    if row["diverged"]:
-        losses[-1] = math.inf
-    return Trial(
-        setting=setting,
-        seed=int(row["seed"]),
-        losses=tuple(losses),
-        target=float(row["target"]),
-        seconds=float(row["seconds"]),
-        diversity=tuple((int(t), float(x)) for t, x in row["diversity"]),
-    )
-
-
-def pilot_row(pilot: Pilot) -> Row:
-    """What a pilot found, in plain values."""
-    trials = pilot.serving(pilot.target)
-    law, observed = pilot.fit(), observe(trials, pilot.target, pilot.kind)
-    rows = against(law, trials, pilot.target)
-    notes = failures(rows) + law.notes
-    if law.blocks < 4:
-        notes.append(
-            f"{law.blocks} seeds say little of how runs differ, so intervals are wide: give a "
-            "larger --budget"
+            held = decode(PilotFile, content)
+        except BadInput as error:
+            raise BadInput(*(f"{fault}; run the pilot again" for fault in error.faults)) from error
+        return Pilot(
+            identity=held.identity,
+            target=held.target,
+            seed=held.seed,
+            kind=held.kind,
+            name=held.name,
+            what=held.what,
+            trials=tuple(row.trial() for row in held.trials),
+            laws=tuple(row.fitted() for row in held.laws),
+            path=path,
         )
-    watched = max((trial.diversity for trial in pilot.trials), key=len, default=())
-    return {
-        "target": pilot.target,
-        "form": law.form,
-        "coefficients": law.coefficients(),
-        "best_steps": law.bound.best_steps(),
-        **{name: getattr(law, name) for name in ("luck", "noise", "misfit", "blocks", "runs")},
-        **{name: getattr(law, name) for name in ("settings", "censored")},
-        "unseen": {name: unseen_error(observed, name) for name in FORMS},
-        "target_exponent": target_exponent(trials, pilot.target),
-        "diversity": [[t, float(f"{x:.6g}")] for t, x in watched],
-        "table": rows,
-        "notes": notes,
-    }
+
+
+def _from_format_1(content: Mapping[str, Any], what: str, name: str) -> dict[str, Any]:
+    """A file of fedcell 0.1 as one of today: its runs, without the laws."""
+    trials = content.get("trials")
+    rows = [
+        {("wall_seconds" if key == "seconds" else key): value for key, value in row.items()}
+        if isinstance(row, dict)
+        else row
+        for row in (trials if isinstance(trials, list) else [])
+    ]
+    kept = {key: content.get(key) for key in ("fedcell", "identity", "target", "seed", "kind")}
+    return {**kept, "what": what, "format": FORMAT, "name": name, "trials": rows}

@@ -1,152 +1,103 @@
-"""The file of a plan: what is planned for which world, to be run and compared with."""
+"""The file of a plan: what is planned for which world, to be run and compared with. Format 2."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from math import ceil, isfinite
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fedcell import __version__
+from msgspec.structs import asdict as table_asdict
+
 from fedcell.core.errors import BadInput
-from fedcell.network.compare import Row
-from fedcell.scenario.load import naming, read_tables, scenario_of
-from fedcell.scenario.tables import Scenario
-from fedcell.simulation.folder import declared
+from fedcell.core.files import as_json, check_stamp, naming, read_tables, stamp, write_text
+from fedcell.core.schema import decode
+from fedcell.scenario.load import scenario_of
+from fedcell.scenario.save import to_tables
 
-from .fit import Fit
-from .grid import bound_of
-from .limits import Limits
-from .plan import Proposal, Range
-from .theory import Bound
+from .outcome import TOTALS
+from .pilotfile import LawCoefficients
+from .plan import TrainingPlan, WhatIf
+from .planrows import PlanFile
+from .unit_costs import UnitCostEstimate
 
-FORMAT = 1
-TOTALS = ("rounds", "seconds", "joules", "cost")
-
-
-def plan_row(
-    scenario: Scenario,
-    name: str,
-    policy: str,
-    target: float | None,
-    law: Bound | Fit,
-    limits: Limits,
-    proposal: Proposal,
-    policies: Mapping[str, Mapping[str, Range]],
-) -> Row:
-    """A plan in plain values, as --json prints it and `fedcell run --plan` reads it. The
-    scenario is as it was declared, `policies` what the plan takes under each."""
-    bound = asdict(bound_of(law))
-    asked = {k: v for k, v in asdict(limits).items() if v is True or (v and isfinite(v))}
-    row: Row = {"fedcell": __version__, "format": FORMAT, "scenario": name, "policy": policy}
-    row |= {"target": target, "law": {"form": law.form, **bound} if isinstance(law, Fit) else bound}
-    row["limits"] = asked
-    for measure in ("cohort", "local_steps", *TOTALS):
-        row[measure] = asdict(getattr(proposal, measure))
-    row |= {"paper": dict(proposal.paper), "notes": list(proposal.notes)}
-    row["policies"] = [
-        {"policy": other, **{measure: asdict(taken[measure]) for measure in TOTALS}}
-        for other, taken in policies.items()
-    ]
-    # Gains are a file of their own, which a plan cannot carry: the scenario must be named again.
-    row["world"] = declared(scenario) if scenario.cell.gains is None else None
-    return row
+FORMAT = 2
+WAY_OUT = "plan again with `plan_training`"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Planned:
-    """What a plan says to a run."""
-
-    name: str
-    policy: str
-    world: Scenario | None
-    target: float | None
-    cohort: int
-    local_steps: int
-    predicted: Mapping[str, Mapping[str, Mapping[str, float]]]  # policy, measure: value, low, high
-
-    @property
-    def rounds(self) -> int:
-        """Rounds after which a run gives up: half as many again as it may take, or thrice what a
-        law by hand says."""
-        rounds = self.predicted[self.policy]["rounds"]
-        return min(10**7, ceil(max(1.5 * rounds["high"], 3 * rounds["low"])))
-
-    def of(self, scenario: Scenario) -> Scenario:
-        """The scenario, run as planned: evaluated in every round, as the law counts them."""
-        learning = {} if scenario.learning is None else {"learning": {"evaluate_every": 1}}
-        world = scenario.planned(self.cohort, self.local_steps)
-        return world.using(plan={"rounds": self.rounds}, **learning)
-
-    def changed(self, scenario: Scenario, target: float | None) -> list[str]:
-        """In what a run is not the one that was planned."""
-        found = [] if target == self.target else ["another target"]
-        if self.world is not None:
-            now, then = declared(scenario), declared(self.of(self.world))
-            found += [name for name in now if now[name] != then.get(name)]
-        return found
+def plan_tables(plan: TrainingPlan) -> dict[str, Any]:
+    """A plan in plain values. The scenario is as it was declared, less measured gains, which are
+    a file of their own: it must then be named again."""
+    scenario = plan.scenario
+    kept = None if scenario is None or scenario.cell.gains is not None else to_tables(scenario)
+    return stamp("plan", FORMAT) | {
+        "name": plan.name,
+        "policy": plan.policy,
+        "target": plan.target,
+        "minimised": plan.minimised,
+        "seed": plan.seed,
+        "limits": plan.limits.given(),
+        "law": plan.law.to_dict(),
+        **{n: asdict(getattr(plan, n)) for n in ("cohort", "local_steps", *TOTALS)},
+        "paper": asdict(plan.paper),
+        "policies": [
+            {"policy": policy, **{m: asdict(totals[m]) for m in TOTALS}}
+            for policy, totals in plan.policies.items()
+        ],
+        "unit_costs": [asdict(row) for row in plan.unit_costs],
+        "sensitivity": [asdict(row) for row in plan.sensitivity],
+        "bandwidth": plan.bandwidth,
+        "notes": list(plan.notes),
+        "scenario": kept,
+    }
 
 
-def is_plan(content: Mapping[str, Any]) -> bool:
-    return content.get("format") == FORMAT and "cohort" in content
+def save_plan(path: Path, plan: TrainingPlan) -> None:
+    """Writes the file, unless it holds something else than a plan."""
+    with naming(path):
+        if path.exists() and not is_plan_file(path):
+            raise BadInput("holds something else than a plan: choose another `path`")
+    write_text(path, as_json(plan_tables(plan)))
 
 
-def load_plan(path: str | Path) -> Planned:
-    """A plan from the file that `fedcell plan --out` writes."""
-    path = Path(path)
+def is_plan_file(path: Path) -> bool:
+    """Whether a file is a plan, of whatever version."""
+    content = read_tables(path)
+    return content.get("what", "plan") == "plan" and {"fedcell", "cohort"} <= content.keys()
+
+
+def load_plan(path: Path) -> TrainingPlan:
+    """A plan from its file."""
     content = read_tables(path)
     with naming(path):
-        if not is_plan(content):
-            raise BadInput("is not a plan of this version of fedcell: make one by fedcell plan")
+        check_stamp(content, "plan", [FORMAT], WAY_OUT)
         try:
-            rows = [content, *content["policies"]]  # its own policy has the plan's own numbers
-            predicted = {str(row["policy"]): _ranges(row) for row in reversed(rows)}
-            target = content["target"]
-            cohort, steps = (int(content[name]["value"]) for name in ("cohort", "local_steps"))
-            if min(cohort, steps) < 1:
-                raise ValueError(f"cohort {cohort}, local_steps {steps}")
-            world = content.get("world")
-            return Planned(
-                name=str(content["scenario"]),
-                policy=str(content["policy"]),
-                world=None if world is None else scenario_of(world, path.parent),
-                target=None if target is None else float(target),
-                cohort=cohort,
-                local_steps=steps,
-                predicted=predicted,
-            )
-        except BadInput:
-            raise
-        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
-            raise BadInput(f"is damaged ({type(error).__name__}: {error}): plan again") from error
-
-
-def _ranges(row: Mapping[str, Any]) -> dict[str, dict[str, float]]:
-    found = {
-        measure: {edge: float(row[measure][edge]) for edge in ("value", "low", "high")}
-        for measure in TOTALS
-    }
-    for measure, p in found.items():
-        if not 0 < p["low"] <= p["value"] <= p["high"] < 1e15:
-            raise ValueError(f"{measure} from {p['low']:g} to {p['high']:g}, {p['value']:g}")
-    return found
-
-
-def outcome_rows(planned: Planned, policies: Sequence[Row]) -> list[Row]:
-    """What a run took beside what was predicted, for each policy that reached the target."""
-    return [
-        {"policy": row["policy"]}
-        | {
-            measure: _beside(planned.predicted[row["policy"]][measure], row["to_target"][measure])
-            for measure in TOTALS
+            held = decode(PlanFile, content)
+            given = {n: v for n, v in held.law.items() if n != "form"}
+            law = decode(LawCoefficients, given).law()
+        except BadInput as error:
+            raise BadInput(*(f"{fault}; {WAY_OUT}" for fault in error.faults)) from error
+        scenario = None if held.scenario is None else scenario_of(held.scenario, path.parent)
+        totals = {m: getattr(held, m).estimate() for m in TOTALS}
+        policies = {
+            row.policy: {m: getattr(row, m).estimate() for m in TOTALS} for row in held.policies
         }
-        for row in policies
-        if row["to_target"] and row["policy"] in planned.predicted
-    ]
-
-
-def _beside(predicted: Mapping[str, float], actual: float) -> Row:
-    """Whether it is inside is null where the plan was made without a pilot."""
-    inside: bool | None = predicted["low"] <= actual <= predicted["high"]
-    if predicted["low"] == predicted["high"]:
-        inside = None
-    return {**predicted, "actual": float(actual), "inside": inside}
+        return TrainingPlan(
+            name=held.name,
+            scenario=scenario,
+            policy=held.policy,
+            target=held.target,
+            minimised=held.minimised,
+            limits=held.limits.limits(),
+            law=law,
+            seed=held.seed,
+            cohort=held.cohort.estimate(),
+            local_steps=held.local_steps.estimate(),
+            **totals,
+            paper=held.paper.choice(),
+            policies=policies | {held.policy: totals},
+            unit_costs=tuple(
+                UnitCostEstimate(way=row.way, costs=row.costs.unit_costs(), error=row.error)
+                for row in held.unit_costs
+            ),
+            sensitivity=tuple(WhatIf(**table_asdict(row)) for row in held.sensitivity),
+            bandwidth=held.bandwidth,
+            notes=held.notes,
+        )

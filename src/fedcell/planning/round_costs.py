@@ -11,59 +11,57 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.network.draw import draw_fleet, draw_trace, rich
-from fedcell.network.ledger import Ledger, price_trace, simulate_network
-from fedcell.network.policies.base import Policy, broadcast
-from fedcell.network.policies.names import chosen
-from fedcell.network.trace import Ints
-from fedcell.scenario.arrays import Array
-from fedcell.scenario.tables import Scenario
+from fedcell.core.types import Array, Ints
+from fedcell.network.draw import draw_fleet, draw_trace, has_enough_data
+from fedcell.network.ledger import price_trace
+from fedcell.network.policies.names import PolicyLike
+from fedcell.scenario.scenario import Scenario
 
+from .losses import Number
 from .unit_costs import priced_rounds
 
-Number = Any  # or an array of them
 COHORTS, LENGTHS = 12, 6  # values of K and of E_l that are priced; all where there are no more
-COLUMNS = {"cost": "cost", "seconds": "duration", "joules": "energy"}  # of a ledger
+MEASURES = ("cost", "duration", "energy")  # of a ledger
 PLACES = 10_000  # clients priced at a node, in 50 rounds at least, and 200 at most
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Surface:
+class RoundCosts:
     """Means of a round over nodes: (K, E_l)."""
 
     cohorts: Ints
     steps: Ints
     broadcast: float  # T_d [s]
-    upload: Array  # C_u / K [s]
-    compute: Array  # C_n / E_l [s]
-    pace: Array  # duration over cost
-    energy: Array  # joules, over K
-    spread: Mapping[str, Array]  # of a round's cost, seconds and joules, relative
+    upload_per_client: Array  # C_u / K [s]
+    compute_per_step: Array  # C_n / E_l [s]
+    duration_per_cost: Array
+    energy_per_client: Array  # over K [J]
+    spread: Mapping[str, Array]  # of each of MEASURES over rounds, relative
     rounds: Ints  # that each K was priced in
 
     def cost(self, cohort: Number, steps: Number) -> Array:
         """C_u + C_n + T_d [s], what (12) multiplies with G."""
-        upload = np.asarray(cohort) * self._between(self.upload, cohort, steps)
-        return np.asarray(
-            upload + steps * self._between(self.compute, cohort, steps) + self.broadcast
-        )
+        upload = np.asarray(cohort) * self._between(self.upload_per_client, cohort, steps)
+        compute = steps * self._between(self.compute_per_step, cohort, steps)
+        return np.asarray(upload + compute + self.broadcast)
 
-    def seconds(self, cohort: Number, steps: Number) -> Array:
+    def duration(self, cohort: Number, steps: Number) -> Array:
         """Length of a round, broadcast included [s]."""
-        return np.asarray(self.cost(cohort, steps) * self._between(self.pace, cohort, steps))
+        ratio = self._between(self.duration_per_cost, cohort, steps)
+        return np.asarray(self.cost(cohort, steps) * ratio)
 
-    def joules(self, cohort: Number, steps: Number) -> Array:
+    def energy(self, cohort: Number, steps: Number) -> Array:
         """Energy of all clients in a round [J]."""
-        return np.asarray(cohort * self._between(self.energy, cohort, steps))
+        return np.asarray(cohort * self._between(self.energy_per_client, cohort, steps))
 
-    def varies(self, measure: str, cohort: Number, steps: Number) -> Array:
-        """Standard deviation of a round's cost, seconds or joules, relative to the mean."""
+    def relative_sd(self, measure: str, cohort: Number, steps: Number) -> Array:
+        """Standard deviation of a round's cost, duration or energy, relative to the mean."""
         return self._between(self.spread[measure], cohort, steps)
 
-    def error(self, measure: str, cohort: Number, steps: Number) -> Array:
+    def relative_se(self, measure: str, cohort: Number, steps: Number) -> Array:
         """Standard error of that mean, relative."""
         rounds = np.interp(np.log(cohort), np.log(self.cohorts), self.rounds)
-        return np.asarray(self.varies(measure, cohort, steps) / np.sqrt(rounds))
+        return np.asarray(self.relative_sd(measure, cohort, steps) / np.sqrt(rounds))
 
     def _between(self, values: Array, cohort: Number, steps: Number) -> Array:
         """Linear over log K and over E_l, of which most are linear functions."""
@@ -81,42 +79,44 @@ def _place(nodes: Array, wanted: Number) -> tuple[Any, Any, Any]:
     return i, after, (wanted - nodes[i]) / np.maximum(nodes[after] - nodes[i], 1e-9)
 
 
-def nodes(most: int, wanted: int) -> Ints:
+def grid_nodes(most: int, wanted: int) -> Ints:
     """Whole numbers from 1 to `most`, evenly over the logarithm."""
     if most <= wanted:
         return np.arange(1, most + 1)
     return np.unique(np.rint(np.geomspace(1, most, wanted)).astype(np.int64))
 
 
-def survey_costs(
-    scenario: Scenario, policy: str | Policy, most_steps: int, seed: int = 0
-) -> Surface:
+def price_round_grid(
+    scenario: Scenario, policy: PolicyLike, most_steps: int, seed: int = 0
+) -> RoundCosts:
     """Prices rounds at the nodes: K up to all that may be called, E_l up to `most_steps`."""
-    count = int(rich(scenario, draw_fleet(scenario, seed)).sum())  # those that may be called
+    fleet = draw_fleet(scenario, seed)
+    count = int(has_enough_data(scenario, fleet).sum())  # those that may be called
     if count == 0:
         raise BadInput("no client has clients.min_samples: lower it")
-    cohorts, steps = nodes(count, COHORTS), nodes(most_steps, LENGTHS)
+    cohorts, steps = grid_nodes(count, COHORTS), grid_nodes(most_steps, LENGTHS)
     if count > COHORTS:  # where cohorts begin to lack those that sit out
         cohorts = np.unique(np.append(cohorts, round(0.9 * count)))
     held = priced_rounds(scenario)
     if held < 2:
         raise BadInput("cell.gains holds one round: a plan needs two or more to see them differ")
     shape = cohorts.size, steps.size
-    found = {name: np.empty(shape) for name in ("upload", "compute", "pace", "energy")}
-    spread = {measure: np.empty(shape) for measure in COLUMNS}
+    names = ("upload_per_client", "compute_per_step", "duration_per_cost", "energy_per_client")
+    found = {name: np.empty(shape) for name in names}
+    spread = {measure: np.empty(shape) for measure in MEASURES}
     rounds = np.minimum(held, np.maximum(PLACES // cohorts, 50))
     for i, k in enumerate(cohorts.tolist()):
-        priced = _price(scenario, policy, k, steps.tolist(), int(rounds[i]), seed)
-        for j, (e, ledger) in enumerate(zip(steps.tolist(), priced, strict=True)):
-            cost = ledger.cost.mean()
-            found["upload"][i, j] = ledger.upload.mean() / k
-            found["compute"][i, j] = ledger.compute.mean() / e
-            found["pace"][i, j] = ledger.duration.mean() / cost
-            found["energy"][i, j] = ledger.energy.mean() / k
-            for measure, column in COLUMNS.items():
-                each = getattr(ledger, column)
+        trace = draw_trace(scenario.with_plan(k, 1), fleet, int(rounds[i]), seed)
+        for j, e in enumerate(steps.tolist()):
+            ledger = price_trace(scenario.with_plan(k, e), fleet, trace, policy, seed)
+            found["upload_per_client"][i, j] = ledger.upload_cost.mean() / k
+            found["compute_per_step"][i, j] = ledger.compute_cost.mean() / e
+            found["duration_per_cost"][i, j] = ledger.duration.mean() / ledger.cost.mean()
+            found["energy_per_client"][i, j] = ledger.energy.mean() / k
+            for measure in MEASURES:
+                each = getattr(ledger, measure)
                 spread[measure][i, j] = each.std(ddof=1) / each.mean()
-    return Surface(
+    return RoundCosts(
         cohorts=cohorts,
         steps=steps,
         broadcast=scenario.cell.broadcast_time,
@@ -124,19 +124,3 @@ def survey_costs(
         spread=spread,
         **found,
     )
-
-
-def _price(
-    scenario: Scenario, policy: str | Policy, cohort: int, steps: list[int], rounds: int, seed: int
-) -> list[Ledger]:
-    """The ledgers of one K at several E_l; the rounds are drawn once."""
-    worlds = [scenario.planned(cohort, e) for e in steps]
-    if scenario.plan.drawn == "after":  # others pay too, which a trace does not show
-        return [simulate_network(world, policy, rounds, seed) for world in worlds]
-    fleet = draw_fleet(scenario, seed)
-    trace = draw_trace(worlds[0], fleet, rounds, seed)
-    ledgers = []
-    for world in worlds:
-        asked = chosen(policy, broadcast(world, fleet))
-        ledgers.append(price_trace(world, fleet, trace, asked))
-    return ledgers

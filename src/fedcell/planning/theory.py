@@ -1,149 +1,16 @@
-"""Rounds to a loss, and the K and E_l that go with them: Theorems 1 and 2 (Sec. III, IV-B).
+"""Theorem 1: from the constants of a training to the rounds that it takes at most (Sec. III).
 
-`Constants` are the nine of Theorem 1, `Bound` what they come to: a law with three
-coefficients that a pilot can identify (DECISIONS.md, 12). Where the paper is wrong, "printed"
-is as it has it, and the default as it should be.
+Where the paper is wrong, "printed" is as it has it, and the default as it should be.
 """
 
 from dataclasses import dataclass, fields
-from math import inf, sqrt
-from typing import Any, Literal, get_args
-
-import numpy as np
+from math import inf
+from typing import Any
 
 from fedcell.core.errors import BadInput
-from fedcell.core.schema import LARGE
-from fedcell.scenario.arrays import Array
 
-LossKind = Literal["independent", "worst-case", "paper"]
-Number = Any  # a float, or an array of them
-
-
-def effective_cohort(cohort: Number, loss_rate: float, kind: LossKind = "independent") -> Array:
-    """The K_gamma that stands for `cohort` uploads of which a share gamma is lost.
-
-    "paper": K (1 - gamma), Lemma 1 (37). "worst-case": the whole number of uploads that then
-    arrive. "independent": 1 / E[1 / K_gamma] over the rounds in which any arrive, which is
-    less than K (1 - gamma) (DECISIONS.md, 14).
-    """
-    k = np.asarray(cohort)
-    if not np.issubdtype(k.dtype, np.integer) or (k < 1).any():
-        raise BadInput(f"a cohort of {cohort}: expected whole numbers above 0")
-    if not 0 <= loss_rate < 1 or kind not in get_args(LossKind):
-        raise BadInput(f"loss_rate = {loss_rate}, {kind}: expected 0 to below 1, a known kind")
-    if kind == "paper":
-        return np.asarray(k * (1 - loss_rate))  # (37)
-    if kind == "worst-case":
-        return np.asarray(k - np.minimum(np.floor(loss_rate * k + 1e-9), k - 1), float)
-    arrive = 1 - loss_rate
-    exact = int(min(k.max(initial=1), max(1e4, 1e3 / arrive), 1e6))
-    inverse = np.empty(exact + 1)  # E[1 / K_gamma; K_gamma > 0]
-    inverse[0], none = 0.0, 1.0
-    for n in range(1, exact + 1):
-        none *= loss_rate
-        inverse[n] = loss_rate * inverse[n - 1] + (1 - none) / n
-    mean = k * arrive  # many: 1/K_gamma by its series around 1/mean
-    series = (1 + loss_rate / mean + loss_rate * (1 + loss_rate) / mean**2) / mean
-    found = np.where(k <= exact, inverse[np.minimum(k, exact)], series)
-    return np.asarray(useful(k, loss_rate, kind) / found)
-
-
-def useful(cohort: Number, loss_rate: float, kind: LossKind = "independent") -> Array:
-    """The share of rounds in which any upload arrives; in the others the model stays."""
-    k = np.asarray(cohort)
-    return 1 - loss_rate**k if kind == "independent" else np.ones(k.shape)
-
-
-@dataclass(frozen=True, kw_only=True)
-class UnitCosts:
-    """A round's cost as C_u,0 K + C_n,0 E_l + T_d, (19) [s]."""
-
-    upload: float  # C_u,0 (18)
-    compute: float  # C_n,0 (17)
-    broadcast: float = 0.0  # T_d
-
-    def of(self, cohort: Number, steps: Number) -> Any:
-        return cohort * self.upload + steps * self.compute + self.broadcast
-
-
-@dataclass(frozen=True, kw_only=True)
-class Bound:
-    """G = mixing / K_gamma + drift E_l + start / E_l, and two terms that may be added.
-
-    `dropped` is the term of (79) that the paper omits; `floor` is ours: rounds that neither
-    clients nor steps save (DECISIONS.md, 12).
-    """
-
-    mixing: float
-    drift: float
-    start: float
-    dropped: float = 0.0
-    floor: float = 0.0
-
-    def __post_init__(self) -> None:
-        faults = [
-            f"{f.name} = {getattr(self, f.name)}: expected a number from 0 to {LARGE:g}"
-            for f in fields(self)
-            if not isinstance(getattr(self, f.name), float | int)
-            or not 0 <= getattr(self, f.name) <= LARGE  # NaN is wrong too
-        ]
-        if not faults and max(self.mixing, self.drift, self.start, self.dropped, self.floor) == 0:
-            faults.append("all coefficients are 0: no rounds would be needed")
-        if faults:
-            raise BadInput(*faults)
-
-    def rounds(
-        self,
-        cohort: Number,
-        steps: Number,
-        loss_rate: float = 0.0,
-        kind: LossKind = "independent",
-    ) -> Any:
-        """G_epsilon (16), for whole numbers or arrays of them."""
-        k, e = effective_cohort(cohort, loss_rate, kind), np.asarray(steps, float)
-        return terms(k, e) @ self.coefficients / useful(cohort, loss_rate, kind)
-
-    @property
-    def coefficients(self) -> Array:
-        return np.array([getattr(self, name) for name in TERMS])
-
-    def best_steps(self, effective: float = inf) -> float:
-        """E_l* (Sec. IV-B-2), which minimises G; infinite where nothing drifts. It depends on
-        K_gamma where the dropped term is there."""
-        return sqrt((self.start + self.dropped / effective) / self.drift) if self.drift else inf
-
-    def printed_cohort(self, steps: float, loss_rate: float, costs: UnitCosts) -> float:
-        """K* as Theorem 2 has it: one of the two terms of E_l is left out of G, and E_l* put in
-        for E_l (DECISIONS.md, 4)."""
-        kept = sqrt(self.drift * self.start)  # (82), times the constant that cancels
-        return self._cohort(self.mixing, kept, steps, loss_rate, costs)  # (21)
-
-    def best_cohort(self, steps: float, loss_rate: float, costs: UnitCosts) -> float:
-        """The K that minimises (19) at any given E_l, as a real number: K_gamma = K (1 - gamma)."""
-        kept = self.drift * steps + self.start / steps + self.floor
-        return self._cohort(self.mixing + self.dropped / steps, kept, steps, loss_rate, costs)
-
-    def _cohort(
-        self, mixing: float, kept: float, steps: float, loss_rate: float, costs: UnitCosts
-    ) -> float:
-        # (kept + mixing / (K (1 - gamma))) (K C_u0 + rest) is least where its derivative is 0.
-        rest = steps * costs.compute + costs.broadcast
-        gain, loss = mixing * rest, (1 - loss_rate) * kept * costs.upload
-        return 0.0 if gain == 0 else inf if loss == 0 else sqrt(gain / loss)
-
-
-TERMS = tuple(field.name for field in fields(Bound))
-
-
-def terms(effective: Array, steps: Array) -> Array:
-    """What the coefficients of a Bound are multiplied by: (..., term)."""
-    k, e = np.broadcast_arrays(effective, steps)
-    return np.stack([1 / k, e, 1 / e, 1 / (k * e), np.ones(k.shape)], axis=-1)
-
-
-def within(value: float, most: int) -> int:
-    """A K or an E_l that there can be: the nearest whole number from 1 to `most`."""
-    return int(min(max(round(min(value, float(most))), 1), most))
+from .law import GivenLaw
+from .losses import Number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +45,7 @@ class Constants:
         L, mu = self.smoothness, self.convexity
         return 4 * L**2 * self.gradients * self.diversity / mu**2
 
-    def bound(self, target: float, *, printed: bool = False, dropped: bool = False) -> Bound:
+    def law(self, target: float, *, printed: bool = False, dropped: bool = False) -> GivenLaw:
         """Theorem 1 for a loss of `target` above the least one.
 
         With the step size that the paper states f_0 / 4 stands last; the one that its proof
@@ -187,7 +54,7 @@ class Constants:
         lam, D, L = self.diversity, self.samples, self.smoothness
         of_start = 1 if printed else 1 / self.convexity
         each = self.scale / target
-        return Bound(  # (16)
+        return GivenLaw(  # (16)
             mixing=each * (lam - 1) / (2 * D),
             drift=each * (lam - 1) / (2 * self.relative_noise * self.ratio),
             start=each * of_start * self.initial / 4,

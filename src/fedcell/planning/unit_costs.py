@@ -1,32 +1,40 @@
 """C_u,0 and C_n,0, by each of the paper's ways and by Monte Carlo (Sec. IV-A, IV-D)."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from fedcell.network.draw import draw_fleet
 from fedcell.network.ledger import simulate_network
-from fedcell.network.policies.base import Policy, mean_freq
+from fedcell.network.policies.base import mean_freq
+from fedcell.network.policies.names import PolicyLike
 from fedcell.network.round import training_energy
-from fedcell.scenario.tables import Scenario
+from fedcell.scenario.scenario import Scenario
 
-from .theory import UnitCosts
+from .law import UnitCosts
 
 ROUNDS = 200  # priced for a mean, or all that are measured
 
 
+@dataclass(frozen=True, kw_only=True)
+class UnitCostEstimate:
+    """Unit costs by one way, and by how much the cost of a round that follows from them is off."""
+
+    way: str
+    costs: UnitCosts
+    error: float  # relative, at the scenario's K and E_l
+
+
 def unit_costs(
-    scenario: Scenario, policy: str | Policy, seed: int = 0
-) -> dict[str, tuple[UnitCosts, float]]:
-    """The unit costs by name of the way, and by how much the cost of a round that follows
-    from them at the scenario's K and E_l is off, relative."""
-    plan = scenario.plan
-    steps = plan.local_epochs or plan.local_steps
+    scenario: Scenario, policy: PolicyLike, seed: int = 0
+) -> tuple[UnitCostEstimate, ...]:
+    """The unit costs at the scenario's K and E_l, by each of the ways."""
+    steps = scenario.local_work
     ledger = simulate_network(scenario, policy, priced_rounds(scenario), seed)
     k, measured = float(ledger.called.mean()), float(ledger.cost.mean())
     real = UnitCosts(
-        upload=float(ledger.upload.mean()) / k,
-        compute=float(ledger.compute.mean()) / steps,  # (17)
+        upload=float(ledger.upload_cost.mean()) / k,
+        compute=float(ledger.compute_cost.mean()) / steps,  # (17)
         broadcast=scenario.cell.broadcast_time,
     )
     ways = {
@@ -34,7 +42,10 @@ def unit_costs(
         "(17) and (18)": replace(real, upload=full_participation(scenario, policy, seed)),
         "Monte Carlo": real,
     }
-    return {name: (unit, float(unit.of(k, steps)) / measured - 1) for name, unit in ways.items()}
+    return tuple(
+        UnitCostEstimate(way=way, costs=unit, error=float(unit.of(k, steps)) / measured - 1)
+        for way, unit in ways.items()
+    )
 
 
 def section_4d(scenario: Scenario, seed: int = 0) -> UnitCosts:
@@ -42,7 +53,7 @@ def section_4d(scenario: Scenario, seed: int = 0) -> UnitCosts:
     fleet = draw_fleet(scenario, seed)
     kappa, weight = float(fleet.kappa.mean()), scenario.task.energy_weight
     samples = float(scenario.step_samples(fleet.samples).mean())
-    cycles = samples * float(scenario.of_task("cycles_per_sample"))
+    cycles = samples * scenario.cycles_per_sample
     f = float(np.clip(mean_freq(kappa, weight), fleet.freq_min.mean(), fleet.freq_max.mean()))
     return UnitCosts(
         upload=full_participation(scenario, "distributed", seed),
@@ -51,12 +62,12 @@ def section_4d(scenario: Scenario, seed: int = 0) -> UnitCosts:
     )
 
 
-def full_participation(scenario: Scenario, policy: str | Policy, seed: int = 0) -> float:
+def full_participation(scenario: Scenario, policy: PolicyLike, seed: int = 0) -> float:
     """C_u,0 (18): all clients upload, over their number; the mean over rounds of fading."""
     everyone = scenario.using(plan={"cohort": scenario.clients.count, "selection": "uniform"})
     ledger = simulate_network(everyone, policy, min(50, priced_rounds(scenario)), seed)
     there = ledger.called > 0
-    return float((ledger.upload[there] / ledger.called[there]).mean())  # (18)
+    return float((ledger.upload_cost[there] / ledger.called[there]).mean())  # (18)
 
 
 def priced_rounds(scenario: Scenario) -> int:

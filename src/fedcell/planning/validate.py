@@ -2,92 +2,154 @@
 that Theorem 1 makes beside its form."""
 
 from collections.abc import Sequence
-from math import sqrt
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
-from fedcell.network.compare import Row
+from fedcell.core.estimates import Estimate
+from fedcell.core.showing import Showable
 
-from .fit import Fit
-from .pilot import Setting, Trial, other_loss_rate
+from .design import Setting
+from .fitted import LEVEL, FittedLaw
+from .trials import Trial
 
 BAD = 0.25  # relative error from which a prediction is called a failure
 
 
-def held_out(design: Sequence[Setting]) -> list[Setting]:
-    """Settings that a pilot of this design has not seen: between its own in K and E_l, with
-    its loss rate and with another; and one with twice as many local steps as it tried."""
-    cohorts = sorted({s.cohort for s in design})
-    steps = sorted({s.local_steps for s in design})
-    gamma = design[0].loss_rate
-    few, many = _between(cohorts)
-    short, long = _between(steps)
-    other = other_loss_rate(gamma)
-    found = [
-        Setting(few, short, gamma),
-        Setting(many, long, gamma),
-        Setting(few, long, other),
-        Setting(many, short, other),
-        Setting(many, 2 * steps[-1], gamma),
-    ]
-    return [setting for setting in dict.fromkeys(found) if setting not in design]
+@dataclass(frozen=True, kw_only=True)
+class SettingCheck:
+    """Predicted and measured rounds of one setting. A mean over runs of which some did not
+    reach the target is a lower bound, and marked."""
+
+    setting: Setting
+    runs: int
+    missed: int  # runs that did not reach the target
+    diverged: int
+    measured: float  # mean rounds
+    predicted: Estimate  # with the interval of a mean of so many runs
+    runs_inside: float  # share of the runs that lie in the interval of a single run
+
+    @property
+    def error(self) -> float:
+        """How far the prediction is off, relative."""
+        return self.predicted.value / self.measured - 1
+
+    @property
+    def inside(self) -> bool:
+        """Whether the measured mean lies in the interval."""
+        return self.measured in self.predicted
+
+    @property
+    def sound(self) -> bool:
+        """Whether all of its runs reached the target."""
+        return not self.missed and not self.diverged
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values in one row."""
+        row = {**asdict(self.setting), "runs": self.runs, "missed": self.missed}
+        row |= {"diverged": self.diverged, "measured": self.measured}
+        row |= {"predicted": self.predicted.value}
+        row |= {"low": self.predicted.low, "high": self.predicted.high, "error": self.error}
+        return row | {"inside": self.inside, "runs_inside": self.runs_inside}
+
+    @property
+    def failure(self) -> str | None:
+        """Why the law is not to be trusted here, in words; None where it is."""
+        if self.diverged:
+            return f"training diverges in {self.diverged} of {self.runs} runs at {self.setting}"
+        if self.missed:
+            return f"{self.missed} of {self.runs} runs did not reach the loss at {self.setting}"
+        if abs(self.error) > BAD:
+            return f"the law is {self.error:+.0%} off at {self.setting}"
+        return None
 
 
-def _between(levels: list[int]) -> tuple[int, int]:
-    low, middle, high = levels[0], levels[len(levels) // 2], levels[-1]
-    return round(sqrt(low * middle)), round(sqrt(middle * high))
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Validation(Showable):
+    """How good the predictions of a pilot are, at settings and seeds that it has not seen."""
+
+    name: str  # of the scenario
+    checks: tuple[SettingCheck, ...]
+
+    @property
+    def sound(self) -> list[SettingCheck]:
+        """The settings that all of their runs reached."""
+        return [check for check in self.checks if check.sound]
+
+    @property
+    def median_error(self) -> float:
+        """The median of the absolute errors; NaN where no setting was reached."""
+        return self._error_quantile(0.5)
+
+    @property
+    def p90_error(self) -> float:
+        """Their 90th percentile."""
+        return self._error_quantile(0.9)
+
+    @property
+    def coverage(self) -> float:
+        """The share of the means that lie in their 90 % intervals."""
+        return float(np.mean([c.inside for c in self.sound])) if self.sound else float("nan")
+
+    @property
+    def run_coverage(self) -> float:
+        """The share of the runs that lie in theirs."""
+        return float(np.mean([c.runs_inside for c in self.sound])) if self.sound else float("nan")
+
+    @property
+    def failures(self) -> list[str]:
+        """Where the law is not to be trusted, in words."""
+        return [check.failure for check in self.checks if check.failure]
+
+    def _error_quantile(self, share: float) -> float:
+        errors = [abs(check.error) for check in self.sound]
+        return float(np.quantile(errors, share)) if errors else float("nan")
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each setting."""
+        return [check.to_dict() for check in self.checks]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as `fedcell validate --json` prints them."""
+        names = ("median_error", "p90_error", "coverage", "run_coverage")
+        return {
+            "settings": len(self.checks),
+            "reached": len(self.sound),
+            **{name: getattr(self, name) for name in names},
+            "rows": self.rows(),
+            "failures": self.failures,
+        }
+
+    def __repr__(self) -> str:
+        return (
+            f"<Validation: {len(self.checks)} settings, median error {self.median_error:.1%}, "
+            f"{self.coverage:.0%} of means inside their intervals>"
+        )
 
 
-def against(law: Fit, trials: Sequence[Trial], target: float) -> list[Row]:
-    """Predicted and measured rounds, setting by setting. A mean over runs of which some did
-    not reach the target is a lower bound, and marked."""
-    rows = []
+def check_law(law: FittedLaw, trials: Sequence[Trial], target: float) -> tuple[SettingCheck, ...]:
+    """Predicted and measured rounds, setting by setting."""
+    checks = []
     for setting in sorted({trial.setting for trial in trials}):
         here = [trial for trial in trials if trial.setting == setting]
         there = [trial.rounds_to(target) for trial in here]
         known = [len(t.losses) if g is None else g for g, t in zip(there, here, strict=True)]
-        mean = float(np.mean(known))
         k, e, gamma = setting.cohort, setting.local_steps, setting.loss_rate
         value, low, high = (float(x) for x in law.predict(k, e, gamma, runs=len(here)))
         _, lowest, highest = (float(x) for x in law.predict(k, e, gamma))
-        row: Row = {"cohort": k, "local_steps": e, "loss_rate": gamma, "runs": len(here)}
-        row |= {"missed": sum(g is None for g in there), "measured": mean}
-        row |= {"diverged": sum(trial.diverged for trial in here)}
-        row |= {"predicted": value, "low": low, "high": high, "error": value / mean - 1}
-        row |= {"inside": low <= mean <= high}
-        row |= {"runs_inside": float(np.mean([lowest <= g <= highest for g in known]))}
-        rows.append(row)
-    return rows
-
-
-def summary(rows: Sequence[Row]) -> Row:
-    """How good the predictions of many settings are."""
-    sound = [row for row in rows if not row["missed"] and not row["diverged"]]
-    errors = np.abs([row["error"] for row in sound]) if sound else np.array([np.nan])
-    return {
-        "settings": len(rows),
-        "reached": len(sound),
-        "median_error": float(np.median(errors)),
-        "p90_error": float(np.quantile(errors, 0.9)),
-        "coverage": float(np.mean([row["inside"] for row in sound])) if sound else float("nan"),
-        "run_coverage": (
-            float(np.mean([row["runs_inside"] for row in sound])) if sound else float("nan")
-        ),
-    }
-
-
-def failures(rows: Sequence[Row]) -> list[str]:
-    """Where the law is not to be trusted, in words."""
-    said = []
-    for row in rows:
-        where = f"K = {row['cohort']}, E_l = {row['local_steps']}, gamma = {row['loss_rate']:g}"
-        if row["diverged"]:
-            said.append(f"training diverges in {row['diverged']} of {row['runs']} runs at {where}")
-        elif row["missed"]:
-            said.append(f"{row['missed']} of {row['runs']} runs did not reach the loss at {where}")
-        elif abs(row["error"]) > BAD:
-            said.append(f"the law is {row['error']:+.0%} off at {where}")
-    return said
+        checks.append(
+            SettingCheck(
+                setting=setting,
+                runs=len(here),
+                missed=sum(g is None for g in there),
+                diverged=sum(trial.diverged for trial in here),
+                measured=float(np.mean(known)),
+                predicted=Estimate(value, low, high, LEVEL),
+                runs_inside=float(np.mean([lowest <= g <= highest for g in known])),
+            )
+        )
+    return tuple(checks)
 
 
 def target_exponent(trials: Sequence[Trial], target: float) -> float:

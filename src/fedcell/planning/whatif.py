@@ -1,43 +1,22 @@
 """Questions around a plan: how much band a deadline takes, and what a change would do to it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from math import exp, log, sqrt
 
-from fedcell.network.compare import Row
-from fedcell.network.policies.base import Policy
-from fedcell.scenario.tables import Scenario
+from fedcell.core.errors import NoPlan
+from fedcell.scenario.scenario import Scenario
 
-from .fit import Fit
-from .grid import Chart, chart
-from .limits import Limits, NoPlan
-from .plan import Aim, Proposal, propose
-from .theory import Bound
+from .grid import PlanGrid
+from .plan import TrainingPlan, WhatIf
 
 WIDEST = 1e5  # band that is tried, over the scenario's own; 1 over it is the narrowest
 FINE = 1.005  # how near the band that is found is to the least
 
-
-@dataclass(frozen=True, kw_only=True)
-class Question:
-    """A plan as it is asked for, so that it can be asked again of another world."""
-
-    law: Bound | Fit
-    policy: str | Policy = "optimal"
-    most_steps: int = 200
-    limits: Limits = field(default_factory=Limits)
-    aim: Aim = "cost"
-    paper_law: Bound | None = None
-    seed: int = 0
-
-    def chart(self, scenario: Scenario) -> Chart:
-        return chart(scenario, self.law, self.policy, self.most_steps, self.seed)
-
-    def answer(self, over: Chart) -> Proposal:
-        return propose(over, self.limits, self.aim, self.paper_law, self.seed)
+Evaluate = Callable[[Scenario], PlanGrid]  # what every plan takes in a world
+Choose = Callable[[PlanGrid], TrainingPlan]  # the best of them
 
 
-def least_bandwidth(scenario: Scenario, question: Question) -> Scenario:
+def least_bandwidth(scenario: Scenario, evaluate: Evaluate, choose: Choose) -> Scenario:
     """The scenario with the least band that leaves a plan within the limits, to half a percent.
 
     Band shortens uploads and changes nothing else: their energy does not depend on it (7).
@@ -48,20 +27,19 @@ def least_bandwidth(scenario: Scenario, question: Question) -> Scenario:
 
     def enough(factor: float) -> bool:
         try:
-            question.answer(question.chart(there(factor)))
+            choose(evaluate(there(factor)))
         except NoPlan:
             return False
         return True
 
     try:
-        question.answer(question.chart(there(WIDEST)))
+        choose(evaluate(there(WIDEST)))
     except NoPlan as none:
         raise NoPlan(*(f"however wide the band, {fault}" for fault in none.faults)) from none
-    factor = _least(enough)
-    return there(factor)
+    return there(_least_factor(enough))
 
 
-def _least(enough: Callable[[float], bool]) -> float:
+def _least_factor(enough: Callable[[float], bool]) -> float:
     """The least factor that is enough, by bisection of its logarithm; the widest is."""
     low, high = -log(WIDEST), log(WIDEST)
     if enough(exp(low)):
@@ -72,32 +50,42 @@ def _least(enough: Callable[[float], bool]) -> float:
     return exp(high)
 
 
-def changes(scenario: Scenario) -> dict[str, Scenario]:
+def nearby_worlds(scenario: Scenario) -> dict[str, Scenario]:
     """Worlds near this one that engineers ask about."""
-    gamma, bits = scenario.cell.loss_rate, float(scenario.of_task("model_bits"))
+    gamma = scenario.cell.loss_rate
     more = min(2 * gamma, sqrt(gamma)) if gamma > 0 else 0.1
     lossy = f"gamma from {gamma:g} to {more:.3g}"
     return {
         "as it is": scenario,
         lossy: scenario.using(cell={"loss_rate": more}),
         "half the band": scenario.using(cell={"bandwidth": scenario.cell.bandwidth / 2}),
-        "model compressed 4 times": scenario.using(task={"model_bits": bits / 4}),
+        "model compressed 4 times": scenario.using(task={"model_bits": scenario.model_bits / 4}),
     }
 
 
-def sensitivity(scenario: Scenario, question: Question, plan: Proposal) -> list[Row]:
-    """How the best plan moves in each of these worlds, and what keeping the old one costs."""
-    rows = []
-    for name, world in changes(scenario).items():
-        over = question.chart(world)
-        i, j = over.at(int(plan.cohort.value), int(plan.local_steps.value))
-        row: Row = {"change": name, "kept_cost": float(over.cost[i, j])}
+def sensitivity(
+    scenario: Scenario, plan: TrainingPlan, evaluate: Evaluate, choose: Choose
+) -> tuple[WhatIf, ...]:
+    """How the best plan moves in nearby worlds, and what keeping the old one costs."""
+    found = []
+    for change, world in nearby_worlds(scenario).items():
+        grid = evaluate(world)
+        kept = float(grid.cost[grid.at(int(plan.cohort.value), int(plan.local_steps.value))])
         try:
-            best = question.answer(over)
-            row |= {"cohort": int(best.cohort.value), "local_steps": int(best.local_steps.value)}
-            for measure in ("rounds", "seconds", "joules", "cost"):
-                row[measure] = getattr(best, measure).value
+            best = choose(grid)
         except NoPlan as none:
-            row["none"] = str(none)
-        rows.append(row)
-    return rows
+            found.append(WhatIf(change=change, kept_cost=kept, none=str(none)))
+            continue
+        found.append(
+            WhatIf(
+                change=change,
+                kept_cost=kept,
+                cohort=int(best.cohort.value),
+                local_steps=int(best.local_steps.value),
+                rounds=best.rounds.value,
+                duration=best.duration.value,
+                energy=best.energy.value,
+                cost=best.cost.value,
+            )
+        )
+    return tuple(found)

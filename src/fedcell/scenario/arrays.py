@@ -5,33 +5,14 @@ from dataclasses import dataclass, fields
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedcell.core.errors import BadInput
 from fedcell.core.schema import LARGE, SMALL, suggestion
-
-Array = NDArray[np.float64]
-
-
-def numbers(name: str, given: Any) -> Array:
-    """`given` as an array of real numbers, a copy of its own unless mapped from a file."""
-    if isinstance(given, np.ma.MaskedArray):
-        raise BadInput(f"{name} has masked values: fill them in first")
-    if np.iscomplexobj(given):
-        raise BadInput(f"{name} holds complex numbers: give real ones (power gains are |h|^2)")
-    try:
-        values = np.asarray(given)
-        if values.dtype.kind not in "fiu":
-            raise TypeError(f"its type is {values.dtype}")
-        values = values.astype(float, copy=not isinstance(given, np.memmap))
-        values.flags.writeable = False  # what was checked stays as it is
-        return values
-    except (ValueError, TypeError) as error:
-        raise BadInput(f"{name} is not an array of numbers: {error}") from error
+from fedcell.core.types import Array, real_numbers
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class ArrayTable:
     """Arrays that stand in a scenario; equal when their values are."""
 
     def __eq__(self, other: object) -> bool:
@@ -41,13 +22,17 @@ class Measured:
 
 
 @dataclass(frozen=True, eq=False)
-class Gains(Measured):
-    """Measured or ray-traced channel power gains, linear: (round, client)."""
+class Gains(ArrayTable):
+    """Measured or ray-traced channel power gains, linear: (round, client).
+
+    >>> Gains([[1e-13, 2e-13], [3e-13, 4e-13]]).values.shape
+    (2, 2)
+    """
 
     values: Array
 
     def __post_init__(self) -> None:
-        values = numbers("cell.gains", self.values)
+        values = real_numbers("cell.gains", self.values)
         if values.ndim != 2 or values.size == 0:
             raise BadInput(f"cell.gains has shape {values.shape}: expected (rounds, clients)")
         wrong = ~((values >= 0) & (values <= 1))
@@ -60,21 +45,25 @@ class Gains(Measured):
 
 
 @dataclass(frozen=True, eq=False)
-class Sizes(Measured):
+class Sizes(ArrayTable):
     """D_j of every client, where they are known and not drawn."""
 
     values: Array
 
     def __post_init__(self) -> None:
-        values = numbers("clients.sizes", self.values)
+        values = real_numbers("clients.sizes", self.values)
         if values.ndim != 1 or not ((values >= SMALL) & (values <= LARGE)).all():
             raise BadInput("clients.sizes: expected one number above 0 for each client")
         object.__setattr__(self, "values", values)
 
 
 @dataclass(frozen=True, eq=False)
-class ClientTable(Measured):
-    """Real clients, one entry each; a column left out takes the value of [clients] or [cell]."""
+class ClientTable(ArrayTable):
+    """Real clients, one entry each; a column left out takes the value of [clients] or [cell].
+
+    >>> ClientTable(samples=[120, 300, 500], distance=[50, 80, 200]).count
+    3
+    """
 
     samples: Array | None = None  # D_j
     kappa: Array | None = None  # kappa_j [J s^2]
@@ -90,7 +79,7 @@ class ClientTable(Measured):
             if (values := getattr(self, column.name)) is None:
                 continue
             name = f"clients.table.{column.name}"
-            values = numbers(name, values)
+            values = real_numbers(name, values)
             object.__setattr__(self, column.name, values)
             sizes[column.name] = values.size
             most = 1 if column.name == "gain" else LARGE

@@ -1,27 +1,53 @@
-"""Whose pilot it is: what of a scenario the rounds to a loss depend on, and what not."""
+"""What makes a run this run, and a pilot the pilot of a scenario: what they depend on."""
 
+import hashlib
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from fedcell.core.errors import BadInput
-from fedcell.learning.data.dataset import Dataset
-from fedcell.simulation.folder import declared_identity, differences
+import numpy as np
 
-from .tables import Scenario
+from fedcell.core.errors import BadFile
 
+from .save import plain_tables
+from .scenario import Scenario
+
+MOST_NAMED = 5  # of the values in which a run is another one
 LEARNT = ("clients", "learning", "plan", "task")  # tables in which a pilot depends on a scenario
 FREE = {  # what may differ between a pilot and the scenario that is planned with it
     "clients": ("kappa", "power", "freq_min", "freq_max", "samples", "spread", "table", "sizes"),
-    "plan": ("cohort", "local_steps", "local_epochs", "drawn"),
+    "plan": ("cohort", "local_steps", "local_epochs", "cohort_drawn"),
     "task": ("model_bits", "cycles_per_sample", "samples_per_step", "energy_weight"),
     "learning": ("evaluate_every",),
 }
 
 
-def pilot_identity(scenario: Scenario, data: Dataset | None) -> dict[str, Any]:
+def run_identity(scenario: Scenario, fingerprint: str | None, seed: int) -> dict[str, Any]:
+    """What makes a run this run and no other: a resumed one must agree in all of it.
+
+    `fingerprint` is that of the data, None where there is none.
+    """
+    tables = plain_tables(scenario)
+    for table, name in (("cell", "gains"), ("clients", "table"), ("clients", "sizes")):
+        arrays = getattr(getattr(scenario, table), name)
+        if arrays is not None:
+            held = [getattr(arrays, f.name) for f in fields(arrays)]
+            parts = [
+                b"" if column is None else np.ascontiguousarray(column).tobytes() for column in held
+            ]
+            tables[table][name] = hashlib.sha256(b"|".join(parts)).hexdigest()
+    tables["plan"].pop("rounds")  # how long it runs may change,
+    if "learning" in tables:  # a learner of one's own needs none
+        tables["learning"].pop("target", None)
+        tables["learning"].pop("dataset")  # and where the data lies
+    return {"scenario": tables, "seed": seed, "data": fingerprint}
+
+
+def pilot_identity(scenario: Scenario, fingerprint: str | None) -> dict[str, Any]:
     """What the rounds to a loss depend on, K, E_l and gamma apart: the learning, not the radio."""
-    whole = declared_identity(scenario, data, 0)
-    tables = {name: dict(whole["scenario"][name]) for name in LEARNT}
+    whole = run_identity(scenario, fingerprint, 0)
+    tables = {name: dict(whole["scenario"].get(name, {})) for name in LEARNT}
     drawn = ("samples", "spread")  # with quadratics they are what is learnt from
     kept = drawn if scenario.learning is not None and scenario.learning.analytic else ()
     for name, keys in FREE.items():
@@ -31,9 +57,30 @@ def pilot_identity(scenario: Scenario, data: Dataset | None) -> dict[str, Any]:
     return {"scenario": tables, "data": whole["data"]}
 
 
-def check_identity(before: dict[str, Any], identity: dict[str, Any], path: Path) -> None:
-    """Refuses a pilot of another learning."""
-    if named := differences(before, identity):
-        raise BadInput(
-            f"{path}: is the pilot of another learning (other {named}): run one for this"
+def check_pilot_identity(
+    held: Mapping[str, Any], identity: Mapping[str, Any], path: Path | None = None
+) -> None:
+    """Refuses a pilot that was run with other settings."""
+    if named := differences(held, identity):
+        where = "" if path is None else f"{path}: "
+        raise BadFile(
+            f"{where}this pilot was run with other settings ({named}): run `run_pilot` for this "
+            "scenario"
         )
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """In what two identities differ, in words; empty where they do not."""
+    then, here = _flat(before), _flat(now)
+    names = sorted(name for name in then | here if then.get(name) != here.get(name))
+    more = ["more"] if len(names) > MOST_NAMED else []
+    return ", ".join(name.removeprefix("scenario.") for name in names[:MOST_NAMED] + more)
+
+
+def _flat(tables: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Nested tables as one, with names as in "learning.rate"."""
+    flat: dict[str, Any] = {}
+    for name, value in tables.items():
+        inner = isinstance(value, dict)
+        flat |= _flat(value, f"{above}{name}.") if inner else {above + name: value}
+    return flat

@@ -1,34 +1,38 @@
-"""Files in, files out: scenarios with the client tables and channel gains that they name."""
+"""Scenarios from files, with the client tables and channel gains that they name."""
 
 import csv
-import json
-import math
-import os
-import tempfile
 import tomllib
 import warnings
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedcell.core.errors import BadInput
+from fedcell.core.errors import BadFile, BadInput
+from fedcell.core.files import naming, read_tables, read_text
 from fedcell.core.schema import decode
 
 from .arrays import ClientTable, Gains
-from .tables import Scenario
+from .save import commented
+from .scenario import Scenario
+from .tables import PAPER_TASK
 
+PAPER_HEADER = """\
+The world of the paper: Wan et al., "Convergence Analysis and System Design for Federated
+Learning over Wireless Networks", Sections II and V. SI units. Every key may be left out;
+these are the defaults. Keys marked * are left open by the paper and chosen by us.
+"""
 SHIPPED = ("paper", "cnn", "digits", "mnist")
 MOST_FAULTS = 20  # of a table of clients; more would hide the first
 
 
 def shipped(name: str) -> str:
-    """The text of a scenario that comes with the package."""
+    """The text of a scenario that comes with the package, commented, as TOML."""
     if name not in SHIPPED:
         raise BadInput(f"{name} is not a shipped scenario: choose {' or '.join(SHIPPED)}")
+    if name == "paper":  # all keys with their defaults
+        return commented(Scenario(task=PAPER_TASK), PAPER_HEADER)
     return (resources.files("fedcell.scenario") / "shipped" / f"{name}.toml").read_text("utf-8")
 
 
@@ -38,15 +42,21 @@ def shipped_scenario(name: str) -> Scenario:
 
 
 def load_scenario(source: str | Path) -> Scenario:
-    """A scenario from a TOML or JSON file, or a shipped one by its name."""
+    """A scenario from a TOML or JSON file, or a shipped one by its name.
+
+    Files that it names (gains, a table of clients, an .npz) are seen from its own folder.
+
+    >>> load_scenario("digits").clients.count
+    50
+    """
     path = Path(source)
     if str(source) in SHIPPED and not path.is_file():
         return shipped_scenario(str(source))
     if not path.exists() and path.suffix == "":
-        raise BadInput(f"{source} is no file and not a shipped scenario: {', '.join(SHIPPED)}")
+        raise BadFile(f"{source} is no file and not a shipped scenario: {', '.join(SHIPPED)}")
     given = read_tables(path)
     if "bandwidth" in given:
-        raise BadInput(f"{path}: is a single round, not a scenario: try fedcell schedule")
+        raise BadFile(f"{path}: is a single round, not a scenario: read it by `load_round`")
     with naming(path):
         return scenario_of(given, path.parent)
 
@@ -55,83 +65,6 @@ def scenario_of(given: dict[str, Any], folder: Path) -> Scenario:
     """A scenario from plain tables; the files that they name are seen from `folder`."""
     faults: list[str] = []
     return decode(Scenario, _with_arrays(given, folder, faults), faults)
-
-
-def as_json(value: Any) -> str:
-    """Plain values as JSON that every reader takes: what is not finite becomes null."""
-    return json.dumps(_finite(value), indent=2, allow_nan=False) + "\n"
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-def read_tables(path: Path) -> dict[str, Any]:
-    """The plain content of a TOML or JSON file."""
-    text = _read(path)
-    try:
-        if is_json := path.suffix.lower() == ".json" or text.lstrip().startswith("{"):
-            content = json.loads(text, object_pairs_hook=_no_twins)
-        else:
-            content = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
-        kind = "JSON" if is_json else "TOML"
-        raise BadInput(f"{path}: the syntax is wrong, read as {kind}: {error}") from error
-    except RecursionError as error:
-        raise BadInput(f"{path}: nested too deeply") from error
-    except (ValueError, OverflowError) as error:  # a number or a date that Python cannot hold
-        raise BadInput(f"{path}: {error}") from error
-    if not isinstance(content, dict):
-        raise BadInput(f"{path}: expected tables with keys, not a {type(content).__name__}")
-    return content
-
-
-def check_target(path: Path, endings: Iterable[str]) -> Path:
-    """Where a file is to be written, links followed; refused if that cannot be."""
-    try:
-        target = path.resolve()
-    except (OSError, RuntimeError) as error:  # links in a circle
-        raise BadInput(f"{path}: cannot be written: {error}") from error
-    if target.suffix.lower().lstrip(".") not in endings:
-        raise BadInput(f"{path}: the name must end in one of: {', '.join(endings)}")
-    if target.exists() and not target.is_file():
-        raise BadInput(f"{path}: cannot be written: there is something that is not a file")
-    if not target.parent.is_dir():
-        raise BadInput(f"{path}: cannot be written: there is no folder {target.parent}")
-    return target
-
-
-def write_atomically(path: Path, write: Callable[[Path], None]) -> None:
-    """Calls `write` with a temporary path beside `path` and renames the result into place."""
-    try:
-        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f".{path.stem}-") as folder:
-            temporary = Path(folder) / path.name
-            write(temporary)
-            os.replace(temporary, path)
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be written: {error.strerror or error}") from error
-
-
-def write_text(path: Path, text: str) -> None:
-    """Writes a text file, whole or not at all."""
-
-    def write(aside: Path) -> None:
-        aside.write_text(text, "utf-8")
-
-    write_atomically(path, write)
-
-
-@contextmanager
-def naming(path: Path) -> Iterator[None]:
-    """Puts the name of the file before each fault that is found in it."""
-    try:
-        yield
-    except BadInput as error:
-        raise BadInput(*(f"{path}: {fault}" for fault in error.faults)) from error
 
 
 def _with_arrays(given: dict[str, Any], folder: Path, faults: list[str]) -> dict[str, Any]:
@@ -175,7 +108,7 @@ def _gains(named: Any, folder: Path) -> Gains:
 def _table(given: Any, folder: Path) -> ClientTable:
     """Real clients, from the path of a CSV or from the rows themselves."""
     if isinstance(given, str):
-        reader = csv.reader(_read(folder / given).splitlines(), skipinitialspace=True)
+        reader = csv.reader(read_text(folder / given).splitlines(), skipinitialspace=True)
         place = f"clients.table: {given} line"
         try:
             lines = [(f"{place} {reader.line_num}", row) for row in reader if row]
@@ -218,21 +151,3 @@ def _number(value: Any) -> float | None:
         return float(value)
     except (ValueError, OverflowError):
         return None
-
-
-def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    table = dict(pairs)
-    if len(table) < len(pairs):
-        raise ValueError("a key stands twice in one table")
-    return table
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text("utf-8-sig")
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{path}: is not a text file in UTF-8") from error
-    except ValueError as error:  # a null byte in the path
-        raise BadInput(f"{path!r}: is not a path: {error}") from error

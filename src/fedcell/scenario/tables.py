@@ -1,16 +1,24 @@
-"""The world as a user declares it: Sections II and V-A. SI units; nothing here is random."""
+"""The tables of a scenario: cell, clients, task and plan (Sec. II, V-A). SI units; no dice."""
 
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
 from fedcell.core.errors import BadInput
-from fedcell.core.schema import Count, Fraction, NotNegative, Positive, Table, decode
+from fedcell.core.schema import (
+    Count,
+    Doc,
+    Fraction,
+    NotNegative,
+    Positive,
+    Table,
+    documented,
+)
+from fedcell.core.types import Array
 
-from .arrays import Array, ClientTable, Gains, Sizes
-from .learning import Learning
+from .arrays import ClientTable, Gains, Sizes
 
 Distance = Annotated[  # its range stands in Cell.faults: msgspec 0.22 crashes on constraints here
     float | tuple[float, float],
@@ -19,22 +27,47 @@ Distance = Annotated[  # its range stands in Cell.faults: msgspec 0.22 crashes o
 DEFAULT_COUNT = 100
 
 
+@documented
 class Cell(Table, frozen=True, kw_only=True):
     """The radio cell (Sec. II-B-1, V-A)."""
 
     table_name: ClassVar[str] = "cell"
 
-    bandwidth: Positive = 20e6  # B [Hz]
-    noise: Positive = 5e-20  # N_0 [W/Hz]
-    reference_gain: Positive = 1e-4  # g_0, mean channel power gain at reference_distance
-    reference_distance: Positive = 1.0  # d_0 [m]
-    path_loss_exponent: Positive = 4.0  # theta
-    distance: Distance = 200.0  # d [m]; two numbers: placed evenly over the ring between them
-    gain_threshold: NotNegative = 0.05  # of the mean gain (DECISIONS.md, 9): below it, sit out
-    loss_rate: Fraction = 0.0  # gamma, share of uploads that are lost
-    loss_kind: Literal["independent", "worst-case"] = "independent"
-    broadcast_time: NotNegative = 0.0  # T_d [s]
-    gains: Any = None  # Gains; in a file: the path of a .npy or .csv of (round, client)
+    bandwidth: Annotated[Positive, Doc("band shared by the clients of a round", "B", "Hz")] = 20e6
+    noise: Annotated[Positive, Doc("noise density", "N_0", "W/Hz")] = 5e-20
+    reference_gain: Annotated[
+        Positive, Doc("mean channel power gain at reference_distance", "g_0")
+    ] = 1e-4
+    reference_distance: Annotated[Positive, Doc("where reference_gain holds", "d_0", "m")] = 1.0
+    path_loss_exponent: Annotated[Positive, Doc("power of the path loss", "theta")] = 4.0
+    distance: Annotated[
+        Distance,
+        Doc("of all clients; [50.0, 200.0] spreads them evenly over that ring", "d", "m"),
+    ] = 200.0
+    gain_threshold: Annotated[
+        NotNegative,
+        Doc(
+            "clients below this part of the mean gain (at the far edge of a ring; of measured "
+            "gains; at a table's median) sit the round out (DECISIONS.md, 9)",
+            open=True,
+        ),
+    ] = 0.05
+    loss_rate: Annotated[Fraction, Doc("share of uploads that are lost", "gamma", open=True)] = 0.0
+    loss_kind: Annotated[
+        Literal["independent", "worst-case"],
+        Doc("each upload by itself, or exactly the share gamma of each round", open=True),
+    ] = "independent"
+    broadcast_time: Annotated[
+        NotNegative, Doc("to send the model to all", "T_d", "s", open=True)
+    ] = 0.0
+    gains: Annotated[
+        Any,
+        Doc(
+            "measured channel power gains instead of drawn ones, (round, client): Gains in Python, "
+            "the path of a .npy or .csv in a file",
+            example='"gains.npy"',
+        ),
+    ] = None
 
     def mean_gain(self, distance: Array | float) -> Array:
         """g_0 (d_0 / d)^theta, the mean channel power gain at a distance [m] (Sec. V-A)."""
@@ -60,23 +93,43 @@ class Cell(Table, frozen=True, kw_only=True):
         return []
 
 
+@documented
 class Clients(Table, frozen=True, kw_only=True):
     """Who takes part: drawn evenly from mean * (1 -+ spread), or listed in a table."""
 
     table_name: ClassVar[str] = "clients"
 
-    count: Count = DEFAULT_COUNT  # N
-    samples: Positive = 500.0  # D, mean of D_j
-    kappa: Positive = 5e-27  # mean of kappa_j; a cycle at f costs kappa f^2 joules [J s^2]
-    power: Positive = 4e-7  # mean of p_j^0, transmit power per unit of band [W/Hz]
-    spread: Fraction = 0.1  # Var (Sec. V-C)
-    freq_min: Positive = 1e7  # [cycle/s]
-    freq_max: Positive = 2e9  # [cycle/s]
-    min_samples: NotNegative = 0.0  # clients with fewer sit all rounds out
-    table: Any = None  # ClientTable; in a file: the path of a .csv, or a list of tables
-    sizes: Any = (
-        None  # Sizes: D_j themselves, instead of samples; where data is dealt, its partition's
-    )
+    count: Annotated[Count, Doc("how many there are", "N", open=True)] = DEFAULT_COUNT
+    samples: Annotated[Positive, Doc("mean size of a client's data", "D")] = 500.0
+    kappa: Annotated[
+        Positive,
+        Doc("mean of kappa_j; a cycle at frequency f costs kappa f^2 joules", "kappa", "J s^2"),
+    ] = 5e-27
+    power: Annotated[Positive, Doc("mean transmit power per unit of band", "p_0", "W/Hz")] = 4e-7
+    spread: Annotated[
+        Fraction, Doc("each of these three is drawn from mean * (1 -+ Var)", "Var", open=True)
+    ] = 0.1
+    freq_min: Annotated[Positive, Doc("least CPU frequency", unit="cycle/s", open=True)] = 1e7
+    freq_max: Annotated[Positive, Doc("highest CPU frequency", unit="cycle/s", open=True)] = 2e9
+    min_samples: Annotated[
+        NotNegative, Doc("clients with less data sit all rounds out", open=True)
+    ] = 0.0
+    table: Annotated[
+        Any,
+        Doc(
+            "real clients instead, one entry each: any of samples, kappa, power, distance or gain, "
+            "freq_min, freq_max. ClientTable in Python; in a file the path of a .csv, or "
+            "[[clients.table]] entries",
+            example='"fleet.csv"',
+        ),
+    ] = None
+    sizes: Annotated[
+        Any,
+        Doc(
+            "D_j themselves, instead of samples; where data is dealt, its partition's",
+            example="[120.0, 300.0]",
+        ),
+    ] = None
 
     def faults(self) -> list[str]:
         found = []
@@ -112,120 +165,65 @@ class Clients(Table, frozen=True, kw_only=True):
         super().__post_init__()
 
 
+@documented
 class Task(Table, frozen=True, kw_only=True):
-    """What is learnt, as the network sees it (Sec. II-B-2)."""
+    """What is learnt, as the network sees it (Sec. II-B-2). What is left out is that of the model
+    that is trained, or the paper's."""
 
     table_name: ClassVar[str] = "task"
 
-    model_bits: Positive | None = None  # z_m [bit]; the trained model's, or the paper's
-    cycles_per_sample: Positive | None = None  # alpha_0 [cycle]; likewise
-    samples_per_step: Literal["dataset", "batch"] | None = None  # see DECISIONS.md, 2
-    batch_size: Count = 10  # samples of one local step, where samples_per_step is "batch"
-    energy_weight: NotNegative = 1.0  # l_0, what one joule is worth in seconds [s/J]
+    model_bits: Annotated[
+        Positive | None, Doc("size of an upload", "z_m", "bit", example="3e4")
+    ] = None
+    cycles_per_sample: Annotated[
+        Positive | None,
+        Doc("cycles to train on one sample once", "alpha_0", "cycle", example="5e5"),
+    ] = None
+    samples_per_step: Annotated[
+        Literal["dataset", "batch"] | None,
+        Doc(
+            "what a local step is charged: a pass over the data, as (9), or a batch "
+            "(DECISIONS.md, 2)",
+            example='"dataset"',
+        ),
+    ] = None
+    batch_size: Annotated[
+        Count, Doc('samples of a local step, where samples_per_step is "batch"')
+    ] = 10
+    energy_weight: Annotated[
+        NotNegative, Doc("what one joule is worth in seconds", "l_0", "s/J")
+    ] = 1.0
 
 
-PAPER = {"model_bits": 3e4, "cycles_per_sample": 5e5, "samples_per_step": "dataset"}  # Sec. V-A
+PAPER_TASK = Task(model_bits=3e4, cycles_per_sample=5e5, samples_per_step="dataset")  # Sec. V-A
 
 
-class Plan(Table, frozen=True, kw_only=True):
-    """How the rounds are run; what the planner chooses."""
+@documented
+class RoundPlan(Table, frozen=True, kw_only=True):
+    """How the rounds are run; K and E_l are what the planner chooses."""
 
     table_name: ClassVar[str] = "plan"
 
-    cohort: Count = 10  # K
-    local_steps: Count = 20  # E_l, SGD steps (DECISIONS.md, 1)
-    local_epochs: Count | None = None  # passes over a client's data, instead of local_steps
-    rounds: Count = 50  # measured gains say themselves how many
-    selection: Literal["uniform", "weighted"] = "uniform"  # weighted: by q_j, with replacement
-    drawn: Literal["before", "after"] = "before"  # training; after: all who may be called train
-
-
-class Scenario(Table, frozen=True, kw_only=True):
-    """A world: cell, clients, task, plan and learning. The defaults are the paper's (Sec. V)."""
-
-    cell: Cell = Cell()
-    clients: Clients = Clients()
-    task: Task = Task()
-    plan: Plan = Plan()
-    learning: Learning | None = None  # what is really trained
-
-    def faults(self) -> list[str]:
-        found = []
-        if self.learning is not None and getattr(self.clients.table, "samples", None) is not None:
-            found.append(
-                "clients.table has samples, which are those of learning.partition where a model "
-                "is trained: leave the column out"
-            )
-        cohort, count, gains = self.plan.cohort, self.clients.count, self.cell.gains
-        if cohort > count:
-            found.append(
-                f"plan.cohort = {cohort} is more than the {count} clients there are: "
-                f"choose 1 to {count}"
-            )
-        if gains is not None and gains.values.shape[1] != count:
-            found.append(
-                f"cell.gains has {gains.values.shape[1]} columns for {count} clients: "
-                "give one column per client"
-            )
-        return found
-
-    def of_task(self, name: str) -> Any:
-        """A value of the task; where it is left out the paper's, or a batch for a step if a
-        model is trained."""
-        default = PAPER | ({"samples_per_step": "batch"} if self.learning is not None else {})
-        value = getattr(self.task, name)
-        return default[name] if value is None else value
-
-    @property
-    def work(self) -> float:
-        """E_l alpha_0, cycles per sample in a round [cycle]."""
-        steps = self.plan.local_epochs or self.plan.local_steps
-        return steps * float(self.of_task("cycles_per_sample"))
-
-    def step_samples(self, samples: Array) -> Array:
-        """Samples that a local step processes on average (or a local epoch, where these are
-        counted), for clients that hold `samples`."""
-        if self.plan.local_epochs or self.of_task("samples_per_step") == "dataset":
-            return samples
-        # E_l batches of passes over the data; the last batch of a pass is what is left.
-        steps, batch = self.plan.local_steps, self.task.batch_size
-        each = np.ceil(samples / batch)  # batches of a pass
-        return np.asarray((steps // each * samples + steps % each * batch) / steps)
-
-    @property
-    def rounds(self) -> int:
-        """Rounds to run where nobody says: plan.rounds, or all that cell.gains holds."""
-        gains = self.cell.gains
-        return self.plan.rounds if gains is None else len(gains.values)
-
-    @property
-    def min_gain(self) -> float:
-        """The absolute channel gain below which a client sits the round out (DECISIONS.md, 9)."""
-        cell, table = self.cell, self.clients.table
-        if cell.gains is not None:
-            mean = cell.gains.values.mean()
-        elif table is not None and table.gain is not None:
-            mean = np.median(table.gain)
-        elif table is not None and table.distance is not None:
-            mean = cell.mean_gain(float(np.median(table.distance)))
-        else:
-            mean = cell.mean_gain(cell.ring[1])
-        return float(cell.gain_threshold * mean)
-
-    def planned(self, cohort: int, local_steps: int) -> Self:
-        """This scenario with another K and E_l; local epochs give way to steps."""
-        plan = {"cohort": cohort, "local_steps": local_steps, "local_epochs": None}
-        return self.using(plan=plan)
-
-    def using(self, **changes: Any) -> Self:
-        """This scenario with other values: `scenario.using(plan={"cohort": 20})`."""
-        tables: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
-        for name, values in changes.items():
-            if isinstance(values, dict):
-                before = tables.get(name)
-                kept = {} if before is None else msgspec.structs.asdict(before)
-                if "table" in values:
-                    kept.pop("count", None)  # it was that of the table before
-                values = kept | values
-            tables[name] = values
-        return decode(type(self), tables)
+    cohort: Annotated[Count, Doc("clients per round", "K")] = 10
+    local_steps: Annotated[
+        Count, Doc("SGD steps of a client in a round (DECISIONS.md, 1)", "E_l")
+    ] = 20
+    local_epochs: Annotated[
+        Count | None,
+        Doc("passes over a client's data, instead of local_steps", example="5"),
+    ] = None
+    rounds: Annotated[
+        Count, Doc("rounds to run at most; where gains are measured, as many as they hold")
+    ] = 50
+    selection: Annotated[
+        Literal["uniform", "weighted"],
+        Doc("who is called: all alike, or by data size with replacement"),
+    ] = "uniform"
+    cohort_drawn: Annotated[
+        Literal["before-training", "after-training"],
+        Doc(
+            "K are drawn before training; or all that may be called train, at their own frequency "
+            "(26), and K of them upload (DECISIONS.md, 15)",
+            open=True,
+        ),
+    ] = "before-training"

@@ -4,33 +4,31 @@ Training does not depend on the policy (the dice are the same), so policies are 
 one training.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fedcell.core.errors import BadInput
-from fedcell.learning.aggregate import rule_of
+from fedcell.core.files import as_json
+from fedcell.core.showing import Showable
 from fedcell.learning.data.download import Report
-from fedcell.learning.learner import Learner, warm_up
-from fedcell.learning.partition import summary as partition_summary
-from fedcell.learning.setup import Material, gather_material, prepare, wanted
-from fedcell.network.compare import Row
-from fedcell.network.ledger import Ledger, simulate_network
-from fedcell.network.policies.base import Policy
-from fedcell.scenario.load import as_json
-from fedcell.scenario.tables import Scenario
-from fedcell.show.figures.rounds import run_figure
+from fedcell.learning.learner import warm_up
+from fedcell.learning.setup import prepare_training, require_learning
+from fedcell.network.draw import draw_fleet, draw_trace
+from fedcell.network.ledger import Ledger, checked, price_trace
+from fedcell.network.policies.names import NAMED, Policies, policies_by_name
+from fedcell.scenario.identity import run_identity
+from fedcell.scenario.scenario import Scenario
 
-from .folder import RunFolder, declared_identity
-from .train import State, advance, joined
+from .folder import RunFolder
+from .summary import RunSummary, summarise
+from .train import State, at_target, joined, train_rounds
 
 
 @dataclass(frozen=True, kw_only=True)
-class Watch:
+class Progress:
     """Whom to tell what is going on; nobody, unless said otherwise."""
 
     download: Report | None = None
@@ -39,136 +37,106 @@ class Watch:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Result:
-    """What a run gave: a ledger for each policy, and a summary of plain values."""
+class RunResult(Showable):
+    """What a run gave: a ledger for each policy, and its outcome in a few values."""
 
-    ledgers: Mapping[str, Ledger]
-    summary: Row
-    complete: bool = True  # False if it was interrupted
+    ledgers: Mapping[str, Ledger]  # by policy
+    outcome: RunSummary
+    state: State  # with the trained model
+
+    @property
+    def complete(self) -> bool:
+        """False if it was interrupted."""
+        return self.outcome.complete
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as summary.json holds them."""
+        return self.outcome.to_dict()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each policy and round."""
+        return [
+            {"policy": policy} | row
+            for policy, ledger in self.ledgers.items()
+            for row in ledger.rows()
+        ]
+
+    def __repr__(self) -> str:
+        first = next(iter(self.ledgers.items()), None)
+        words = "no round done" if first is None else f"{first[0]}: {first[1]!r}"
+        return f"<RunResult, {len(self.ledgers)} policies; {words}>"
 
 
 def run(
     scenario: Scenario,
-    policies: Mapping[str, str | Policy],
+    policies: Policies = tuple(NAMED),
     *,
     rounds: int | None = None,
     target: float | None = None,
     seed: int = 0,
-    folder: Path | None = None,
+    folder: str | Path | None = None,
     resume: bool = False,
     data_dir: Path | None = None,
     threads: int | None = None,
-    watch: Watch = Watch(),  # noqa: B008
-) -> Result:
-    """Trains until `target` (the scenario's where left out) or for `rounds`, with a checkpoint
-    after each round if there is a folder. An interrupt (Ctrl-C) ends the run in good order."""
+    progress: Progress = Progress(),  # noqa: B008
+) -> RunResult:
+    """Trains until the loss `target` (the scenario's where left out) or for `rounds` rounds.
+
+    With a `folder` there is a checkpoint after each round, and at the end ledger.csv,
+    clients.csv and summary.json; `resume` goes on with the run that is there. An interrupt
+    (Ctrl-C) ends the run in good order. `result.plot("loss.png")` draws the loss.
+
+    >>> from fedcell import load_scenario, run
+    >>> result = run(load_scenario("digits"), ["even", "optimal"], rounds=3)
+    >>> result.ledgers["optimal"].rounds, result.complete
+    (3, True)
+    """
     rounds = scenario.rounds if rounds is None else rounds
-    target = wanted(scenario).target if target is None else target
-    if not policies:
-        raise BadInput("policies: give at least one")
+    target = require_learning(scenario).target if target is None else target
+    known = policies_by_name(policies)
     if resume and folder is None:
-        raise BadInput("--resume needs the folder of the run: give --out")
-    material = gather_material(scenario, seed, data_dir, watch.download)
-    used = material.scenario.using(
+        raise BadInput("`resume` needs the folder of the run: give `folder`")
+    setup = prepare_training(scenario, seed, data_dir, progress.download)
+    used = setup.scenario.using(
         plan={"rounds": rounds},
         learning={"target": target},
         clients={"sizes": scenario.clients.sizes},  # where left out, they follow from the rest
     )
-    scenario = material.scenario
-    networks = {name: simulate_network(scenario, p, rounds, seed) for name, p in policies.items()}
+    scenario = setup.scenario
+    fleet = draw_fleet(scenario, seed)
+    trace = draw_trace(scenario, fleet, rounds, seed)
+    networks = {
+        name: checked(price_trace(scenario, fleet, trace, policy, seed))
+        for name, policy in known.items()
+    }
     first = next(iter(networks.values()))
-    home = folder and RunFolder.find(folder, declared_identity(used, material.data, seed), resume)
-    learner = prepare(material, seed, threads)
+    home = None
+    if folder is not None:
+        identity = run_identity(used, setup.fingerprint, seed)
+        home = RunFolder.find(Path(folder), identity, resume)
+    learner = setup.learner(threads)
     state = State.start(learner)
     if home and resume:
         state = home.load(state.model.size, rounds) or state
-    with watch.compile():
+    with progress.compile():
         warm_up(learner)
     if home:
         home.begin(used)
-
-    def report(after: State) -> None:
-        nonlocal state
-        state = after  # what an interrupt leaves
-        if home:
-            home.save(state)
-        if watch.round:
-            watch.round(state, first, rounds)
-
     complete = True
     try:
-        state = advance(scenario, learner, rounds, seed, state, target, report)
+        states = train_rounds(scenario, learner, fleet, trace, state, [at_target(target)])
+        state = next(states)
+        for after in states:
+            state = after  # what an interrupt leaves
+            if home:
+                home.save(state)
+            if progress.round:
+                progress.round(state, first, rounds)
     except KeyboardInterrupt:
         complete = False
-    ledgers = {
-        name: joined(scenario, policies[name], seed, network, state)
-        for name, network in networks.items()
-        if state.rounds
-    }
-    said = summarise(material, learner, ledgers, target, seed, complete)
+    ledgers = {n: joined(network, state) for n, network in networks.items() if state.rounds}
+    outcome = summarise(setup, learner.evaluate(learner.start()), ledgers, target, complete)
     if home and ledgers:
         home.write_ledgers(ledgers)
-        home.write_text("summary.json", as_json(said))
-        home.write("loss.png", lambda path: run_figure(ledgers, target, path))
-    return Result(ledgers=ledgers, summary=said, complete=complete)
-
-
-def summarise(
-    material: Material,
-    learner: Learner,
-    ledgers: Mapping[str, Ledger],
-    target: float | None,
-    seed: int,
-    complete: bool,
-) -> Row:
-    """The outcome of a run in plain values, as summary.json holds it."""
-    scenario = material.scenario
-    said: Row = {
-        "complete": complete,
-        "seed": seed,
-        "target": target,
-        "cohort": scenario.plan.cohort,
-        "local_steps": None if scenario.plan.local_epochs else scenario.plan.local_steps,
-        "local_epochs": scenario.plan.local_epochs,
-        "model_bits": scenario.of_task("model_bits"),
-        "cycles_per_sample": scenario.of_task("cycles_per_sample"),
-        "samples_per_step": scenario.of_task("samples_per_step"),
-        "aggregation": rule_of(scenario),
-        "initial": {k: _number(v) for k, v in asdict(learner.evaluate(learner.start())).items()},
-    }
-    if material.data is not None and material.partition is not None:
-        said["partition"] = partition_summary(material.partition, material.data.y_train)
-    said["policies"] = [outcome(name, ledger, target) for name, ledger in ledgers.items()]
-    return said
-
-
-def outcome(name: str, ledger: Ledger, target: float | None) -> Row:
-    """What one policy took, in all and to the target."""
-    row: Row = {"policy": name, "rounds": ledger.rounds}
-    row |= {"seconds": float(ledger.seconds[-1]), "joules": float(ledger.joules[-1])}
-    row |= {"cost": float(ledger.cost.sum()), "received": float(ledger.received.mean())}
-    assert ledger.excluded is not None
-    row["excluded"] = int(ledger.excluded.sum())
-    for measure in ("train_loss", "test_loss", "accuracy"):
-        row[measure] = _number(float(getattr(ledger, measure)[-1]))
-    g = ledger.rounds_to(target) if target is not None else None
-    row["to_target"] = g and {
-        "rounds": g,
-        "seconds": float(ledger.seconds[g - 1]),
-        "joules": float(ledger.joules[g - 1]),
-        "cost": float(ledger.cost[:g].sum()),
-    }
-    joules = ledger.totals.joules
-    row["joules_per_client"] = {"mean": float(joules.mean()), "most": float(joules.max())}
-    return row
-
-
-def _number(value: float) -> float | None:
-    return value if np.isfinite(value) else None
-
-
-def by_name(policies: Sequence[str]) -> dict[str, str | Policy]:
-    """Policies that are given by name, each once."""
-    if len(set(policies)) < len(policies):
-        raise BadInput("--policy: give each once")
-    return {name: name for name in policies}
+        home.write_text("summary.json", as_json(outcome.to_dict()))
+    return RunResult(ledgers=ledgers, outcome=outcome, state=state)

@@ -1,24 +1,73 @@
-"""One run, from a scenario to a ledger: the network's rounds, and what is learnt in them.
+"""One training over the rounds of a trace: a state after each round, until it ends or is stopped.
 
 Nothing that the network does depends on the weights, so its side is computed first, and
 learning reads only whose uploads arrived.
 """
 
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import astuple, dataclass, replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
 from fedcell.core.errors import BadInput, FedcellWarning
-from fedcell.learning.aggregate import aggregate, doubts, rule_of
+from fedcell.core.types import Array, Floats, Ints
+from fedcell.learning.aggregate import aggregate
 from fedcell.learning.learner import Learner, Scores
-from fedcell.learning.neural import Floats
-from fedcell.network.draw import chunks, draw_fleet, draw_trace, rich
-from fedcell.network.ledger import Ledger, simulate_network
-from fedcell.network.policies.base import Policy
-from fedcell.scenario.arrays import Array
-from fedcell.scenario.tables import Scenario
+from fedcell.network.draw import draw_fleet, draw_trace, has_enough_data
+from fedcell.network.ledger import Ledger, checked, price_trace
+from fedcell.network.policies.names import PolicyLike
+from fedcell.network.trace import Fleet, Trace
+from fedcell.scenario.scenario import Scenario
+
+from .checks import aggregation_doubts, aggregation_rule, with_learner_sizes
+
+UNKNOWN = Scores(float("nan"))  # of a round that was not evaluated
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class History:
+    """What was seen after each round: arrays of length `rounds`; NaN where not evaluated."""
+
+    discarded_uploads: Ints  # uploads that arrived and were not finite
+    train_loss: Array  # (2)
+    test_loss: Array
+    accuracy: Array
+
+    @classmethod
+    def none(cls) -> "History":
+        """That of no rounds."""
+        empty = np.empty(0)
+        return cls(
+            discarded_uploads=np.empty(0, np.int64),
+            train_loss=empty,
+            test_loss=empty,
+            accuracy=empty,
+        )
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that are done."""
+        return self.train_loss.size
+
+    def columns(self) -> dict[str, Any]:
+        """The arrays by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
+    def and_round(self, discarded: int, scores: Scores) -> "History":
+        """With one round more."""
+        return History(
+            discarded_uploads=np.append(self.discarded_uploads, discarded),
+            train_loss=np.append(self.train_loss, scores.train_loss),
+            test_loss=np.append(self.test_loss, scores.test_loss),
+            accuracy=np.append(self.accuracy, scores.accuracy),
+        )
+
+    def with_last(self, scores: Scores) -> "History":
+        """With other scores in the last round."""
+        before = History(**{name: column[:-1] for name, column in self.columns().items()})
+        return before.and_round(int(self.discarded_uploads[-1]), scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,21 +75,80 @@ class State:
     """All that learning carries from one round to the next; what is saved to resume."""
 
     model: Floats
-    records: Array  # (round, 4): excluded, train_loss, test_loss, accuracy
+    history: History
 
     @property
     def rounds(self) -> int:
         """Rounds that are done."""
-        return len(self.records)
+        return self.history.rounds
+
+    @property
+    def last_loss(self) -> float:
+        """The training loss after the last round; NaN where it was not evaluated."""
+        return float(self.history.train_loss[-1]) if self.rounds else float("nan")
 
     @classmethod
     def start(cls, learner: Learner) -> "State":
-        return cls(learner.start(), np.empty((0, 4)))
+        """Before the first round."""
+        return cls(learner.start(), History.none())
+
+
+Stop = Callable[[State], bool]  # says whether a training ends here
+
+
+def at_target(target: float | None) -> Stop:
+    """Ends a training once its loss has been at the target; never where there is none."""
+    return lambda state: target is not None and bool((state.history.train_loss <= target).any())
+
+
+def train_rounds(
+    scenario: Scenario,
+    learner: Learner,
+    fleet: Fleet,
+    trace: Trace,
+    state: State | None = None,
+    stop: Sequence[Stop] = (),
+) -> Iterator[State]:
+    """The state to begin with, then that after each further round of the trace.
+
+    Ends with the trace, or with the first state at which a rule of `stop` says so. A training
+    goes on from a `state` that it gave before to the same bits as if it had never stopped.
+    """
+    for doubt in aggregation_doubts(scenario):
+        warnings.warn(doubt, FedcellWarning, stacklevel=3)
+    every = scenario.learning.evaluate_every if scenario.learning else 1
+    samples = np.where(has_enough_data(scenario, fleet), fleet.samples, 0)
+    rule, shares = aggregation_rule(scenario), samples / samples.sum()  # q_j of those drawn from
+    state = State.start(learner) if state is None else state
+    state = _as_scheduled(state, learner, trace.rounds, every)
+    yield state
+    for t in range(state.rounds, trace.rounds):
+        if any(rule_says(state) for rule_says in stop):
+            return
+        clients, counts = trace.uploads(t)
+        state.model.flags.writeable = False  # a learner trains a copy
+        uploads = learner.train(state.model, clients, t)
+        model, discarded = aggregate(rule, state.model, clients, counts, uploads, shares, t)
+        due = (t + 1) % every == 0 or t + 1 == trace.rounds
+        scores = learner.evaluate(model) if due else UNKNOWN
+        state = State(model, state.history.and_round(discarded, scores))
+        yield state
+
+
+def _as_scheduled(state: State, learner: Learner, rounds: int, every: int) -> State:
+    """A state to go on from, evaluated when an uninterrupted run of `rounds` would have been:
+    out of turn after its last round, and after no other."""
+    if state.rounds > rounds:
+        raise BadInput(f"`rounds` = {rounds}: the run has done {state.rounds} already")
+    if state.rounds % every == 0:
+        return state
+    scores = learner.evaluate(state.model) if state.rounds == rounds else UNKNOWN
+    return State(state.model, state.history.with_last(scores))
 
 
 def simulate(
     scenario: Scenario,
-    policy: str | Policy,
+    policy: PolicyLike,
     learner: Learner,
     rounds: int | None = None,
     seed: int = 0,
@@ -52,110 +160,25 @@ def simulate(
 
     `report` is called with the state after each round; a run is resumed from such a state,
     to the same bits as if it had never stopped.
+
+    >>> from fedcell import load_scenario, prepare_training
+    >>> setup = prepare_training(load_scenario("digits"))
+    >>> simulate(setup.scenario, "optimal", setup.learner(), rounds=20, target=1.0).rounds
+    10
     """
     rounds = scenario.rounds if rounds is None else rounds
-    scenario = with_sizes(scenario, learner)
-    network = simulate_network(scenario, policy, rounds, seed)  # refuses what is wrong, at once
-    state = state or State.start(learner)
-    state = advance(scenario, learner, rounds, seed, state, target, report or (lambda _: None))
-    return joined(scenario, policy, seed, network, state)
+    scenario = with_learner_sizes(scenario, learner)
+    fleet = draw_fleet(scenario, seed)
+    trace = draw_trace(scenario, fleet, rounds, seed)
+    ledger = checked(price_trace(scenario, fleet, trace, policy, seed))  # refuses at once
+    states = train_rounds(scenario, learner, fleet, trace, state, [at_target(target)])
+    last = next(states)
+    for last in states:
+        if report:
+            report(last)
+    return joined(ledger, last)
 
 
-def advance(
-    scenario: Scenario,
-    learner: Learner,
-    rounds: int,
-    seed: int,
-    state: State,
-    target: float | None,
-    report: Callable[[State], None],
-) -> State:
-    """The state after `rounds` rounds, or at the target; `report` is told of each on the way."""
-    state = as_scheduled(state, learner, rounds, _every(scenario))
-    if reached(state, target):
-        return state
-    for after in learn(scenario, learner, rounds, seed, state):
-        state = after
-        report(state)
-        if reached(state, target):
-            break
-    return state
-
-
-def learn(
-    scenario: Scenario, learner: Learner, rounds: int, seed: int, state: State
-) -> Iterator[State]:
-    """The state after each further round."""
-    for doubt in doubts(scenario):
-        warnings.warn(doubt, FedcellWarning, stacklevel=3)
-    fleet, every = draw_fleet(scenario, seed), _every(scenario)
-    samples = np.where(rich(scenario, fleet), fleet.samples, 0)
-    rule, shares = rule_of(scenario), samples / samples.sum()  # q_j of those that may be drawn
-    for part in chunks(range(state.rounds, rounds), fleet.count):
-        trace = draw_trace(scenario, fleet, part, seed)
-        for i, t in enumerate(part):
-            arrived = (trace.cohort[i] >= 0) & ~trace.lost[i]
-            clients, counts = trace.cohort[i][arrived].tolist(), trace.count[i][arrived].tolist()
-            state.model.flags.writeable = False  # a learner trains a copy
-            uploads = learner.train(state.model, clients, t)
-            model, excluded = aggregate(rule, state.model, clients, counts, uploads, shares, t)
-            scores = Scores(float("nan"))
-            if (t + 1) % every == 0 or t + 1 == rounds:
-                scores = learner.evaluate(model)
-            record = [excluded, *astuple(scores)]
-            state = State(model, np.vstack([state.records, record]))
-            yield state
-
-
-def _every(scenario: Scenario) -> int:
-    return scenario.learning.evaluate_every if scenario.learning else 1
-
-
-def as_scheduled(state: State, learner: Learner, rounds: int, every: int) -> State:
-    """A state to go on from, evaluated when an uninterrupted run of `rounds` would have been:
-    out of turn after its last round, and after no other."""
-    if state.rounds > rounds:
-        raise BadInput(f"rounds = {rounds}: the run has done {state.rounds} already")
-    if state.rounds % every == 0:
-        return state
-    ends = state.rounds == rounds
-    scores = learner.evaluate(state.model) if ends else Scores(float("nan"))
-    records = state.records.copy()
-    records[-1, 1:] = astuple(scores)
-    return State(state.model, records)
-
-
-def reached(state: State, target: float | None) -> bool:
-    """Whether the training loss has been at the target."""
-    return target is not None and bool((state.records[:, 1] <= target).any())
-
-
-def joined(
-    scenario: Scenario, policy: str | Policy, seed: int, network: Ledger, state: State
-) -> Ledger:
-    """The ledger of both sides, as far as learning went."""
-    if state.rounds < network.rounds:
-        network = simulate_network(scenario, policy, state.rounds, seed, may_be_idle=True)
-    excluded, train_loss, test_loss, accuracy = state.records.T
-    return replace(
-        network,
-        excluded=excluded.astype(np.int64),
-        train_loss=train_loss,
-        test_loss=test_loss,
-        accuracy=accuracy,
-    )
-
-
-def with_sizes(scenario: Scenario, learner: Learner) -> Scenario:
-    """The scenario with the learner's D_j, so that they drive time, energy and weight alike."""
-    sizes, task = np.asarray(learner.sizes, float), scenario.task
-    if sizes.size != scenario.clients.count:
-        raise BadInput(
-            f"the learner has {sizes.size} clients and the scenario {scenario.clients.count}"
-        )
-    if scenario.learning is not None and None in (task.model_bits, task.cycles_per_sample):
-        raise BadInput(
-            "task.model_bits and task.cycles_per_sample are left out: take the scenario of "
-            "gather_material, which has those of the model, or give them"
-        )
-    return scenario.using(clients={"sizes": sizes})
+def joined(ledger: Ledger, state: State) -> Ledger:
+    """The ledger of the network's rounds and of what was learnt in them, as far as that went."""
+    return replace(ledger.first(state.rounds), **state.history.columns())

@@ -5,16 +5,15 @@ import pytest
 
 from fedcell import (
     BadInput,
-    Broadcast,
     EqualFinish,
     Optimal,
     Problem,
     Scenario,
     Schedule,
     compare,
-    mean_freq,
-    named,
+    policy_by_name,
 )
+from fedcell.network.policies.base import Broadcast, mean_freq
 from fedcell.network.policies.names import NAMED
 from fedcell.network.policies.testing import check_policy, sample_problems
 
@@ -23,7 +22,7 @@ told = Broadcast(freq=mean_freq(5e-27, 1.0), samples=500.0)
 
 @pytest.mark.parametrize("name", NAMED)
 def test_our_policies_pass(name):
-    check_policy(named(name, told))
+    check_policy(policy_by_name(name, told))
 
 
 def even_share(problem: Problem) -> np.ndarray:
@@ -80,7 +79,7 @@ def test_a_class_is_told_anew_for_every_kind_of_round():
 
     class Told(EqualFinish):
         def __call__(self, problem: Problem, /) -> Schedule:
-            told_of.add(self.told.freq)
+            told_of.add(self.broadcast.freq)
             return super().__call__(problem)
 
     check_policy(Told)
@@ -92,11 +91,11 @@ def test_classes_callables_and_names_are_compared_alike():
     def mine(problem: Problem) -> Schedule:
         return Schedule(even_share(problem), problem.freq_max)
 
-    rows = compare(Scenario(), ["even", mine, EqualFinish], 5, 0)
-    assert [row["policy"] for row in rows] == ["even", "mine", "EqualFinish"]
+    found = compare(Scenario(), ["even", mine, EqualFinish], 5, 0)
+    assert [costs.policy for costs in found.policies] == ["even", "mine", "EqualFinish"]
     by_name = compare(Scenario(), {"a": "equal-finish", "b": EqualFinish}, 5, 0)
-    assert by_name[1]["difference"]["staged"]["mean"] == 0
-    assert compare(Scenario(), "even", 5, 0)[0]["policy"] == "even"
+    assert by_name["b"].difference["staged_cost"].value == 0
+    assert compare(Scenario(), "even", 5, 0).policies[0].policy == "even"
     with pytest.raises(BadInput, match="answered with a NoneType"):
         compare(Scenario(), {"none": lambda _: None}, 5, 0)
     with pytest.raises(BadInput, match="answered with a NoneType"):
@@ -104,14 +103,14 @@ def test_classes_callables_and_names_are_compared_alike():
     with pytest.raises(BadInput, match="give each once"):
         compare(Scenario(), ["even", "even"], 5, 0)
     for fleets in (0, 2.5):
-        with pytest.raises(BadInput, match="fleets = "):
+        with pytest.raises(BadInput, match="`fleets` = "):
             compare(Scenario(), ["even"], 5, 0, fleets=fleets)
 
 
 @pytest.mark.parametrize("name", NAMED)
 def test_any_axes_may_stand_in_front(name):
     problem = sample_problems(6)["a heavy upload"]
-    policy = named(name, told)
+    policy = policy_by_name(name, told)
     flat = policy(problem)
     deep = policy(problem[np.arange(6).reshape(2, 1, 3)])
     assert deep.share.shape == (2, 1, 3, 10)

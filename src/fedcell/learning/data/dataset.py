@@ -11,8 +11,8 @@ from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from fedcell.core.errors import BadInput
+from fedcell.core.files import naming
 from fedcell.core.schema import suggestion
-from fedcell.scenario.load import naming
 
 from .decode import PUBLISHED, decoded, standard
 from .download import Arrays, Report
@@ -32,6 +32,11 @@ class Dataset:
 
     A model is fed x * scale + shift, which standardises each channel of uint8 by the
     samples to train with, and leaves float32 as it is. `Dataset.of` makes and checks one.
+
+    >>> x, y = np.zeros((6, 8, 8), np.uint8), [0, 1, 2, 0, 1, 2]
+    >>> data = Dataset.of(x_train=x, y_train=y, x_test=x[:3], y_test=y[:3])
+    >>> data.classes, data.image
+    (3, (8, 8, 1))
     """
 
     name: str

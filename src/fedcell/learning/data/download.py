@@ -16,8 +16,8 @@ from urllib.request import urlopen
 
 from numpy.typing import NDArray
 
-from fedcell.core.errors import BadInput
-from fedcell.scenario.load import write_atomically
+from fedcell.core.errors import BadFile, BadInput, DataUnavailable
+from fedcell.core.files import write_file
 
 TIMEOUT = 30.0  # [s] without a byte, after which a download is given up
 BLOCK = 1 << 18  # [byte] between two reports
@@ -84,9 +84,9 @@ def contents(
         for i, name in enumerate(missing):
             try:
                 found[name] = _download(base + name, home / name, wanted[name], report)
-            except BadInput as error:
+            except DataUnavailable as error:
                 rest = f"{', '.join(missing[i:])} from {source.url} into {home}"
-                raise BadInput(f"{error}; try again, or put {rest}") from error
+                raise DataUnavailable(f"{error}; try again, or put {rest}") from error
     for name, md5 in wanted.items():
         if source.archive:
             yield from _members(found[name], md5, source.files)
@@ -116,7 +116,7 @@ def _writable(homes: list[Path], missing: list[str]) -> Path:
             with TemporaryFile(dir=home):
                 return home
     names, places = ", ".join(missing), " or ".join(map(str, homes))
-    raise BadInput(f"{names}: missing, and cannot be downloaded into {places}: not writable")
+    raise DataUnavailable(f"{names}: missing, and cannot be downloaded into {places}: not writable")
 
 
 def _read(path: Path, md5: str) -> bytes:
@@ -125,7 +125,7 @@ def _read(path: Path, md5: str) -> bytes:
         content = path.read_bytes()
         content = lzma.decompress(content) if path.suffix == ".xz" else content
     except OSError as error:
-        raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise BadFile(f"{path}: cannot be read: {error.strerror or error}") from error
     except lzma.LZMAError as error:
         raise _damaged(path, f"as .xz: {error}") from error
     return _checked(path, content, md5)
@@ -144,7 +144,7 @@ def _members(path: Path, md5: str, files: Mapping[str, str]) -> Iterator[bytes]:
                     if member.name in files and (inside := archive.extractfile(member)):
                         held[member.name] = inside.read()
     except OSError as error:
-        raise BadInput(f"{path}: cannot be read: {error.strerror or error}") from error
+        raise BadFile(f"{path}: cannot be read: {error.strerror or error}") from error
     yield from (_checked(path, held[name], md5) for name, md5 in files.items())
 
 
@@ -158,8 +158,8 @@ def _md5(content: bytes = b"") -> Any:
     return hashlib.md5(content, usedforsecurity=False)
 
 
-def _damaged(path: Path, how: str) -> BadInput:
-    return BadInput(
+def _damaged(path: Path, how: str) -> BadFile:
+    return BadFile(
         f"{path}: is not the published file ({how}): "
         "delete it to download it again, or put the published file there"
     )
@@ -182,14 +182,14 @@ def _download(url: str, target: Path, md5: str, report: Report | None) -> Path:
                         report(target.name, done, total)
         except HTTPError as error:
             error.close()  # it holds the connection
-            raise BadInput(f"{url} cannot be downloaded: {error}") from error
+            raise DataUnavailable(f"{url} cannot be downloaded: {error}") from error
         except (OSError, HTTPException, ValueError) as error:  # ValueError: not an address
             reason = getattr(error, "reason", error)
-            raise BadInput(f"{url} cannot be downloaded: {reason}") from error
+            raise DataUnavailable(f"{url} cannot be downloaded: {reason}") from error
         if total not in (None, done):
-            raise BadInput(f"{url}: the download broke off after {done} of {total} bytes")
+            raise DataUnavailable(f"{url}: the download broke off after {done} of {total} bytes")
         if (found := digest.hexdigest()) != md5:
-            raise BadInput(f"{url} is not the published file: its md5 is {found}, not {md5}")
+            raise DataUnavailable(f"{url} is not the published file: its md5 is {found}, not {md5}")
 
-    write_atomically(target, write)
+    write_file(target, write)
     return target

@@ -1,6 +1,6 @@
 """Policies by the names that people type."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from inspect import signature
 from typing import Any
@@ -9,8 +9,10 @@ from fedcell.core.errors import BadInput
 from fedcell.core.schema import suggestion
 from fedcell.network.round import Problem, Schedule
 
-from .base import Broadcast, Distributed, EqualFinish, Even, OptimalStaged, Policy
+from .base import Broadcast, Policy
+from .exact import EqualFinish, OptimalStaged
 from .optimal import Optimal
+from .paper import Distributed, Even
 
 NAMED: Mapping[str, Callable[[Broadcast], Policy]] = {
     "even": Even,
@@ -19,12 +21,24 @@ NAMED: Mapping[str, Callable[[Broadcast], Policy]] = {
     "optimal-staged": lambda _: OptimalStaged(),
     "optimal": lambda _: Optimal(),
 }
+PolicyLike = str | Policy | type[Any]  # a name, a callable, or a class that makes one
+Policies = Sequence[PolicyLike] | Mapping[str, PolicyLike]  # a mapping names them
 
 
-def named(name: str, told: Broadcast) -> Policy:
-    """The policy called `name`: one of ours, or `module:callable` for one's own."""
+def policy_by_name(name: str, broadcast: Broadcast) -> Policy:
+    """The policy called `name`: one of ours, or `module:callable` for one's own.
+
+    `broadcast` is what the server tells all clients, which some policies use.
+
+    >>> from fedcell import load_round
+    >>> from fedcell.network.policies.base import Broadcast
+    >>> problem = load_round("docs/round.json")
+    >>> even = policy_by_name("even", Broadcast.among(problem))
+    >>> even(problem).share.round(3).tolist()
+    [0.333, 0.333, 0.333]
+    """
     if name in NAMED:
-        return NAMED[name](told)
+        return NAMED[name](broadcast)
     module, colon, attribute = name.partition(":")
     if not colon:
         raise BadInput(
@@ -33,11 +47,11 @@ def named(name: str, told: Broadcast) -> Policy:
     if "/" in module or module.endswith(".py"):
         raise BadInput(f"the policy {name}: give the name of a module, as in mine:policy")
     try:
-        policy = as_policy(getattr(import_module(module), attribute), told, name)
+        policy = as_policy(getattr(import_module(module), attribute), broadcast, name)
     except BadInput:
         raise
     except (Exception, SystemExit) as error:  # whatever their code raises
-        raise BadInput(f"the policy {name} cannot be loaded: {_said(error)}") from error
+        raise BadInput(f"the policy {name} cannot be loaded: {_in_words(error)}") from error
 
     def guarded(problem: Problem, /) -> Schedule:
         try:
@@ -45,24 +59,26 @@ def named(name: str, told: Broadcast) -> Policy:
         except BadInput:
             raise
         except (Exception, SystemExit) as error:  # whatever their code raises
-            raise BadInput(f"the policy {name} failed: {_said(error)}") from error
+            raise BadInput(f"the policy {name} failed: {_in_words(error)}") from error
 
     return guarded
 
 
-def chosen(policy: str | Policy, told: Broadcast) -> Policy:
+def resolve_policy(policy: PolicyLike, broadcast: Broadcast) -> Policy:
     """A policy by its name, or one's own callable."""
-    return named(policy, told) if isinstance(policy, str) else as_policy(policy, told)
+    if isinstance(policy, str):
+        return policy_by_name(policy, broadcast)
+    return as_policy(policy, broadcast)
 
 
-def as_policy(given: Any, told: Broadcast, name: str | None = None) -> Policy:
+def as_policy(given: Any, broadcast: Broadcast, name: str | None = None) -> Policy:
     """A callable as a policy that answers with schedules; a class is made an object first.
 
     A class that takes an argument gets what the server tells all clients, as ours do.
     """
     name = name or getattr(given, "__name__", type(given).__name__)
     if isinstance(given, type):
-        given = given(told) if signature(given).parameters else given()
+        given = given(broadcast) if signature(given).parameters else given()
     if not callable(given):
         raise BadInput(f"the policy {name} cannot be called: expected Problem -> Schedule")
 
@@ -76,5 +92,18 @@ def as_policy(given: Any, told: Broadcast, name: str | None = None) -> Policy:
     return checked
 
 
-def _said(error: BaseException) -> str:
+def policies_by_name(policies: Policies) -> dict[str, PolicyLike]:
+    """Policies that are given as a list or a mapping, each under the name that tables show."""
+    if isinstance(policies, Mapping):
+        if not policies:
+            raise BadInput("`policies`: give at least one")
+        return dict(policies)
+    listed = [policies] if isinstance(policies, str) else list(policies)
+    named = {p if isinstance(p, str) else getattr(p, "__name__", repr(p)): p for p in listed}
+    if len(named) < len(listed) or not named:
+        raise BadInput("`policies`: give each once, and at least one")
+    return named
+
+
+def _in_words(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"

@@ -20,11 +20,11 @@ where a bound switches on or off.
 import numpy as np
 from numpy.typing import NDArray
 
+from fedcell.core.types import Array
 from fedcell.network.certificate import ROUNDING, certify
 from fedcell.network.round import Problem, Schedule
-from fedcell.scenario.arrays import Array
 
-from .base import OptimalStaged, equal_finish
+from .exact import OptimalStaged, equal_finish
 
 BLOCK = 2**16  # clients solved at a time: small enough to stay in the processor's cache
 CLOSE = 1e-9  # how well the two sums are met; the objective is then off by about its square

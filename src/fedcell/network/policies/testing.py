@@ -4,10 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from fedcell.core.dice import Purpose, uniform
 from fedcell.network.certificate import check_schedule
-from fedcell.network.draw import Purpose, draw_fleet, draw_trace, uniform
-from fedcell.network.round import Problem, Schedule, pose, price
-from fedcell.scenario.tables import Scenario
+from fedcell.network.draw import draw_fleet, draw_trace
+from fedcell.network.round import Problem, Schedule, make_problem, price
+from fedcell.scenario.scenario import Scenario
 
 from .base import Broadcast, Policy
 from .names import as_policy
@@ -20,6 +21,8 @@ def check_policy(policy: Policy, rounds: int = 20, seed: int = 0) -> None:
     On rounds of several kinds: shares are positive and sum to at most one, frequencies are
     within bounds, permuting the clients permutes the schedule, a round alone is scheduled
     like the round in a batch, and the objective (22) is not below the optimum.
+
+    >>> check_policy(OptimalStaged())
     """
     for name, problem in sample_problems(rounds, seed).items():
         answer = as_policy(policy, Broadcast.among(problem))
@@ -55,7 +58,7 @@ def sample_problems(rounds: int = 20, seed: int = 0) -> dict[str, Problem]:
     for name, changes in settings.items():
         scenario = Scenario().using(**changes)
         fleet = draw_fleet(scenario, seed)
-        problems[name] = pose(scenario, fleet, draw_trace(scenario, fleet, rounds, seed))
+        problems[name] = make_problem(scenario, fleet, draw_trace(scenario, fleet, rounds, seed))
     return problems
 
 

@@ -1,25 +1,25 @@
 """Pictures of a partition. Nothing is drawn by lot here."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedcell.network.trace import Ints
+from fedcell.core.types import Ints
+
+from .style import new_figure
 
 NAMED = 30  # clients, or classes, that have a tick each
 COLUMNS = 500  # of a heat map, more than which would blur
 
 
-def partition_figure(counts: Ints, title: str, path: Path) -> None:
+def partition_figure(counts: Ints, title: str) -> Any:
     """Who holds which labels, as a heat map of (client, class) counts, and how many."""
-    from matplotlib.figure import Figure  # not pyplot, which would choose a backend for all
     from matplotlib.ticker import MaxNLocator
 
     ticks: dict[str, Any] = {"nbins": 6, "integer": True, "steps": [1, 2, 5, 10]}
     clients, classes = counts.shape
     sizes = counts.sum(1)
-    figure = Figure(figsize=(11, 3.8), layout="constrained")
+    figure = new_figure(11, 3.8)
     labels, amounts = figure.subplots(1, 2, gridspec_kw={"width_ratios": [2.2, 1]})
 
     # Like clients stand side by side, so neighbours may share a column where they are many.
@@ -54,4 +54,4 @@ def partition_figure(counts: Ints, title: str, path: Path) -> None:
     amounts.spines[["top", "right"]].set_visible(False)
     amounts.legend(loc="upper right", frameon=False)
     figure.suptitle(title, fontsize=10)
-    figure.savefig(path, dpi=150)
+    return figure

@@ -1,48 +1,44 @@
-"""Pictures of tidy rows. Nothing is simulated here."""
+"""Pictures of what rounds cost: over K and over E_l, policy by policy, and round by round."""
 
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from fedcell.network.compare import Row
+from fedcell.core.estimates import Estimate
+from fedcell.network.compare import Comparison, CostSweep, SweepPoint
 from fedcell.network.ledger import Ledger
+from fedcell.network.schedule import ScheduledRound
 
-# Colours of Okabe and Ito, told apart by most readers; each policy keeps its own everywhere.
-COLOURS = {
-    "even": "#E69F00",
-    "distributed": "#56B4E9",
-    "equal-finish": "#009E73",
-    "optimal-staged": "#CC79A7",
-    "optimal": "#000000",
-}
-# Lines that lie on each other are told apart by their markers: rings, crosses, small and large.
-MARKERS = {
-    "even": {"marker": "s", "markersize": 5},
-    "distributed": {"marker": "^", "markersize": 6},
-    "equal-finish": {"marker": "o", "markersize": 9, "markerfacecolor": "none"},
-    "optimal-staged": {"marker": "D", "markersize": 4},
-    "optimal": {"marker": "x", "markersize": 6},
-}
-SPARE = ["#0072B2", "#D55E00", "#F0E442", "#999999"]
-FORMATS = ("png", "pdf", "svg")
-STYLES = ["-", "--", ":", "-."]
+from .style import GREY, MARKERS, STYLES, new_figure, plain_axes, policy_colours
+
 TITLES = {
     "cohort": "clients per round, K",
     "local_steps": "local steps, $E_l$",
     "local_epochs": "local epochs",
 }
+CROWD = 100  # clients that bars are drawn for
 
 
-def cost_figure(rows: Sequence[Row], caption: str, path: Path) -> None:
+@dataclass(frozen=True)
+class _Line:
+    """One line of a panel: a policy with one spread of the clients."""
+
+    label: str
+    looks: dict[str, Any]
+    policy: str
+    points: list[SweepPoint]
+
+
+def cost_figure(sweep: CostSweep) -> Any:
     """The cost of a round over K and over E_l, with confidence bands, as in Fig. 6."""
-    from matplotlib.figure import Figure  # not pyplot, which would choose a backend for all
     from matplotlib.ticker import MaxNLocator
 
-    axes = list(dict.fromkeys(row["axis"] for row in rows))
-    several = len({row["policy"] for row in rows}) > 1
-    figure = Figure(figsize=(10, 6.6 if several else 5))
+    first = sweep.points[0].comparison
+    axes = list(dict.fromkeys(point.axis for point in sweep.points))
+    several = len(first.policies) > 1
+    figure = new_figure(10, 7.2 if several else 5.4)
     panels = figure.subplots(
         2 if several else 1,
         len(axes),
@@ -51,99 +47,129 @@ def cost_figure(rows: Sequence[Row], caption: str, path: Path) -> None:
         gridspec_kw={"height_ratios": [2, 1] if several else [1]},
     )
     for column, axis in zip(panels.T, axes, strict=True):
-        for label, looks, line in _lines([row for row in rows if row["axis"] == axis]):
-            x = [row["value"] for row in line]
-            _band(column[0], x, [row["staged"] for row in line], label, looks)
+        for line in _lines([point for point in sweep.points if point.axis == axis]):
+            x = [point.value for point in line.points]
+            costs = [point.comparison[line.policy] for point in line.points]
+            _band(column[0], x, [cost.mean["staged_cost"] for cost in costs], line)
             if several:
-                _band(column[1], x, [_percent(row, rows) for row in line], label, looks)
+                _band(column[1], x, [_percent(point, line.policy) for point in line.points], line)
         column[0].set_ylim(bottom=0)
         column[-1].set_xlabel(TITLES[axis])
         column[-1].xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
+        plain_axes(*column)
     panels[0, 0].set_ylabel("cost of a round,\n$C_u + C_n$ [s]")
     if several:
-        panels[1, 0].set_ylabel(f"change against\n{rows[0]['against']} [%]")
-    for panel in panels.flat:
-        panel.grid(alpha=0.25)
-        panel.spines[["top", "right"]].set_visible(False)
+        panels[1, 0].set_ylabel(f"change against\n{first.policies[0].policy} [%]")
     handles, labels = panels[0, 0].get_legend_handles_labels()
-    figure.suptitle(caption, fontsize=10)
-    figure.tight_layout()
+    figure.suptitle(_caption(sweep), fontsize=10)
     wide = 3 + max(map(len, labels))  # of a label, in letters; some 120 fit in a line
-    spreads = len({row["spread"] for row in rows})
+    spreads = len({point.spread for point in sweep.points})
     ncols = max(1, min(len(labels) // spreads, 120 // wide))
-    figure.legend(handles, labels, loc="upper center", bbox_to_anchor=(0.5, 0), ncols=ncols)
-    figure.savefig(path, dpi=150, bbox_inches="tight")
+    figure.legend(handles, labels, loc="outside lower center", ncols=ncols)
+    return figure
 
 
-def run_figure(ledgers: Mapping[str, Ledger], target: float | None, path: Path) -> None:
-    """The training loss over rounds, over simulated seconds and over joules."""
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import LogLocator, NullLocator
-
-    first = next(iter(ledgers.values()))
-    assert first.train_loss is not None
-    seen = np.flatnonzero(np.isfinite(first.train_loss))  # rounds that were evaluated
-    loss = first.train_loss[seen]
-    figure = Figure(figsize=(11, 3.6), layout="constrained")
-    panels = figure.subplots(1, 3, sharey=True)
-    panels[0].plot(seen + 1, loss, color="black", linewidth=1.5)
-    panels[0].set_xlabel("rounds")
-    panels[0].set_ylabel("training loss")
-    for i, (name, ledger) in enumerate(ledgers.items()):
-        # Lines that lie on each other stay visible: the later, the thinner.
-        looks: dict[str, Any] = {"color": COLOURS.get(name, SPARE[i % len(SPARE)])}
-        looks |= {"linewidth": 1 + 3 * (len(ledgers) - 1 - i) / max(1, len(ledgers) - 1)}
-        panels[1].plot(ledger.seconds[seen], loss, label=name, **looks)
-        panels[2].plot(ledger.joules[seen], loss, label=name, **looks)
-    panels[1].set_xlabel("simulated time [s]")
-    panels[2].set_xlabel("energy of all clients [J]")
-    for panel in panels:
-        if seen.size and loss.min() > 0:
-            panel.set_yscale("log")
-            panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-            panel.yaxis.set_major_formatter("{x:g}")
-            panel.yaxis.set_minor_locator(NullLocator())
-        if target is not None:
-            panel.axhline(target, color="#999999", linestyle="--", linewidth=1)
-        panel.grid(alpha=0.25)
-        panel.spines[["top", "right"]].set_visible(False)
-        panel.set_xlim(left=0)
-    figure.legend(*panels[1].get_legend_handles_labels(), loc="outside right center", frameon=False)
-    figure.savefig(path, dpi=150)
-
-
-def _band(panel: Any, x: list[int], values: Sequence[Row], label: str, looks: Row) -> None:
-    panel.plot(x, [value["mean"] for value in values], label=label, **looks)
-    low, high = [value["low"] for value in values], [value["high"] for value in values]
-    panel.fill_between(x, low, high, color=looks["color"], alpha=0.12, linewidth=0)
-
-
-def _percent(row: Row, rows: Sequence[Row]) -> Row:
-    """The paired difference of a row in percent of the mean that it is a difference to."""
-    here = ("axis", "value", "spread")
-    base = next(
-        other["staged"]["mean"]
-        for other in rows
-        if other["policy"] == row["against"] and all(other[key] == row[key] for key in here)
+def _caption(sweep: CostSweep) -> str:
+    """How many rounds, what the bands are, and what is held in each panel."""
+    first, last = sweep.points[0].comparison, sweep.points[-1].comparison
+    plan = first.scenario.plan
+    work = f"{plan.local_epochs} epochs" if plan.local_epochs else f"$E_l$ = {plan.local_steps}"
+    over = "rounds of one fleet" if first.fleets == 1 else f"{first.fleets} fleets"
+    return (
+        f"{first.rounds} rounds per point, bands: 95 % confidence over {over}; "
+        f"left: {work}, right: K = {last.scenario.plan.cohort}"
     )
-    return {name: 100 * value / base for name, value in row["difference"]["staged"].items()}
 
 
-def _lines(rows: Sequence[Row]) -> list[tuple[str, dict[str, Any], list[Row]]]:
-    """The rows of each line of a panel, with its label and looks."""
-    spreads = list(dict.fromkeys(row["spread"] for row in rows))
-    policies = list(dict.fromkeys(row["policy"] for row in rows))
-    others = [policy for policy in policies if policy not in COLOURS]
-    colours = COLOURS | {policy: SPARE[i % len(SPARE)] for i, policy in enumerate(others)}
+def _band(panel: Any, x: list[int], values: Sequence[Estimate], line: _Line) -> None:
+    panel.plot(x, [value.value for value in values], label=line.label, **line.looks)
+    low, high = [value.low for value in values], [value.high for value in values]
+    panel.fill_between(x, low, high, color=line.looks["color"], alpha=0.12, linewidth=0)
+
+
+def _percent(point: SweepPoint, policy: str) -> Estimate:
+    """The paired difference in percent of the mean that it is a difference to."""
+    base = point.comparison.policies[0].mean["staged_cost"].value
+    change = point.comparison[policy].difference["staged_cost"]
+    return Estimate(*(100 * x / base for x in (change.value, change.low, change.high)))
+
+
+def _lines(points: Sequence[SweepPoint]) -> list[_Line]:
+    """The lines of a panel, with their labels and looks."""
+    spreads = list(dict.fromkeys(point.spread for point in points))
+    policies = [costs.policy for costs in points[0].comparison.policies]
+    colours = policy_colours(policies)
     lines = []
     for policy in policies:
         for i, spread in enumerate(spreads):
             label = policy if len(spreads) == 1 else f"{policy}, Var {spread:g}"
-            style = {
+            looks = {
                 "color": colours[policy],
                 "linestyle": STYLES[i % len(STYLES)],
                 "linewidth": 1.5,
             } | MARKERS.get(policy, {"marker": "v", "markersize": 5})
-            line = [row for row in rows if row["policy"] == policy and row["spread"] == spread]
-            lines.append((label, style, line))
+            lines.append(_Line(label, looks, policy, [p for p in points if p.spread == spread]))
     return lines
+
+
+def comparison_figure(comparison: Comparison) -> Any:
+    """Policies side by side: the cost of a round, its duration and its energy, with intervals."""
+    panels_of = {
+        "staged_cost": "$C_u + C_n$ [s]",
+        "objective": "joint cost (22) [s]",
+        "duration": "time of a round [s]",
+        "energy": "energy of a round [J]",
+    }
+    names = [costs.policy for costs in comparison.policies]
+    colours = policy_colours(names)
+    figure = new_figure(11, 1.6 + 0.3 * len(names))
+    for panel, (measure, title) in zip(
+        figure.subplots(1, len(panels_of), sharey=True), panels_of.items(), strict=True
+    ):
+        values = [costs.mean[measure] for costs in comparison.policies]
+        widths = np.nan_to_num([value.half_width for value in values])
+        panel.barh(
+            names,
+            [value.value for value in values],
+            xerr=widths,
+            color=[colours[name] for name in names],
+            error_kw={"ecolor": GREY},
+        )
+        panel.set_xlabel(title)
+        plain_axes(panel)
+    figure.axes[0].invert_yaxis()
+    return figure
+
+
+def schedule_figure(scheduled: ScheduledRound) -> Any:
+    """One round, client by client: training, then uploading, and the share of the band."""
+    cost, clients = scheduled.cost, np.arange(scheduled.schedule.share.size)[:CROWD]
+    compute, upload = (np.asarray(t)[:CROWD] for t in (cost.compute_time, cost.upload_time))
+    figure = new_figure(9, 1.6 + 0.22 * clients.size)
+    times, shares = figure.subplots(1, 2, sharey=True, gridspec_kw={"width_ratios": [2.4, 1]})
+    times.barh(clients, compute, color="#56B4E9", label="training")
+    times.barh(clients, upload, left=compute, color="#E69F00", label="uploading")
+    times.set(xlabel="time [s]", ylabel="client")
+    times.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+    times.set_ylim(clients.size - 0.5, -1.4)
+    shares.barh(clients, 100 * scheduled.schedule.share[:CROWD], color=GREY)
+    shares.set_xlabel("share of the band [%]")
+    plain_axes(times, shares)
+    return figure
+
+
+def ledger_figure(ledger: Ledger) -> Any:
+    """What each round took where nothing was trained: its duration and its energy."""
+    figure = new_figure(9, 3.2)
+    rounds = np.arange(1, ledger.rounds + 1)
+    for panel, (values, name) in zip(
+        figure.subplots(1, 2),
+        [(ledger.duration, "time of a round [s]"), (ledger.energy, "energy of a round [J]")],
+        strict=True,
+    ):
+        panel.plot(rounds, values, color="#0072B2", linewidth=1)
+        panel.axhline(values.mean(), color=GREY, linestyle="--", label=f"mean {values.mean():.4g}")
+        panel.set(xlabel="round", ylabel=name, ylim=(0, None))
+        panel.legend(frameon=False)
+        plain_axes(panel)
+    return figure

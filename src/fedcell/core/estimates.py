@@ -1,0 +1,56 @@
+"""A number with its interval, in one form wherever one is given."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from .types import Array
+
+NAN = float("nan")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number, and the interval in which it lies with probability `level`.
+
+    `low` and `high` are NaN where nothing is known of the spread (a single value), and equal to
+    the value where there is none.
+
+    >>> Estimate(30.0, 21.0, 43.0, level=0.9)
+    30 (21 to 43)
+    """
+
+    value: float
+    low: float = NAN
+    high: float = NAN
+    level: float = 0.9
+
+    @classmethod
+    def exactly(cls, value: float) -> Self:
+        """A number that is not in doubt."""
+        return cls(value, value, value, 1.0)
+
+    @property
+    def half_width(self) -> float:
+        """Half of the interval, what stands behind a plus-minus."""
+        return (self.high - self.low) / 2
+
+    def __contains__(self, number: float) -> bool:
+        return self.low <= number <= self.high
+
+    def __repr__(self) -> str:
+        if np.isnan(self.low) or self.low == self.high:
+            return f"{self.value:.4g}"
+        return f"{self.value:.4g} ({self.low:.4g} to {self.high:.4g})"
+
+
+def mean_estimate(values: Array, level: float = 0.95) -> Estimate:
+    """The mean of independent values with Student's interval."""
+    from scipy.special import stdtrit
+
+    n, mean = values.size, float(values.mean())
+    if n < 2:
+        return Estimate(mean, level=level)
+    half = float(stdtrit(n - 1, (1 + level) / 2) * values.std(ddof=1) / np.sqrt(n))
+    return Estimate(mean, mean - half, mean + half, level)

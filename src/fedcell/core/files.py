@@ -1,0 +1,158 @@
+"""Files in, files out: TOML and JSON read with care, and one way to write any file.
+
+A file is written aside, brought to the disk and renamed into place; so what stands there is
+always whole, and a power cut after a state counts as saved does not take it back.
+"""
+
+import json
+import math
+import os
+import secrets
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from .errors import BadFile, BadInput
+from .version import __version__
+
+ASIDE = ".fedcell-"  # begins the name of a file that is being written; kill -9 may leave one
+
+
+def read_text(path: Path) -> str:
+    """The text of a file in UTF-8."""
+    try:
+        return path.read_text("utf-8-sig")
+    except OSError as error:
+        raise BadFile(f"{path}: cannot be read: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise BadFile(f"{path}: is not a text file in UTF-8") from error
+    except ValueError as error:  # a null byte in the path
+        raise BadFile(f"{path!r}: is not a path: {error}") from error
+
+
+def read_tables(path: Path) -> dict[str, Any]:
+    """The plain content of a TOML or JSON file."""
+    text = read_text(path)
+    try:
+        if is_json := path.suffix.lower() == ".json" or text.lstrip().startswith("{"):
+            content = json.loads(text, object_pairs_hook=_no_twins)
+        else:
+            content = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
+        kind = "JSON" if is_json else "TOML"
+        raise BadFile(f"{path}: the syntax is wrong, read as {kind}: {error}") from error
+    except RecursionError as error:
+        raise BadFile(f"{path}: nested too deeply") from error
+    except (ValueError, OverflowError) as error:  # a number or a date that Python cannot hold
+        raise BadFile(f"{path}: {error}") from error
+    if not isinstance(content, dict):
+        raise BadFile(f"{path}: expected tables with keys, not a {type(content).__name__}")
+    return content
+
+
+def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    table = dict(pairs)
+    if len(table) < len(pairs):
+        raise ValueError("a key stands twice in one table")
+    return table
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Puts the name of the file before each fault that is found in it."""
+    try:
+        yield
+    except BadInput as error:
+        raise BadFile(*(f"{path}: {fault}" for fault in error.faults)) from error
+
+
+def stamp(what: str, version: int) -> dict[str, Any]:
+    """What every file of ours begins with: what it is, and in which format."""
+    return {"fedcell": __version__, "what": what, "format": version}
+
+
+def check_stamp(content: Mapping[str, Any], what: str, known: Iterable[int], way_out: str) -> int:
+    """The format of a file of ours, if it is one that this version reads."""
+    there, held = content.get("format"), content.get("what", what)
+    if not isinstance(there, int) or isinstance(there, bool) or "fedcell" not in content:
+        raise BadInput(f"is not a {what} that fedcell wrote: {way_out}")
+    if held != what:
+        raise BadInput(f"holds a {held}, not a {what}: name another file")
+    if there not in (formats := list(known)):
+        age = "an older" if there < min(formats) else "a newer"
+        raise BadInput(
+            f"is a {what} of {age} fedcell ({content['fedcell']}, format {there}; this one reads "
+            f"{' and '.join(map(str, formats))}): {way_out}"
+        )
+    return there
+
+
+def check_target(path: Path, endings: Iterable[str]) -> Path:
+    """Where a file is to be written, links followed; refused if that cannot be."""
+    try:
+        target = path.resolve()
+    except (OSError, RuntimeError) as error:  # links in a circle
+        raise BadFile(f"{path}: cannot be written: {error}") from error
+    if target.suffix.lower().lstrip(".") not in endings:
+        raise BadFile(f"{path}: the name must end in one of: {', '.join(endings)}")
+    if target.exists() and not target.is_file():
+        raise BadFile(f"{path}: cannot be written: there is something that is not a file")
+    if not target.parent.is_dir():
+        raise BadFile(f"{path}: cannot be written: there is no folder {target.parent}")
+    return target
+
+
+def write_file(path: Path, write: Callable[[Path], None]) -> None:
+    """Calls `write` with a path aside, and renames what it wrote into place.
+
+    File and folder are on the disk when this returns.
+    """
+    # A name that nobody can foresee, made anew: no link that lies in wait is followed.
+    aside = path.parent / f"{ASIDE}{os.getpid()}-{secrets.token_hex(8)}-{path.name}"
+    try:
+        try:
+            os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+            write(aside)
+            with aside.open("rb") as file:
+                os.fsync(file.fileno())
+            os.replace(aside, path)
+            _sync_folder(path.parent)
+        finally:
+            with suppress(OSError):
+                aside.unlink(missing_ok=True)
+    except OSError as error:
+        raise BadFile(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Brings a renamed name to the disk, where folders can be opened for that."""
+    with suppress(OSError):  # some file systems, and Windows, have no such thing
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Writes a text file, whole or not at all."""
+
+    def write(aside: Path) -> None:
+        aside.write_text(text, "utf-8")
+
+    write_file(path, write)
+
+
+def as_json(value: Any) -> str:
+    """Plain values as JSON that every reader takes: what is not finite becomes null."""
+    return json.dumps(_finite(value), indent=2, allow_nan=False) + "\n"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

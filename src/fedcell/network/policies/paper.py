@@ -1,0 +1,44 @@
+"""The paper's policies: the even baseline, and the distributed schedule with Theorem 3."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedcell.core.types import Array
+from fedcell.network.round import Problem, Schedule
+
+from .base import Broadcast
+
+
+@dataclass(frozen=True)
+class Even:
+    """The same band and the same frequency for all: the baseline of Sec. V-C."""
+
+    broadcast: Broadcast
+
+    def __call__(self, problem: Problem, /) -> Schedule:
+        shape = problem.band_time.shape
+        f = np.clip(self.broadcast.freq, problem.freq_min, problem.freq_max)
+        return Schedule(share=np.full(shape, 1 / shape[-1]), freq=f)
+
+
+@dataclass(frozen=True)
+class Distributed:
+    """Each client sets its own frequency, the server splits the band by Theorem 3: Sec. IV-C-2.
+
+    Theorem 3 holds at the joint optimum of (22); with frequencies fixed by (26) it is a
+    heuristic, and `EqualFinish` is the exact split (DECISIONS.md, 5).
+    """
+
+    broadcast: Broadcast
+
+    def __call__(self, problem: Problem, /) -> Schedule:
+        f = self.broadcast.own_freq_in(problem)
+        return Schedule(share=theorem_3(problem, f), freq=f)
+
+
+def theorem_3(problem: Problem, freq: Array) -> Array:
+    """The split of the band (24), for given frequencies."""
+    # u_j stands for 1/r_j^0: they differ by a factor that cancels.
+    root = np.sqrt(problem.kappa * freq**3 * problem.band_time)
+    return np.asarray(root / root.sum(-1, keepdims=True))

@@ -1,0 +1,134 @@
+"""Theorem 1's constants along a real training, beside the rounds that it really took."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from fedcell.core.showing import Showable
+from fedcell.learning.gradients import Probe, probe
+from fedcell.learning.learner import KnownOptimum, warm_up
+from fedcell.learning.setup import TrainingSetup
+from fedcell.network.draw import draw_fleet, draw_trace
+from fedcell.simulation.run import Progress
+from fedcell.simulation.train import State, at_target, train_rounds
+
+from .constants import MeasuredConstants, estimate_constants
+from .trials import PROBED
+
+LATER = (64, 128, 256, 512, 1024)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Theorem1Rounds:
+    """Rounds that Theorem 1 says with the measured constants."""
+
+    corrected: float
+    printed: float
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ConstantsReport(Showable):
+    """The constants of a training, what Theorem 1 makes of them, and what it really took."""
+
+    name: str  # of the scenario
+    measured: MeasuredConstants
+    target: float | None
+    theorem_1: Theorem1Rounds | None  # None where there is no target above the least loss
+    rounds_taken: int | None  # to the target; None where it was not reached
+
+    @property
+    def diversity(self) -> dict[str, float]:
+        """lambda along the training: the most, its 90 % quantile and its median."""
+        lambdas = np.array(self.measured.diversities)
+        quantiles = {"p90": 0.9, "median": 0.5}
+        found = {name: float(np.quantile(lambdas, q)) for name, q in quantiles.items()}
+        return {"max": float(lambdas.max()), **found}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each constant."""
+        return [constant.to_dict() for constant in self.measured.estimates]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as `fedcell constants --json` prints them."""
+        found = self.measured
+        return {
+            "constants": asdict(found.constants),
+            "estimates": self.rows(),
+            "rounds": list(found.rounds),
+            "losses": list(found.losses),
+            "lambdas": list(found.diversities),
+            "pl_ratios": list(found.pl_ratios),
+            "lambda": self.diversity,
+            "doubts": found.doubts,
+            "target": self.target,
+            "theorem_1": None if self.theorem_1 is None else asdict(self.theorem_1),
+            "rounds_taken": self.rounds_taken,
+        }
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{c.symbol} {c.estimate.value:.3g}" for c in self.measured.estimates)
+        return f"<ConstantsReport: {values}>"
+
+
+def measure_constants(
+    setup: TrainingSetup,
+    rounds: int | None = None,
+    target: float | None = None,
+    *,
+    every: int | None = None,
+    clients: int = 10,
+    draws: int = 8,
+    threads: int | None = None,
+    name: str = "scenario",
+    progress: Progress = Progress(),  # noqa: B008
+) -> ConstantsReport:
+    """Trains for at most `rounds` rounds or to the loss `target`, and measures along the way.
+
+    Gradients of all clients are taken before training, after 1, 2, 4, 8, ... rounds or `every`
+    so many, and at the end; `clients` of them draw `draws` batches each, for C_1 and sigma^2.
+    """
+    scenario, seed = setup.scenario, setup.seed
+    rounds = scenario.rounds if rounds is None else rounds
+    learner = setup.learner(threads, test=False)
+    with progress.compile():
+        warm_up(learner)
+    fleet = draw_fleet(scenario, seed)
+    trace = draw_trace(scenario, fleet, rounds, seed)
+    probes: list[Probe] = []
+
+    def take(state: State) -> Probe:
+        batch = scenario.task.batch_size
+        return probe(learner, state.model, state.rounds, batch, clients, draws)
+
+    for state in train_rounds(scenario, learner, fleet, trace, stop=[at_target(target)]):
+        if state.rounds % every == 0 if every else state.rounds in (*PROBED, *LATER):
+            probes.append(take(state))
+    if probes[-1].round < state.rounds:
+        probes.append(take(state))
+    least = learner.least_loss if isinstance(learner, KnownOptimum) else 0.0
+    found = estimate_constants(probes, np.asarray(learner.sizes, float), least)
+    reached = state.history.train_loss <= (-np.inf if target is None else target)
+    return ConstantsReport(
+        name=name,
+        measured=found,
+        target=target,
+        theorem_1=_theorem_1(setup, found, target, least),
+        rounds_taken=int(np.argmax(reached)) + 1 if reached.any() else None,
+    )
+
+
+def _theorem_1(
+    setup: TrainingSetup, found: MeasuredConstants, target: float | None, least: float
+) -> Theorem1Rounds | None:
+    if target is None or target <= least:
+        return None
+    scenario = setup.scenario
+    where = scenario.plan.cohort, scenario.mean_local_steps
+    cell = scenario.cell
+
+    def rounds(printed: bool) -> float:
+        law = found.constants.law(target - least, printed=printed)
+        return float(law.rounds(*where, cell.loss_rate, cell.loss_kind))
+
+    return Theorem1Rounds(corrected=rounds(False), printed=rounds(True))

@@ -1,0 +1,180 @@
+"""Running a pilot: trials until the budget is used up, each saved as it ends."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from fedcell.core.errors import BadFile, BadInput
+from fedcell.core.quantities import check_target_loss, parse_duration
+from fedcell.learning.learner import warm_up
+from fedcell.learning.setup import require_learning
+from fedcell.scenario.identity import check_pilot_identity, pilot_identity
+from fedcell.scenario.scenario import Scenario
+from fedcell.simulation.checks import with_learner_sizes
+from fedcell.simulation.run import Progress
+
+from .design import Setting, pilot_settings, trial_seeds, validation_settings
+from .pilot import Pilot
+from .pilotfile import load_pilot
+from .trials import LearnerFactory, PilotRunner, Trial, run_trials
+from .validate import Validation, check_law
+
+Report = Callable[[Trial, float], None]  # hears of each trial, and of the seconds spent so far
+
+
+def run_pilot(
+    scenario: Scenario,
+    budget: float | str = 60.0,
+    path: str | Path | None = None,
+    *,
+    target: float | None = None,
+    rounds: int | None = None,
+    seed: int = 0,
+    name: str = "pilot",
+    data_dir: Path | None = None,
+    threads: int | None = None,
+    learner: LearnerFactory | None = None,
+    progress: Progress = Progress(),  # noqa: B008
+    report: Report | None = None,
+) -> Pilot:
+    """Finds out by short runs how many rounds training takes, as a law in K, E_l and gamma.
+
+    Six settings around the scenario's plan are run, seed after seed, until `budget` (seconds,
+    or text such as "5min") is used up; two seeds in any case. With a `path`, each run is saved
+    as it ends, and what is there already is gone on with. `target` is the training loss to
+    reach (learning.target where left out), `rounds` what a run ends after at the latest. A
+    `learner` of your own is a function of a scenario and a seed.
+
+    >>> from fedcell import Learning, RoundPlan, Scenario
+    >>> learning = Learning(model="quadratic-apart", target=1.0, rate=0.02)
+    >>> scenario = Scenario(learning=learning, plan=RoundPlan(local_steps=4, rounds=300))
+    >>> run_pilot(scenario, budget="1s").fit().settings
+    6
+    """
+    runner, none, sized = begin(
+        scenario, target, rounds, seed, name, data_dir, threads, learner, progress
+    )
+    settings = pilot_settings(sized, seed)
+    seconds = parse_duration(budget, "`budget`")
+    found = run_until(
+        runner, none, settings, trial_seeds(seed), seconds, path, settings[0], report
+    ).fitted()
+    if path is not None:
+        found.save(path)
+    return found
+
+
+def validate_pilot(
+    scenario: Scenario,
+    pilot: Pilot,
+    budget: float | str = 60.0,
+    path: str | Path | None = None,
+    *,
+    rounds: int | None = None,
+    name: str = "validation",
+    data_dir: Path | None = None,
+    threads: int | None = None,
+    progress: Progress = Progress(),  # noqa: B008
+    report: Report | None = None,
+) -> Validation:
+    """Judges a pilot by runs that it has not seen: other K, E_l and gamma, and other seeds.
+
+    The arguments are those of `run_pilot`; with a `path` the runs are kept, and gone on with.
+    """
+    runner, none, _ = begin(
+        scenario, pilot.target, rounds, pilot.seed, name, data_dir, threads, None, progress
+    )
+    check_pilot_identity(pilot.identity, none.identity, pilot.path)
+    law = pilot.fit()
+    settings = validation_settings(pilot.tried)
+    seeds = trial_seeds(pilot.seed, validation=True)
+    seconds = parse_duration(budget, "`budget`")
+    none = replace(none, what="validation")
+    found = run_until(runner, none, settings, seeds, seconds, path, None, report)
+    judges = [t for t in found.trials if t.setting in settings and t.answers_for(pilot.target)]
+    return Validation(name=name, checks=check_law(law, judges, pilot.target))
+
+
+def begin(
+    scenario: Scenario,
+    target: float | None,
+    rounds: int | None,
+    seed: int,
+    name: str,
+    data_dir: Path | None,
+    threads: int | None,
+    learner: LearnerFactory | None,
+    progress: Progress,
+) -> tuple[PilotRunner, Pilot, Scenario]:
+    """Whoever runs the trials, with the engine warm, a pilot without any, and the scenario with
+    its D_j."""
+    if target is None and (learner is None or scenario.learning is not None):
+        target = require_learning(scenario).target
+    if check_target_loss(target, "`target`") is None:
+        raise BadInput(f"{name}: there is no loss to reach: set learning.target or `target`")
+    assert target is not None
+    runner = PilotRunner(
+        scenario=scenario,
+        target=target,
+        rounds=scenario.rounds if rounds is None else rounds,
+        data_dir=data_dir,
+        threads=threads,
+        download=progress.download,
+        learner=learner,
+    )
+    if learner is None:
+        plan, cell = scenario.plan, scenario.cell
+        setup = runner.setup(Setting(plan.cohort, plan.local_steps, cell.loss_rate), seed)
+        with progress.compile():
+            warm_up(setup.learner(threads))
+        settled, fingerprint = setup.scenario, setup.fingerprint
+    else:
+        settled, fingerprint = with_learner_sizes(scenario, learner(scenario, seed)), None
+    none = Pilot(
+        identity=pilot_identity(settled, fingerprint),
+        target=target,
+        seed=seed,
+        kind=scenario.cell.loss_kind,
+        name=name,
+    )
+    return runner, none, scenario.using(clients={"sizes": settled.clients.sizes})
+
+
+def run_until(
+    runner: PilotRunner,
+    none: Pilot,
+    settings: Sequence[Setting],
+    seeds: Sequence[int],
+    budget: float,
+    path: str | Path | None,
+    measured: Setting | None = None,
+    report: Report | None = None,
+) -> Pilot:
+    """All runs that the budget allows, each saved as it ends if there is a path."""
+    found = none
+    if path is not None:
+        found = _gone_on_with(none, Path(path))
+        found.save(path)  # what cannot be written is known before the runs
+    for trial in run_trials(runner, settings, seeds, budget, found.trials, measured):
+        found = found.with_trial(trial)
+        if path is not None:
+            found.save(path)
+        if report is not None:
+            report(trial, sum(t.wall_seconds for t in found.trials))
+        reached = (t.rounds_to(none.target) for t in found.trials)
+        if len(found.trials) >= len(settings) and not any(reached):
+            break  # more of this would say no more
+    return found
+
+
+def _gone_on_with(none: Pilot, path: Path) -> Pilot:
+    """The pilot with the runs that its file holds already, if it is the same pilot's."""
+    if not path.exists():
+        return none
+    before = load_pilot(path, none.what)
+    check_pilot_identity(before.identity, none.identity, path)
+    for what, name in (("seed", "`seed`"), ("kind", "cell.loss_kind")):
+        was, now = getattr(before, what), getattr(none, what)
+        if was != now:
+            raise BadFile(f"{path}: is of {name} {was}, not {now}: choose another `path`")
+    return replace(none, trials=before.trials)

@@ -1,0 +1,159 @@
+"""Before training: one call from a scenario and its pilot to a plan."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from pathlib import Path
+from typing import Literal
+
+from fedcell.core.errors import BadInput
+from fedcell.core.quantities import check_target_loss
+from fedcell.learning.setup import prepare_training
+from fedcell.network.policies.names import NAMED, PolicyLike
+from fedcell.scenario.identity import check_pilot_identity, pilot_identity
+from fedcell.scenario.scenario import Scenario
+
+from .choose import choose_plan, totals_under
+from .design import Setting
+from .grid import MOST_STEPS, PlanGrid, evaluate_plans
+from .law import GivenLaw, RoundsLaw
+from .limits import Limits
+from .pilot import Pilot
+from .pilotfile import load_pilot
+from .plan import Aim, TrainingPlan
+from .unit_costs import unit_costs
+from .whatif import least_bandwidth, sensitivity
+
+SYMBOLS = {"cohort": "K", "local_steps": "E_l", "loss_rate": "gamma"}
+
+
+def plan_training(
+    scenario: Scenario,
+    pilot: Pilot | str | Path | None = None,
+    law: RoundsLaw | None = None,
+    *,
+    policy: PolicyLike = "optimal",
+    minimise: Aim = "cost",
+    target: float | None = None,
+    limits: Limits | None = None,
+    max_steps: int | None = None,
+    solve_for: Literal["bandwidth"] | None = None,
+    what_if: bool = False,
+    seed: int = 0,
+    name: str = "scenario",
+    data_dir: Path | None = None,
+) -> TrainingPlan:
+    """Chooses K and E_l before training: how many clients, how many steps, how long, how dear.
+
+    The rounds to the `target` loss come from a `pilot` of the scenario (its value, or its file)
+    or from a `law`; what a round costs under the `policy` comes from the scenario. All whole K
+    and E_l (up to `max_steps`) are compared, and what is to be least is the paper's cost (12),
+    the duration or the energy, within the `limits`. `solve_for="bandwidth"` finds the least band
+    that keeps them; `what_if` adds how the plan moves in nearby worlds.
+
+    >>> from fedcell import GivenLaw, load_scenario
+    >>> law = GivenLaw(mixing=50, drift=0.02, start=250, floor=12)
+    >>> plan = plan_training(load_scenario("digits"), law=law, name="digits")
+    >>> plan.cohort, plan.local_steps
+    (5, 41)
+    """
+    limits = limits or Limits()
+    if solve_for and limits.deadline == inf:
+        raise BadInput("`solve_for` bandwidth: give the `deadline` that is to be kept")
+    if limits.sure and limits == Limits(sure=True):
+        raise BadInput("`sure`: give a `deadline` or an `energy_budget` that is to be kept")
+    world, fingerprint = scenario, None
+    if scenario.learning is not None:
+        setup = prepare_training(scenario, seed, data_dir)
+        world, fingerprint = setup.scenario, setup.fingerprint  # with D_j, z_m and alpha_0
+    source = _law_source(world, fingerprint, pilot, law, check_target_loss(target, "`target`"))
+    most_steps = max_steps or source.most_steps
+
+    def evaluate(there: Scenario) -> PlanGrid:
+        return evaluate_plans(there, source.law, policy, most_steps, seed)
+
+    def choose(grid: PlanGrid) -> TrainingPlan:
+        return choose_plan(grid, limits, minimise, source.paper, source.target, name)
+
+    if solve_for:
+        world = least_bandwidth(world, evaluate, choose)
+    best = choose(evaluate(world))
+    planned = world.with_plan(int(best.cohort.value), int(best.local_steps.value))
+    others = {n: totals_under(world, n, best, seed) for n in NAMED if n != best.policy}
+    steps = int(best.local_steps.value)
+    edge = [f"E_l = {steps} is the most that was tried: {source.to_see_further}"]
+    return replace(
+        best,
+        scenario=scenario.using(cell={"bandwidth": world.cell.bandwidth}),
+        policies=dict(best.policies) | others,
+        unit_costs=unit_costs(planned, policy, seed),
+        sensitivity=sensitivity(world, best, evaluate, choose) if what_if else (),
+        bandwidth=world.cell.bandwidth if solve_for else None,
+        notes=(
+            *source.notes,
+            *(edge if steps == most_steps else []),
+            *best.notes,
+            *_beyond(source.tried, best, world.cell.loss_rate),
+        ),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _LawSource:
+    """The law that a plan is made with, and what its pilot knows."""
+
+    law: RoundsLaw
+    paper: GivenLaw  # with the paper's three coefficients
+    target: float | None
+    most_steps: int = MOST_STEPS
+    to_see_further: str = "allow more local steps to see further"
+    tried: tuple[Setting, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def _law_source(
+    world: Scenario,
+    fingerprint: str | None,
+    pilot: Pilot | str | Path | None,
+    law: RoundsLaw | None,
+    target: float | None,
+) -> _LawSource:
+    if (pilot is None) == (law is None):
+        raise BadInput("a plan needs a `pilot` (`run_pilot` makes one) or a `law`, and not both")
+    if law is not None:
+        own = world.learning.target if world.learning else None
+        paper = GivenLaw.of(law.coefficients)
+        return _LawSource(law=law, paper=paper, target=own if target is None else target)
+    assert pilot is not None
+    found = pilot if isinstance(pilot, Pilot) else load_pilot(pilot)
+    check_pilot_identity(found.identity, pilot_identity(world, fingerprint), found.path)
+    target = found.target if target is None else target
+    fitted = found.fit(target)
+    paper_fit = fitted if fitted.form == "paper" else found.fit(target, "paper")
+    notes = [
+        f"training diverged in the pilot at K = {s.cohort}, E_l = {s.local_steps}"
+        for s in found.diverged
+    ]
+    return _LawSource(
+        law=fitted,
+        paper=paper_fit.law,
+        target=target,
+        most_steps=found.most_steps,
+        to_see_further="pilot again with a larger plan.local_steps to see further",
+        tried=found.tried,
+        notes=tuple(notes),
+    )
+
+
+def _beyond(tried: Sequence[Setting], best: TrainingPlan, loss_rate: float) -> list[str]:
+    """In what a plan is beyond what its pilot tried, where its law was off by a third and more."""
+    here = {"cohort": best.cohort.value, "local_steps": best.local_steps.value}
+    notes = []
+    for name, value in (here | {"loss_rate": loss_rate}).items() if tried else ():
+        seen = [getattr(setting, name) for setting in tried]
+        if not min(seen) <= value <= max(seen) and not (name == "loss_rate" and value < min(seen)):
+            notes.append(
+                f"the pilot tried {SYMBOLS[name]} from {min(seen):g} to {max(seen):g}, and "
+                f"{value:g} is beyond: the law may be off there"
+            )
+    return notes

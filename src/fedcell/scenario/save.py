@@ -1,0 +1,123 @@
+"""Scenarios as plain tables that load_scenario reads back, and as commented TOML for people."""
+
+import json
+import os
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fedcell.core.files import write_file, write_text
+from fedcell.core.schema import FieldInfo, Table, field_infos
+
+from .arrays import ArrayTable
+from .scenario import Scenario
+
+GAINS = "gains.npy"  # measured gains, beside the file that names them
+WIDTH = 96
+
+
+def to_tables(scenario: Scenario) -> dict[str, Any]:
+    """A scenario as plain tables, what is left out left out; measured gains are named as a file
+    beside them."""
+    tables: dict[str, Any] = plain_tables(scenario)
+    if scenario.cell.gains is not None:
+        tables["cell"]["gains"] = GAINS
+    if scenario.clients.table is not None:
+        columns = {name: c.tolist() for name, c in scenario.clients.table.columns().items()}
+        rows = zip(*columns.values(), strict=True)
+        tables["clients"]["table"] = [dict(zip(columns, row, strict=True)) for row in rows]
+    if scenario.clients.sizes is not None:
+        tables["clients"]["sizes"] = scenario.clients.sizes.values.tolist()
+    if (named := tables.get("learning", {}).get("dataset", "")).lower().endswith(".npz"):
+        tables["learning"]["dataset"] = os.path.abspath(named)
+    return tables
+
+
+def plain_tables(value: Any) -> Any:
+    """Tables as plain values, without arrays and without what is None."""
+    if isinstance(value, msgspec.Struct):
+        named = {name: plain_tables(getattr(value, name)) for name in value.__struct_fields__}
+        return {name: item for name, item in named.items() if item is not None}
+    if isinstance(value, tuple):
+        return [plain_tables(item) for item in value]
+    return None if isinstance(value, ArrayTable) else value
+
+
+def save_scenario(scenario: Scenario, path: str | Path) -> None:
+    """Writes a scenario as commented TOML; measured gains go to gains.npy beside it.
+
+    >>> from tempfile import mkdtemp
+    >>> from fedcell import load_scenario
+    >>> path = f"{mkdtemp()}/mine.toml"
+    >>> save_scenario(load_scenario("digits").using(plan={"cohort": 5}), path)
+    >>> load_scenario(path).plan.cohort
+    5
+    """
+    path = Path(path)
+    if scenario.cell.gains is not None:
+        values = scenario.cell.gains.values
+        write_file(path.parent / GAINS, lambda aside: np.save(aside, values))
+    write_text(path, commented(scenario))
+
+
+def commented(scenario: Scenario, header: str = "") -> str:
+    """A scenario as TOML, every key with what it means."""
+    given = to_tables(scenario)
+    lines = [f"# {line}".rstrip() for line in header.splitlines()]
+    for name in ("cell", "clients", "task", "plan", "learning"):
+        if (table := getattr(scenario, name)) is not None:
+            lines += ["", f"[{name}]", *_keys(table, given[name])]
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _keys(table: Table, given: dict[str, Any], path: str = "") -> Iterator[str]:
+    """The lines of a table: its keys, and then the tables inside it."""
+    inner = {n: v for n in given if isinstance(v := getattr(table, n), Table)}
+    if not getattr(table, "analytic", True):  # a network is trained, and no quadratic
+        inner.pop("quadratic", None)
+    plain = [
+        (f"{f.name} = {_toml(given[f.name])}" if f.name in given else f"# {f.name} = ", f)
+        for f in field_infos(type(table))
+    ]
+    plain = [(text + f.doc.example if text.endswith("= ") else text, f) for text, f in plain]
+    short = [text for text, _ in plain if len(text) <= 40]
+    column = max(map(len, short), default=0) + 1
+    for text, field in plain:
+        yield from _with_comment(text, _meaning(field), column)
+    for name, value in inner.items():
+        here = f"{path or table.table_name}.{name}"
+        yield from ("", f"[{here}]", *_keys(value, given[name], here))
+
+
+def _meaning(field: FieldInfo) -> str:
+    choices = f": {field.expected}" if field.expected.startswith('"') else ""
+    return f"{'* ' if field.doc.open else ''}{field.doc}{choices}"
+
+
+def _with_comment(text: str, comment: str, column: int) -> Iterator[str]:
+    """A line with its comment beside it, or above it where it is long."""
+    column = max(column, len(text) + 1)
+    if column > 48:
+        yield from (f"# {line}" for line in textwrap.wrap(comment, WIDTH - 2))
+        yield text
+        return
+    first, *rest = textwrap.wrap(comment, WIDTH - column - 2)
+    yield f"{text:<{column}}# {first}"
+    yield from (f"{'#':<{column}}    {line}" for line in rest)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)
+    short = f"{value:g}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
+    return short if "e" in short and float(short) == value else repr(value)

@@ -1,0 +1,131 @@
+"""The world as a user declares it: its tables, and what follows from them. Nothing is random."""
+
+from typing import Any, Literal, Self
+
+import msgspec
+import numpy as np
+
+from fedcell.core.schema import Table, decode
+from fedcell.core.types import Array
+
+from .learning import Learning
+from .tables import PAPER_TASK, Cell, Clients, RoundPlan, Task
+
+
+class Scenario(Table, frozen=True, kw_only=True):
+    """A world: cell, clients, task, plan and learning. The defaults are the paper's (Sec. V).
+
+    >>> scenario = Scenario().using(plan={"cohort": 20}, cell={"bandwidth": 5e6})
+    >>> scenario.plan.cohort, scenario.cell.bandwidth, scenario.model_bits
+    (20, 5000000.0, 30000.0)
+    """
+
+    cell: Cell = Cell()
+    clients: Clients = Clients()
+    task: Task = Task()
+    plan: RoundPlan = RoundPlan()
+    learning: Learning | None = None  # what is really trained
+
+    def faults(self) -> list[str]:
+        found = []
+        if self.learning is not None and getattr(self.clients.table, "samples", None) is not None:
+            found.append(
+                "clients.table has samples, which are those of learning.partition where a model "
+                "is trained: leave the column out"
+            )
+        cohort, count, gains = self.plan.cohort, self.clients.count, self.cell.gains
+        if cohort > count:
+            found.append(
+                f"plan.cohort = {cohort} is more than the {count} clients there are: "
+                f"choose 1 to {count}"
+            )
+        if gains is not None and gains.values.shape[1] != count:
+            found.append(
+                f"cell.gains has {gains.values.shape[1]} columns for {count} clients: "
+                "give one column per client"
+            )
+        return found
+
+    @property
+    def model_bits(self) -> float:
+        """z_m, size of an upload [bit]; the paper's where the task leaves it out."""
+        return float(self.task.model_bits or PAPER_TASK.model_bits)  # type: ignore[arg-type]
+
+    @property
+    def cycles_per_sample(self) -> float:
+        """alpha_0 [cycle]; the paper's where the task leaves it out."""
+        cycles = self.task.cycles_per_sample or PAPER_TASK.cycles_per_sample
+        return float(cycles)  # type: ignore[arg-type]
+
+    @property
+    def samples_per_step(self) -> Literal["dataset", "batch"]:
+        """What a local step is charged; where left out, a batch if a model is trained."""
+        return self.task.samples_per_step or ("dataset" if self.learning is None else "batch")
+
+    @property
+    def local_work(self) -> int:
+        """E_l, or the local epochs where these are counted."""
+        return self.plan.local_epochs or self.plan.local_steps
+
+    @property
+    def work(self) -> float:
+        """E_l alpha_0, cycles per sample in a round [cycle]."""
+        return self.local_work * self.cycles_per_sample
+
+    def step_samples(self, samples: Array) -> Array:
+        """Samples that a local step processes on average (or a local epoch, where these are
+        counted), for clients that hold `samples`."""
+        if self.plan.local_epochs or self.samples_per_step == "dataset":
+            return samples
+        # E_l batches of passes over the data; the last batch of a pass is what is left.
+        steps, batch = self.plan.local_steps, self.task.batch_size
+        each = np.ceil(samples / batch)  # batches of a pass
+        return np.asarray((steps // each * samples + steps % each * batch) / steps)
+
+    @property
+    def mean_local_steps(self) -> int:
+        """E_l; where epochs are counted, the steps of a client on average."""
+        if not self.plan.local_epochs:
+            return self.plan.local_steps
+        sizes = self.clients.sizes
+        samples = np.array([self.clients.samples]) if sizes is None else sizes.values
+        passes = float(np.ceil(samples / self.task.batch_size).mean())
+        return round(self.plan.local_epochs * passes)
+
+    @property
+    def rounds(self) -> int:
+        """Rounds to run where nobody says: plan.rounds, or all that cell.gains holds."""
+        gains = self.cell.gains
+        return self.plan.rounds if gains is None else len(gains.values)
+
+    @property
+    def min_gain(self) -> float:
+        """The absolute channel gain below which a client sits the round out (DECISIONS.md, 9)."""
+        cell, table = self.cell, self.clients.table
+        if cell.gains is not None:
+            mean = cell.gains.values.mean()
+        elif table is not None and table.gain is not None:
+            mean = np.median(table.gain)
+        elif table is not None and table.distance is not None:
+            mean = cell.mean_gain(float(np.median(table.distance)))
+        else:
+            mean = cell.mean_gain(cell.ring[1])
+        return float(cell.gain_threshold * mean)
+
+    def with_plan(self, cohort: int, local_steps: int) -> Self:
+        """This scenario with another K and E_l; local epochs give way to steps."""
+        plan = {"cohort": cohort, "local_steps": local_steps, "local_epochs": None}
+        return self.using(plan=plan)
+
+    def using(self, **changes: Any) -> Self:
+        """This scenario with other values: `scenario.using(plan={"cohort": 20})`."""
+        tables: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
+        for name, values in changes.items():
+            if isinstance(values, dict):
+                before = tables.get(name)
+                kept = {} if before is None else msgspec.structs.asdict(before)
+                if "table" in values:
+                    kept.pop("count", None)  # it was that of the table before
+                values = kept | values
+            tables[name] = values
+        return decode(type(self), tables)

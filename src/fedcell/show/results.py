@@ -1,0 +1,108 @@
+"""How each kind of result is told and drawn: the one place where results meet their looks."""
+
+import io
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from fedcell.core.errors import BadInput
+from fedcell.core.showing import Showable
+from fedcell.learning.setup import PartitionReport
+from fedcell.network.compare import Comparison, CostSweep
+from fedcell.network.ledger import Ledger
+from fedcell.network.schedule import ScheduledRound
+from fedcell.planning.fitted import FittedLaw
+from fedcell.planning.measure import ConstantsReport
+from fedcell.planning.outcome import PlanOutcome
+from fedcell.planning.pilot import Pilot
+from fedcell.planning.plan import TrainingPlan
+from fedcell.planning.report import pilot_report
+from fedcell.planning.validate import Validation
+from fedcell.simulation.run import RunResult
+
+from .figures import partitions, plans, rounds, runs, style
+from .tables import plans as plan_tables
+from .tables import rounds as round_tables
+from .tables import runs as run_tables
+
+WIDTH = 80  # of a summary, in letters
+
+TABLES: Mapping[type, Callable[..., None]] = {
+    ScheduledRound: round_tables.print_schedule,
+    Comparison: round_tables.print_comparison,
+    CostSweep: round_tables.print_sweep,
+    Ledger: round_tables.print_ledger,
+    RunResult: run_tables.print_run,
+    PartitionReport: run_tables.print_partition,
+    Pilot: plan_tables.print_pilot,
+    FittedLaw: plan_tables.print_law,
+    Validation: plan_tables.print_validation,
+    TrainingPlan: plan_tables.print_plan,
+    PlanOutcome: plan_tables.print_outcome,
+    ConstantsReport: plan_tables.print_constants,
+}
+
+
+def _ledger_figure(ledger: Ledger) -> Any:
+    if not ledger.trained:
+        return rounds.ledger_figure(ledger)
+    return runs.run_figure({"this run": ledger})
+
+
+def _run_figure(result: RunResult) -> Any:
+    if not result.ledgers:
+        raise BadInput("no round was done: there is nothing to draw")
+    return runs.run_figure(result.ledgers, result.outcome.target)
+
+
+def _pilot_figure(pilot: Pilot) -> Any:
+    report = pilot_report(pilot)
+    return plans.checks_figure(report.checks, f"{report.name}: the law and the pilot's own runs")
+
+
+def _validation_figure(validation: Validation) -> Any:
+    title = f"{validation.name}: {len(validation.checks)} settings that the pilot has not seen"
+    return plans.checks_figure(validation.checks, title)
+
+
+def _partition_figure(report: PartitionReport) -> Any:
+    title = f"{report.dataset}, {report.kind}, {report.sizes} sizes, seed {report.seed}"
+    return partitions.partition_figure(report.label_counts, title)
+
+
+FIGURES: Mapping[type, Callable[..., Any]] = {
+    ScheduledRound: rounds.schedule_figure,
+    Comparison: rounds.comparison_figure,
+    CostSweep: rounds.cost_figure,
+    Ledger: _ledger_figure,
+    RunResult: _run_figure,
+    PartitionReport: _partition_figure,
+    Pilot: _pilot_figure,
+    FittedLaw: plans.law_figure,
+    Validation: _validation_figure,
+    TrainingPlan: plans.plan_figure,
+    PlanOutcome: plans.outcome_figure,
+    ConstantsReport: plans.constants_figure,
+}
+
+
+def print_result(out: Console, result: Showable, **options: Any) -> None:
+    """Tells a result on a console."""
+    TABLES[type(result)](out, result, **options)
+
+
+def summary(result: Showable) -> str:
+    """A result in words and tables."""
+    text = io.StringIO()
+    print_result(Console(file=text, width=WIDTH, markup=False, highlight=False), result)
+    return text.getvalue().strip("\n")
+
+
+def plot(result: Showable, path: str | Path | None = None, **options: Any) -> Any:
+    """A result as a matplotlib Figure, written to `path` if given."""
+    figure = FIGURES[type(result)](result, **options)
+    if path is not None:
+        style.save_figure(figure, path)
+    return figure

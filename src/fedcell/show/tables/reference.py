@@ -1,0 +1,48 @@
+"""Every key of a scenario with its meaning, as a Markdown page: made from the tables themselves."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from fedcell.core.schema import FieldInfo, Table, field_infos
+from fedcell.scenario.learning import Conv, Layers, Learning, PartitionSpec, Quadratic
+from fedcell.scenario.tables import Cell, Clients, RoundPlan, Task
+
+TABLES: Mapping[str, type[Table]] = {
+    "[cell]": Cell,
+    "[clients]": Clients,
+    "[task]": Task,
+    "[plan]": RoundPlan,
+    "[learning]": Learning,
+    "[learning.partition]": PartitionSpec,
+    "[learning.layers]": Layers,
+    "[learning.layers] convs": Conv,
+    "[learning.quadratic]": Quadratic,
+}
+
+
+def scenario_reference() -> str:
+    """The reference of a scenario file, table by table."""
+    return "\n".join(line for name, kind in TABLES.items() for line in _section(name, kind))
+
+
+def _section(name: str, kind: type[Table]) -> Iterator[str]:
+    first = (kind.__doc__ or "").strip().split("\n\n")[0]
+    yield from (f"## `{name}`", "", " ".join(first.split()), "")
+    yield from ("| key | meaning | symbol | unit | default | takes |", "|---|---|---|---|---|---|")
+    for field in field_infos(kind):
+        doc = field.doc
+        cells = [f"`{field.name}`", doc.text, doc.symbol, doc.unit, _default(field), field.expected]
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    yield ""
+
+
+def _default(field: FieldInfo) -> str:
+    if field.required:
+        return "must be given"
+    return "left out" if field.default is None else f"`{_short(field.default)}`"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else f"{value:g}" if value != () else "[]"

@@ -1,0 +1,69 @@
+"""Runs and partitions as tables: what was reached, what it took, who holds what."""
+
+from math import isnan
+
+from rich.console import Console
+
+from fedcell.learning.setup import PartitionReport
+from fedcell.simulation.run import RunResult
+
+from .console import digits, print_notes, print_table
+
+
+def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
+    """What a run reached, and what it took under each policy."""
+    run, rows = result.outcome, result.outcome.policies
+    if run.local_epochs:
+        work = f"{run.local_epochs} local epochs, charged as passes over the data"
+    else:
+        charged = "a batch" if run.samples_per_step == "batch" else "all data"
+        work = f"{run.local_steps} local steps, a step charged as {charged}"
+    out.print(
+        f"{name}: K = {run.cohort}, {work};\n"
+        f"{run.model_bits / 1e6:.3g} Mbit per upload, "
+        f"{run.cycles_per_sample:.3g} cycles per sample"
+    )
+    if not rows:
+        out.print("no round was done")
+        return
+    first, scores, target = rows[0], rows[0].scores, run.target
+    out.print(
+        f"after {first.total.rounds} rounds: training loss {digits(scores.train_loss)}, test loss "
+        f"{digits(scores.test_loss)}, accuracy {digits(scores.accuracy)}"
+    )
+    if isnan(scores.train_loss) and run.complete:  # else it may only not be evaluated
+        out.print("the training loss is not a number: training diverged; lower learning.rate")
+    if first.discarded_uploads:
+        out.print(f"{first.discarded_uploads} uploads were not finite and were left out")
+    goal = all(row.to_target for row in rows)
+    if target is not None and not goal:
+        out.print(f"the training loss did not reach the target {digits(target)}")
+    taken = [(row.to_target or row.total) if goal else row.total for row in rows]
+    columns = {
+        "policy": [row.policy for row in rows],
+        "rounds": [str(t.rounds) for t in taken],
+        "time [s]": [digits(t.duration) for t in taken],
+        "energy [J]": [digits(t.energy) for t in taken],
+        "cost (12) [s]": [digits(t.cost) for t in taken],
+    }
+    if all(row.total.rounds == t.rounds for row, t in zip(rows, taken, strict=True)):
+        most = [digits(row.highest_client_energy) for row in rows]
+        columns["most of a client [J]"] = most  # known for all rounds only
+    title = f"To training loss {digits(target)}" if goal else "In all"
+    print_table(out, f"{title}, on the same dice", columns)
+    if {"optimal", "optimal-staged"} <= set(columns["policy"]):
+        out.print("optimal minimises the joint cost (22) of a round, optimal-staged that of (12)")
+
+
+def print_partition(out: Console, report: PartitionReport) -> None:
+    """How the data of a scenario is dealt."""
+    found = report.summary_values
+    out.print(
+        f"{report.name}: {found.samples} samples of {report.dataset} over {found.clients} clients, "
+        f"{report.kind}, {report.sizes} sizes\n"
+        f"each has {found.smallest} to {found.largest} samples, {digits(found.mean)} on "
+        f"average, of {digits(found.classes_per_client)} classes\n"
+        f"label skew (mean total variation): {found.skew:.2f}; dealt evenly it would be "
+        f"{found.skew_if_iid:.2f} by chance"
+    )
+    print_notes(out, found.notes)

@@ -1,0 +1,55 @@
+"""Whether the parts of a scenario go together: how uploads are averaged, and by whom."""
+
+import numpy as np
+
+from fedcell.core.errors import BadInput
+from fedcell.learning.aggregate import Rule
+from fedcell.learning.learner import Learner
+from fedcell.scenario.scenario import Scenario
+
+SENSIBLE = {("uniform", "unbiased"), ("weighted", "mean"), ("uniform", "normalised")}
+
+
+def aggregation_rule(scenario: Scenario) -> Rule:
+    """The aggregation of a scenario; where it says none, the usual one for its selection."""
+    if scenario.learning is not None and scenario.learning.aggregation is not None:
+        return scenario.learning.aggregation
+    return "normalised" if scenario.plan.selection == "uniform" else "mean"
+
+
+def aggregation_doubts(scenario: Scenario) -> list[str]:
+    """What makes the mean of the aggregate differ from that of all clients (DECISIONS.md, 13)."""
+    rule, selection = aggregation_rule(scenario), scenario.plan.selection
+    if (selection, rule) not in SENSIBLE:
+        return [
+            f'learning.aggregation = "{rule}" does not go with plan.selection = "{selection}": '
+            'take "normalised" or "unbiased" (4) with uniform, "mean" (28) with weighted selection'
+        ]
+    if rule != "normalised" and _heard_unequally(scenario):
+        return [
+            f'learning.aggregation = "{rule}" is unbiased only where all clients are heard equally '
+            "often, and their mean channels differ: those far away sit out more often"
+        ]
+    return []
+
+
+def _heard_unequally(scenario: Scenario) -> bool:
+    cell, table = scenario.cell, scenario.clients.table
+    placed = table is not None and (table.gain is not None or table.distance is not None)
+    apart = placed or cell.gains is not None or cell.ring[0] != cell.ring[1]
+    return apart and cell.gain_threshold > 0
+
+
+def with_learner_sizes(scenario: Scenario, learner: Learner) -> Scenario:
+    """The scenario with the learner's D_j, so that they drive time, energy and weight alike."""
+    sizes, task = np.asarray(learner.sizes, float), scenario.task
+    if sizes.size != scenario.clients.count:
+        raise BadInput(
+            f"the learner has {sizes.size} clients and the scenario {scenario.clients.count}"
+        )
+    if scenario.learning is not None and None in (task.model_bits, task.cycles_per_sample):
+        raise BadInput(
+            "task.model_bits and task.cycles_per_sample are left out: take the scenario of "
+            "`prepare_training`, which has those of the model, or give them"
+        )
+    return scenario.using(clients={"sizes": sizes})

@@ -1,0 +1,133 @@
+"""The outcome of a run in a few values: what it reached, and what that took under each policy."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fedcell.learning.learner import Scores
+from fedcell.learning.partition import PartitionSummary, summarise_partition
+from fedcell.learning.setup import TrainingSetup
+from fedcell.network.ledger import Ledger
+
+from .checks import aggregation_rule
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """What a number of rounds took."""
+
+    rounds: int
+    duration: float  # [s]
+    energy: float  # of all clients [J]
+    cost: float  # (12) [s]
+
+    @classmethod
+    def by(cls, ledger: Ledger, rounds: int) -> "Taken":
+        """The first rounds of a ledger."""
+        return cls(
+            rounds=rounds,
+            duration=float(ledger.total_duration[rounds - 1]),
+            energy=float(ledger.total_energy[rounds - 1]),
+            cost=float(ledger.cost[:rounds].sum()),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolicyOutcome:
+    """What one policy took, in all and to the target."""
+
+    policy: str
+    total: Taken
+    to_target: Taken | None  # None if the target was not reached, or there is none
+    received: float  # uploads that arrived a round, on average
+    discarded_uploads: int  # that were not finite, in all
+    scores: Scores  # after the last round
+    mean_client_energy: float  # [J]
+    highest_client_energy: float  # of the client that pays most [J]
+
+    @classmethod
+    def of(cls, policy: str, ledger: Ledger, target: float | None) -> "PolicyOutcome":
+        """The outcome of a ledger with losses."""
+        losses = (x[-1].item() for x in (ledger.train_loss, ledger.test_loss, ledger.accuracy))
+        reached = None if target is None else ledger.rounds_to(target)
+        energy = ledger.totals.energy
+        return cls(
+            policy=policy,
+            total=Taken.by(ledger, ledger.rounds),
+            to_target=None if reached is None else Taken.by(ledger, reached),
+            received=float(ledger.received.mean()),
+            discarded_uploads=int(ledger.discarded_uploads.sum()),
+            scores=Scores(*losses),
+            mean_client_energy=float(energy.mean()),
+            highest_client_energy=float(energy.max()),
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values in one table, as summary.json holds them."""
+        return {
+            "policy": self.policy,
+            **asdict(self.total),
+            "received": self.received,
+            "discarded_uploads": self.discarded_uploads,
+            **asdict(self.scores),
+            "to_target": None if self.to_target is None else asdict(self.to_target),
+            "energy_per_client": {
+                "mean": self.mean_client_energy,
+                "highest": self.highest_client_energy,
+            },
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSummary:
+    """The outcome of a run, and what was run."""
+
+    complete: bool  # False if it was interrupted
+    seed: int
+    target: float | None  # training loss
+    cohort: int  # K
+    local_steps: int | None  # E_l, or
+    local_epochs: int | None
+    model_bits: float  # z_m
+    cycles_per_sample: float  # alpha_0
+    samples_per_step: str  # what a step was charged
+    aggregation: str
+    initial: Scores  # before the first round
+    partition: PartitionSummary | None
+    policies: tuple[PolicyOutcome, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as summary.json holds them."""
+        row = asdict(self)
+        row["policies"] = [outcome.to_dict() for outcome in self.policies]
+        if self.partition is None:
+            del row["partition"]
+        return row
+
+
+def summarise(
+    setup: TrainingSetup,
+    initial: Scores,
+    ledgers: Mapping[str, Ledger],
+    target: float | None,
+    complete: bool,
+) -> RunSummary:
+    """The outcome of ledgers by policy, of one training."""
+    scenario, partition = setup.scenario, None
+    if setup.dealt is not None:
+        partition = summarise_partition(setup.partition, setup.data.y_train)
+    return RunSummary(
+        complete=complete,
+        seed=setup.seed,
+        target=target,
+        cohort=scenario.plan.cohort,
+        local_steps=None if scenario.plan.local_epochs else scenario.plan.local_steps,
+        local_epochs=scenario.plan.local_epochs,
+        model_bits=scenario.model_bits,
+        cycles_per_sample=scenario.cycles_per_sample,
+        samples_per_step=scenario.samples_per_step,
+        aggregation=aggregation_rule(scenario),
+        initial=initial,
+        partition=partition,
+        policies=tuple(PolicyOutcome.of(n, ledger, target) for n, ledger in ledgers.items()),
+    )

@@ -1,0 +1,114 @@
+"""The ledger: what it is cut to, who pays, and how little it keeps."""
+
+import tracemalloc
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fedcell import BadInput, Scenario, draw_fleet, draw_trace, simulate_network
+from fedcell.network.ledger import price_trace
+from fedcell.network.spending import Totals
+
+WORLDS = {
+    "before": Scenario(),
+    "after": Scenario().using(plan={"cohort_drawn": "after-training"}),
+    "weighted, lossy": Scenario().using(
+        plan={"selection": "weighted", "cohort": 30}, cell={"loss_rate": 0.4}
+    ),
+    "few that may be called": Scenario().using(cell={"gain_threshold": 2.5}),
+}
+
+
+def priced(scenario, rounds, policy="optimal", seed=3):
+    fleet = draw_fleet(scenario, seed)
+    trace = draw_trace(scenario, fleet, rounds, seed)
+    return price_trace(scenario, fleet, trace, policy, seed)
+
+
+def assert_same(one, other):
+    for name in one.column_names():
+        assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    for part in fields(Totals):
+        mine, theirs = (getattr(ledger.totals, part.name) for ledger in (one, other))
+        assert_allclose(mine, theirs, rtol=1e-12, err_msg=part.name)
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_a_cut_ledger_is_that_of_fewer_rounds(name):
+    scenario = WORLDS[name]
+    whole = priced(scenario, 12)
+    for rounds in (1, 7, 12):
+        assert_same(whole.first(rounds), priced(scenario, rounds))
+        assert whole.first(rounds).rounds == rounds
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_a_trace_is_priced_as_the_scenario_that_it_was_drawn_from(name):
+    assert_same(priced(WORLDS[name], 12), simulate_network(WORLDS[name], "optimal", 12, 3))
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_every_joule_and_every_call_has_a_payer(name):
+    ledger = simulate_network(WORLDS[name], "distributed", 12, 3)
+    assert ledger.totals.energy.sum() == pytest.approx(ledger.energy.sum(), rel=1e-12)
+    assert ledger.totals.called.sum() == ledger.called.sum()
+    assert ledger.totals.arrived.sum() == ledger.received.sum()
+
+
+def test_bystanders_pay_what_training_takes_and_no_more():
+    """All who may be called train once a round, at their own frequency: by hand."""
+    scenario = Scenario().using(
+        plan={"cohort_drawn": "after-training", "cohort": 1}, clients={"count": 4, "spread": 0.0}
+    )
+    ledger = simulate_network(scenario.using(cell={"gain_threshold": 0.0}), "even", 1)
+    f = (1 / (2 * 5e-27)) ** (1 / 3)
+    each = 5e-27 * f**2 * 20 * 5e5 * 500
+    idle = ledger.totals.called == 0
+    assert idle.sum() == 3
+    assert_allclose(ledger.totals.energy[idle], each)
+    assert_allclose(ledger.totals.duration[idle], 20 * 5e5 * 500 / f)
+
+
+def test_a_ledger_of_sums_cannot_be_cut():
+    with pytest.raises(BadInput, match="sums over all rounds only: price a trace to cut it"):
+        simulate_network(Scenario(), "even", 3).first(2)
+
+
+def test_a_trace_alone_does_not_say_who_else_trained():
+    scenario = WORLDS["after"]
+    fleet = draw_fleet(scenario)
+    trace = draw_trace(scenario, fleet, 3)
+    with pytest.raises(BadInput, match="give the `seed` that it was drawn with"):
+        price_trace(scenario, fleet, trace, "even")
+
+
+def test_many_clients_are_summed_in_place(monkeypatch):
+    """A round more of a large fleet keeps no more: its totals are added to those before."""
+    monkeypatch.setattr("fedcell.core.dice.CHUNK", 1)  # every round by itself
+    scenario = Scenario().using(clients={"count": 100_000})
+
+    def kept(rounds):
+        tracemalloc.start()
+        ledger = simulate_network(scenario, "even", rounds)
+        size, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert ledger.rounds == rounds
+        return size
+
+    few, many = kept(2), kept(12)
+    assert many - few < 100_000  # bytes; a column of totals has 800,000
+
+
+def test_a_ledger_tells_what_it_is():
+    ledger = simulate_network(Scenario(), "optimal", 50)
+    assert repr(ledger) == "<Ledger: 50 rounds, 545.5 s, 2739 J>"
+    assert not ledger.trained
+    with pytest.raises(BadInput, match="no model was trained"):
+        ledger.rounds_to(0.1)
+    rows = ledger.rows()
+    assert [row["round"] for row in rows] == list(range(1, 51))
+    assert rows[-1]["total_energy"] == pytest.approx(ledger.energy.sum())
+    assert "train_loss" not in rows[0]
+    assert np.diff([row["total_duration"] for row in rows]) == pytest.approx(ledger.duration[1:])
