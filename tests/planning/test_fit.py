@@ -179,5 +179,16 @@ def test_fits_that_are_refused():
         fit_law(two)
 
 
-def test_terms_have_names():
-    assert TERMS == ("mixing", "drift", "start", "dropped", "floor")
+@pytest.mark.parametrize("term", TERMS)
+def test_each_coefficient_is_of_the_term_that_its_name_says(term):
+    """One coefficient at a time, against the law as the pages write it."""
+    law = GivenLaw(**dict.fromkeys(TERMS, 0.0) | {term: 7.0})
+    k, e = 4, 10
+    written = {
+        "mixing": 7 / k,
+        "drift": 7 * e,
+        "start": 7 / e,
+        "dropped": 7 / (k * e),
+        "floor": 7.0,
+    }
+    assert float(law.rounds(k, e)) == pytest.approx(written[term])

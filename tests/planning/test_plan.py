@@ -15,8 +15,8 @@ from fedcell.core.quantities import parse_duration, parse_energy, readable_durat
 from fedcell.planning.choose import choose_plan, totals_under
 from fedcell.planning.fit import fit_law
 from fedcell.planning.grid import evaluate_plans
-from fedcell.planning.law import GivenLaw
-from fedcell.planning.limits import Limits, allowed_plans
+from fedcell.planning.law import GivenLaw, features
+from fedcell.planning.limits import Limits, allowed_plans, least_place
 from fedcell.planning.round_costs import price_round_grid
 from fedcell.planning.unit_costs import full_participation, section_4d, unit_costs
 from fedcell.planning.whatif import least_bandwidth, nearby_worlds, sensitivity
@@ -472,5 +472,30 @@ def test_a_law_by_hand_claims_no_interval(fedcell, tmp_path):
     assert plan.read_text() == '{"else": 1}'
 
 
-def test_infinite_limits_are_no_limits():
-    assert Limits().deadline == inf
+def test_infinite_limits_are_no_limits(grid):
+    assert Limits() == Limits(deadline=inf, energy=inf, energy_per_client=inf)
+    assert Limits().given() == {}
+    assert allowed_plans(grid, Limits()).all()
+    free, none = choose_plan(grid), choose_plan(grid, Limits())
+    assert (free.cohort, free.local_steps, free.cost) == (none.cohort, none.local_steps, none.cost)
+
+
+def test_replicates_of_the_law_move_the_best_k_and_e_l(fitted):
+    """The intervals of K and E_l are where laws as likely would have their best: by brute force."""
+    world = SMALL.using(clients={"count": 30})
+    grid = evaluate_plans(world, fitted, "optimal", 60)
+    plan = choose_plan(grid)
+    per_round = grid.cost / grid.rounds
+    k, e = np.meshgrid(grid.cohorts, grid.steps, indexing="ij")
+    x = features(k, e, grid.loss_rate, grid.kind)
+    best = []
+    for law in fitted.replicates[:50]:
+        i, j = least_place(np.maximum(x @ law, 1.0) * per_round)
+        best.append((int(grid.cohorts[i]), int(grid.steps[j])))
+    for estimate, others in zip(
+        (plan.cohort, plan.local_steps), zip(*best, strict=True), strict=True
+    ):
+        low, high = np.quantile(others, [0.05, 0.95], method="nearest")
+        assert estimate.low == min(estimate.value, low)
+        assert estimate.high == max(estimate.value, high)
+    assert plan.local_steps.low < plan.local_steps.high

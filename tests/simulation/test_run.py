@@ -868,12 +868,19 @@ def test_uploads_that_are_not_finite_are_named_left_out_and_counted(fedcell, tmp
 @pytest.mark.filterwarnings("default")
 def test_losses_that_are_not_numbers_are_null(fedcell, tmp_path):
     """Weights are finite and what they make of an image is not."""
-    learning = {"rate": 1e25}
-    file = write(tmp_path / "world.json", changed(DIGITS, learning=learning))
-    words = ["--rounds", 6, "--policy", "even", "--out", tmp_path / "o"]
+    learning = {"rate": 1e16, "model": "mlp", "layers": None}
+    steps = {"local_steps": 1}
+    file = write(tmp_path / "world.json", changed(DIGITS, learning=learning, plan=steps))
+    words = ["--rounds", 3, "--policy", "even", "--out", tmp_path / "o"]
     said = fedcell("run", file, *words, "--json")
     assert said.code == 0
-    assert strict_json(said.out) == strict_json((tmp_path / "o" / "summary.json").read_text())
+    answer = strict_json(said.out)
+    assert answer["policies"][0]["train_loss"] is None
+    assert answer["initial"]["train_loss"] == pytest.approx(2.3, abs=0.2)
+    assert answer == strict_json((tmp_path / "o" / "summary.json").read_text())
+    assert np.isnan(column(tmp_path / "o", "train_loss")).all()
+    again = fedcell("run", file, *words, "--resume")
+    assert "the training loss is not a number: training diverged" in again.out
     assert imread(tmp_path / "o" / "loss.png").size
 
 

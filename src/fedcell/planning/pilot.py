@@ -44,8 +44,9 @@ class Pilot(Showable):
         if form not in (None, *FORMS):
             raise BadInput(f"form = {form}: expected one of {', '.join(FORMS)}")
         runs = self.trials_for(target)
-        lowest = min((x for run in runs for x in run.losses if x == x), default=math.inf)
-        if runs and lowest > target:
+        sound = [run for run in runs if not run.diverged]
+        lowest = min((x for run in sound for x in run.losses if x == x), default=math.inf)
+        if sound and lowest > target:
             raise NotReached(
                 f"no run reached the loss {target:g}, the lowest was {lowest:.4g}: take a higher "
                 "`target`, or longer runs (`rounds`, plan.rounds)"

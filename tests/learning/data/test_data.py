@@ -607,8 +607,6 @@ def kept(tmp_path_factory) -> Path:
 @pytest.mark.parametrize("name", ["mnist", "cifar10"])
 def test_the_real_ones(name, kept, monkeypatch):
     """Counts per class and pixel statistics, as their authors and common use state them."""
-    if name == "cifar10" and not os.environ.get("FEDCELL_SLOW"):
-        pytest.skip("takes long to unpack: set FEDCELL_SLOW")
     monkeypatch.setenv("XDG_CACHE_HOME", str(kept))
     data = load_data(name, Path(REAL))
     if name == "mnist":

@@ -1,0 +1,22 @@
+"""A number with its interval."""
+
+import math
+
+from fedcell import Estimate
+
+
+def test_an_estimate_tells_itself():
+    assert repr(Estimate(30.0, 21.0, 43.0)) == "30 (21 to 43)"
+    assert repr(Estimate(30.0)) == "30"
+    assert repr(Estimate.exactly(12.5)) == "12.5"
+
+
+def test_what_lies_inside():
+    estimate = Estimate(3.0, 2.0, 5.0)
+    assert 2.0 in estimate
+    assert 5.0 in estimate
+    assert 1.99 not in estimate
+    assert 5.01 not in estimate
+    assert estimate.half_width == 1.5
+    assert 3.0 not in Estimate(3.0)  # nothing is known of its spread
+    assert math.isnan(Estimate(3.0).half_width)

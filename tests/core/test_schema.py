@@ -1,0 +1,78 @@
+"""Fields carry their meaning: help, commented files, the reference and errors read it."""
+
+import tomllib
+
+import msgspec
+import pytest
+
+from fedcell import BadInput, Cell, Clients, Scenario, load_scenario, save_scenario
+from fedcell.core.schema import field_infos
+from fedcell.scenario.load import SHIPPED
+from fedcell.scenario.save import commented
+from fedcell.show.tables.reference import TABLES, scenario_reference
+
+
+@pytest.mark.parametrize("kind", TABLES.values(), ids=TABLES)
+def test_every_key_has_a_meaning(kind):
+    known = [info.name for info in field_infos(kind)]
+    inner = {"partition", "layers", "quadratic"}  # tables of their own
+    assert set(kind.__struct_fields__) - inner == set(known)
+    for info in field_infos(kind):
+        assert len(info.doc.text) > 3, info.name
+        assert f"{info.name} = " in (kind.__doc__ or "")
+        assert str(info.doc) in (kind.__doc__ or "")
+        assert f"| `{info.name}` |" in scenario_reference()
+
+
+def test_an_error_says_what_the_key_means():
+    with pytest.raises(BadInput, match=r"cell\.noise = -1.*; it is N_0, noise density \[W/Hz\]"):
+        Cell(noise=-1)
+    with pytest.raises(BadInput, match=r"clients\.count = 0: .*; it is N, how many there are"):
+        Clients(count=0)
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_commented_scenario_is_the_scenario(name, tmp_path):
+    scenario = load_scenario(name)
+    text = commented(scenario)
+    assert all(key in tomllib.loads(text) for key in ("cell", "clients", "task", "plan"))
+    save_scenario(scenario, tmp_path / "mine.toml")
+    assert load_scenario(tmp_path / "mine.toml") == scenario
+    assert "# K, clients per round" in text
+    assert max(map(len, text.splitlines())) <= 100
+
+
+def test_awkward_values_survive_a_commented_file(tmp_path):
+    scenario = Scenario().using(
+        cell={"distance": (20.0, 1e3), "bandwidth": 1.23456789e7, "gains": [[1e-13] * 3] * 2},
+        clients={"table": {"samples": [1.5, 2.0, 3.0], "kappa": [1e-27, 2e-27, 3e-27]}},
+        plan={"cohort": 2, "selection": "weighted"},
+    )
+    save_scenario(scenario, tmp_path / "mine.toml")
+    assert load_scenario(tmp_path / "mine.toml") == scenario
+    assert {file.name for file in tmp_path.iterdir()} == {"mine.toml", "gains.npy"}
+    odd = load_scenario("digits").using(learning={"dataset": 'a "quoted"\\ name.npz'})
+    save_scenario(odd, tmp_path / "odd.toml")
+    kept = load_scenario(tmp_path / "odd.toml").learning
+    assert kept is not None
+    assert kept.dataset.endswith('a "quoted"\\ name.npz')
+
+
+def test_a_table_is_read_once(monkeypatch):
+    """`using` reads the values of the table that changes, once, and passes the others on."""
+    scenario, read = load_scenario("digits"), []
+
+    def convert(value, kind, **options):
+        read.append(value)
+        return whole(value, kind, **options)
+
+    whole = msgspec.convert
+    monkeypatch.setattr(msgspec, "convert", convert)
+    scenario.using(task={"batch_size": 3})
+    # batch_size and energy_weight; the other three are left out, and no other table is read
+    assert read == [3, 1.0]
+
+
+def test_a_key_that_was_renamed_is_found_again():
+    with pytest.raises(BadInput, match=r"plan\.drawn is not a key; did you mean plan\.cohort_draw"):
+        Scenario().using(plan={"drawn": "after"})
