@@ -23,11 +23,11 @@ $(VENV)/.test: $(VENV)/.installed
 	touch $@
 
 $(VENV)/.extras: constraints.txt $(VENV)/.test
-	$(PIP) install --constraint constraints.txt --editable '.[test,bench,torch]'
+	$(PIP) install --constraint constraints.txt --editable '.[test,bench,torch,pandas]'
 	touch $@
 
 $(VENV)/.check: $(VENV)/.installed
-	$(PIP) install --editable '.[check]'
+	$(PIP) install --editable '.[check,test]'
 	touch $@
 
 install: $(VENV)/.installed

@@ -2,15 +2,12 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from fedcell import BadInput, NotReached
 from fedcell.planning.fit import fit_law, leave_one_setting_out_error
 from fedcell.planning.fitted import FORMS
 from fedcell.planning.law import TERMS, GivenLaw
 from fedcell.planning.observations import Observations
-from support.examples import examples
 from support.laws import FLOOR, PAPER, SETTINGS, observed
 
 
@@ -37,8 +34,7 @@ def test_the_dropped_term_is_found_where_it_is():
     assert found.law.dropped == pytest.approx(900.0, rel=1e-3)
 
 
-@given(st.integers(0, 10**6))
-@examples(6)
+@pytest.mark.parametrize("seed", range(6))  # what is statistical has its dice fixed
 def test_coefficients_come_back_from_noise_and_censoring(seed):
     runs = observed(PAPER, seeds=12, seed_sd=0.15, run_sd=0.1, cap=70, seed=seed)
     assert 8 <= runs.censored.sum() <= 40

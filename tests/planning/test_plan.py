@@ -2,6 +2,7 @@
 
 import json
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcell import BadInput, Clients, RoundPlan, Scenario, load_scenario, simulate_network
+from fedcell import (
+    BadFile,
+    BadInput,
+    Clients,
+    RoundPlan,
+    Scenario,
+    TrainingPlan,
+    load_scenario,
+    plan_training,
+    simulate_network,
+)
 from fedcell.core.errors import NoPlan
 from fedcell.core.quantities import parse_duration, parse_energy, readable_duration
 from fedcell.planning.choose import choose_plan, totals_under
@@ -470,6 +481,46 @@ def test_a_law_by_hand_claims_no_interval(fedcell, tmp_path):
     plan.write_text('{"else": 1}')
     assert "holds something else than a plan" in fedcell(*words).err
     assert plan.read_text() == '{"else": 1}'
+
+
+def test_a_plan_comes_back_from_its_file(tmp_path):
+    world = load_scenario("digits")
+    limits = Limits(deadline=60.0, energy_per_client=5.0)
+    pilot = Path(__file__).parents[2] / "benchmarks" / "results" / "planning" / "pilot-digits.json"
+    plan = plan_training(
+        world, pilot, limits=limits, what_if=True, name="digits", minimise="energy"
+    )
+    plan.save(tmp_path / "plan.json")
+    again = TrainingPlan.load(tmp_path / "plan.json")
+    kept, read = plan.to_dict(), again.to_dict()
+    assert kept["law"].pop("form") == "floor"  # a file keeps the coefficients
+    assert read == kept
+    assert again.scenario == world
+    assert again.apply_to() == plan.apply_to()
+    assert again.limits == limits
+    assert repr(again) == repr(plan)
+    content = json.loads((tmp_path / "plan.json").read_text())
+    content["policies"] = content["policies"][1:]  # without its own
+    (tmp_path / "plan.json").write_text(json.dumps(content))
+    with pytest.raises(BadFile, match="policies: optimal is not among them; plan again with"):
+        TrainingPlan.load(tmp_path / "plan.json")
+
+
+def test_a_plan_is_applied_with_its_k_its_e_l_and_its_target():
+    world = load_scenario("digits").using(learning={"evaluate_every": 7})
+    law = GivenLaw(mixing=50, drift=0.02, start=250, floor=12)
+    plan = plan_training(world, law=law, policy="even", max_steps=30, target=0.7)
+    there = plan.apply_to()
+    assert (there.plan.cohort, there.plan.local_steps) == (
+        plan.cohort.value,
+        plan.local_steps.value,
+    )
+    assert there.learning is not None
+    assert (there.learning.target, there.learning.evaluate_every) == (0.7, 1)
+    assert there.plan.rounds == plan.most_rounds >= plan.rounds.value
+    assert plan.differences(there, 0.7) == []
+    assert plan.differences(there, 0.8) == ["another target"]
+    assert plan.differences(there.using(cell={"bandwidth": 1e6}), 0.7) == ["cell"]
 
 
 def test_infinite_limits_are_no_limits(grid):

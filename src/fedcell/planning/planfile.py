@@ -92,7 +92,7 @@ def load_plan(path: Path) -> TrainingPlan:
             local_steps=held.local_steps.estimate(),
             **totals,
             paper=held.paper.choice(),
-            policies=policies | {held.policy: totals},
+            policies=policies,
             unit_costs=tuple(
                 UnitCostEstimate(way=row.way, costs=row.costs.unit_costs(), error=row.error)
                 for row in held.unit_costs

@@ -149,3 +149,7 @@ class PlanFile(Table, frozen=True, kw_only=True):
     bandwidth: Positive | None = None
     notes: tuple[str, ...] = ()
     scenario: Annotated[dict[str, Any], Meta(description="a table")] | None = None
+
+    def faults(self) -> list[str]:
+        known = [row.policy for row in self.policies]
+        return [] if self.policy in known else [f"policies: {self.policy} is not among them"]
