@@ -122,7 +122,7 @@ def comparison_figure(comparison: Comparison) -> Any:
     }
     names = [costs.policy for costs in comparison.policies]
     colours = policy_colours(names)
-    figure = new_figure(11, 1.6 + 0.3 * len(names))
+    figure = new_figure(11, 1.8 + 0.3 * len(names))
     for panel, (measure, title) in zip(
         figure.subplots(1, len(panels_of), sharey=True), panels_of.items(), strict=True
     ):
@@ -133,16 +133,23 @@ def comparison_figure(comparison: Comparison) -> Any:
             [value.value for value in values],
             xerr=widths,
             color=[colours[name] for name in names],
-            error_kw={"ecolor": GREY},
+            error_kw={"ecolor": GREY, "elinewidth": 2},
         )
         panel.set_xlabel(title)
         plain_axes(panel)
     figure.axes[0].invert_yaxis()
+    figure.suptitle(
+        f"Means of {comparison.rounds} rounds, with 95 % intervals; K = "
+        f"{comparison.scenario.plan.cohort}",
+        fontsize=10,
+    )
     return figure
 
 
 def schedule_figure(scheduled: ScheduledRound) -> Any:
     """One round, client by client: training, then uploading, and the share of the band."""
+    from matplotlib.ticker import MaxNLocator
+
     cost, clients = scheduled.cost, np.arange(scheduled.schedule.share.size)[:CROWD]
     compute, upload = (np.asarray(t)[:CROWD] for t in (cost.compute_time, cost.upload_time))
     figure = new_figure(9, 1.6 + 0.22 * clients.size)
@@ -150,8 +157,9 @@ def schedule_figure(scheduled: ScheduledRound) -> Any:
     times.barh(clients, compute, color="#56B4E9", label="training")
     times.barh(clients, upload, left=compute, color="#E69F00", label="uploading")
     times.set(xlabel="time [s]", ylabel="client")
-    times.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, 1.0), ncols=2)
-    times.set_ylim(clients.size - 0.5, -1.4)
+    figure.legend(loc="outside upper center", ncols=2, frameon=False)
+    times.set_ylim(clients.size - 0.5, -0.5)
+    times.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
     shares.barh(clients, 100 * scheduled.schedule.share[:CROWD], color=GREY)
     shares.set_xlabel("share of the band [%]")
     plain_axes(times, shares)

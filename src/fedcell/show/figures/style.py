@@ -44,6 +44,7 @@ def plain_axes(*panels: Any) -> None:
     """A faint grid, and no frame where nothing is."""
     for panel in panels:
         panel.grid(alpha=0.25)
+        panel.set_axisbelow(True)
         panel.spines[["top", "right"]].set_visible(False)
 
 
