@@ -535,7 +535,11 @@ def test_a_plan_is_run_and_compared_with_what_it_said(fedcell, piloted):
             "plan.cohort = 1000000 is more than the 12",
         ),
         (lambda d: d["cohort"].update(value=10**6), "cohort.value = 1e+06 is not from 1 to 12"),
-        (lambda d: d.update(policy="evil:p"), "which is not one of ours: give --policy evil:p if"),
+        (
+            lambda d: (d.update(policy="evil:p"), d["policies"][0].update(policy="evil:p")),
+            "which is not one of ours: give --policy evil:p if",
+        ),
+        (lambda d: d.update(policy="evil:p"), "policies: evil:p is not among them; plan again"),
     ],
 )
 def test_damaged_plans_are_refused(fedcell, piloted, damage, said):
