@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from fedcell.scenario.identity import pilot_identity
 from support.laws import FLOOR, observed
 from support.training import quadratics_of
 
+OLD_PILOT = Path(__file__).parents[1] / "support" / "data" / "pilot-of-0.1.json"
 WORLD: dict[str, dict[str, Any]] = {
     "cell": {"loss_rate": 0.1, "broadcast_time": 1.0},
     "clients": {"count": 12, "samples": 40, "spread": 0.0},
@@ -326,6 +328,26 @@ def test_a_file_keeps_what_it_is_given(tmp_path):
     newer = again.with_trial(trial([5.0], seed=1))
     assert len(newer.trials) == 4
     assert newer.laws == ()
+
+
+def test_a_pilot_of_fedcell_0_1_is_read_and_fitted_again(tmp_path):
+    """Its runs took time; laws are fitted anew. The file is one that 0.1 wrote."""
+    old = json.loads(OLD_PILOT.read_text())
+    assert old["format"] == 1
+    pilot = load_pilot(OLD_PILOT)
+    assert len(pilot.trials) == len(old["trials"]) == 12
+    assert pilot.laws == ()
+    assert pilot.trials[3].wall_seconds == old["trials"][3]["seconds"]
+    law = pilot.fit()
+    then = old["laws"][0]
+    assert law.form == then["form"]
+    assert law.law.mixing == pytest.approx(then["bound"]["mixing"], rel=1e-6)
+    assert law.seed_sd == pytest.approx(then["luck"], rel=1e-6)
+    pilot.fitted().save(tmp_path / "new.json")
+    assert json.loads((tmp_path / "new.json").read_text())["format"] == 2
+    again = load_pilot(tmp_path / "new.json")
+    assert again.trials == pilot.trials
+    assert again.fit().law == law.law
 
 
 def test_a_plan_may_change_the_radio_and_not_the_learning(fedcell, piloted, world):

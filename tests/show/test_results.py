@@ -1,17 +1,40 @@
 """Results show themselves: every kind has its table and its figure, and says what it is."""
 
 import inspect
+import json
 import pkgutil
 import re
 import sys
 from importlib import import_module
 
 import pytest
+from matplotlib.image import imread
 
 import fedcell
-from fedcell import BadInput, Scenario, compare, simulate_network
+from fedcell import (
+    BadInput,
+    Scenario,
+    compare,
+    draw_fleet,
+    draw_trace,
+    load_scenario,
+    make_problem,
+    plan_training,
+    prepare_training,
+    run,
+    run_pilot,
+    schedule_round,
+    simulate_network,
+    sweep_costs,
+)
 from fedcell.core.showing import Showable
+from fedcell.learning.setup import describe_partition
+from fedcell.network.compare import CostSweep
+from fedcell.planning.measure import measure_constants
+from fedcell.planning.piloting import validate_pilot
 from fedcell.show.results import FIGURES, TABLES
+from fedcell.simulation.run import RunResult
+from support.printed import is_plus_minus, tables
 
 
 def kinds_of_result():
@@ -65,3 +88,71 @@ def test_rows_become_a_frame():
     assert isinstance(frame, pandas.DataFrame)
     assert frame["energy"].tolist() == ledger.energy.tolist()
     assert frame["round"].tolist() == [1, 2, 3, 4, 5]
+
+
+@pytest.fixture(scope="module")
+def results():
+    """One result of every kind."""
+    world = Scenario().using(
+        clients={"count": 12, "samples": 40, "spread": 0.0},
+        plan={"cohort": 4, "local_steps": 4, "rounds": 300},
+        learning={"model": "quadratic-apart", "rate": 0.02, "target": 1.5},
+    )
+    pilot = run_pilot(world, budget=0.001)
+    plan = plan_training(world, pilot)
+    taken = run(plan.apply_to(), ["optimal", "even"])
+    digits = prepare_training(load_scenario("digits"))
+    everything = [
+        schedule_round(draw_problem()),
+        compare(Scenario(), ["even", "optimal"], rounds=5),
+        sweep_costs(Scenario(), ["even"], rounds=3),
+        simulate_network(Scenario(), "even", 5),
+        taken,
+        describe_partition(digits),
+        pilot,
+        pilot.fit(),
+        validate_pilot(world, pilot, budget=0.001),
+        plan,
+        plan.compare(taken),
+        measure_constants(prepare_training(world), rounds=4, every=2),
+    ]
+    return {type(result): result for result in everything}
+
+
+def draw_problem():
+    scenario = Scenario()
+    fleet = draw_fleet(scenario)
+    return make_problem(scenario, fleet, draw_trace(scenario, fleet, rounds=1))[0]
+
+
+@pytest.mark.parametrize("kind", TABLES, ids=lambda kind: kind.__name__)
+def test_every_result_tells_itself_and_is_drawn(results, kind, tmp_path):
+    result = results[kind]
+    assert repr(result).startswith(f"<{kind.__name__}")
+    assert len(result.summary()) > 40
+    rows = result.rows()
+    assert rows
+    assert {tuple(row) for row in rows} == {tuple(rows[0])}
+    json.dumps(rows)  # plain values
+    result.plot(tmp_path / "it.png")
+    assert imread(tmp_path / "it.png").std() > 0.01
+
+
+def test_a_ledger_in_words(results):
+    ledger = simulate_network(Scenario(), "even", 5)
+    words = ledger.summary()
+    assert f"5 rounds: {ledger.duration.sum():.4g} s, {ledger.energy.sum():.4g} J" in words
+    assert f"a round on average: {ledger.duration.mean():.4g} s" in words
+    trained = results[RunResult].ledgers["even"]
+    assert f"training loss after the last round: {trained.train_loss[-1]:.4g}" in trained.summary()
+
+
+def test_a_sweep_in_words(results):
+    sweep = results[CostSweep]
+    printed = tables(sweep.summary())
+    over_k = printed["C_u + C_n of a round over cohort"]
+    points = [p for p in sweep.points if p.axis == "cohort"]
+    assert over_k.columns["cohort"] == [str(p.value) for p in points]
+    for cell, point in zip(over_k.columns["even [s]"], points, strict=True):
+        estimate = point.comparison["even"].mean["staged_cost"]
+        assert is_plus_minus(cell, vars(estimate))

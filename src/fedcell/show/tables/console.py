@@ -37,14 +37,8 @@ def plus_minus(estimate: Estimate) -> str:
 
 def print_table(out: Console, title: str, columns: Mapping[str, Sequence[str]]) -> None:
     """Prints columns as a table, as wide as it is: a clipped digit would be a wrong number."""
-    made = Table(
-        title=Text("\n" + title),
-        title_justify="left",
-        title_style="bold",
-        box=box.HORIZONTALS,
-        show_edge=False,
-        pad_edge=False,
-    )
+    out.print(f"\n{title}", style="bold", soft_wrap=True)
+    made = Table(box=box.HORIZONTALS, show_edge=False, pad_edge=False)
     for i, heading in enumerate(columns):
         made.add_column(Text(heading), justify="left" if i == 0 else "right", no_wrap=True)
     for row in zip(*columns.values(), strict=True):
