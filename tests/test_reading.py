@@ -3,7 +3,6 @@
 import ast
 import doctest
 import importlib
-import inspect
 import re
 import subprocess
 import sys
@@ -61,13 +60,7 @@ def test_learning_knows_of_no_radio():
 def test_only_the_command_line_speaks_of_options():
     for file in FILES:
         if "cli" not in file.parts:
-            strings = [
-                node.value
-                for node in ast.walk(ast.parse(file.read_text()))
-                if isinstance(node, ast.Constant) and isinstance(node.value, str)
-            ]
-            documented = {ast.get_docstring(node, clean=False) for node in documentables(file)}
-            spoken = [text for text in strings if text not in documented]
+            spoken = strings_of(file)
             assert not [text for text in spoken if re.search(r"(^|\s)--[a-z]", text)], file.name
 
 
@@ -77,31 +70,41 @@ def documentables(file: Path) -> list[ast.AST]:
 
 
 def test_arguments_that_messages_name_have_words_on_the_command_line():
+    """Every `word` in a string of the library that is not a docstring: message, note or name."""
     named = {
         word
         for file in FILES
         if "cli" not in file.parts
-        for node in ast.walk(ast.parse(file.read_text()))
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in ERRORS
-        for text in ast.walk(node)
-        if isinstance(text, ast.Constant) and isinstance(text.value, str)
-        for word in re.findall(r"`(\w+)`", text.value)
+        for text in strings_of(file)
+        for word in re.findall(r"`(\w+)`", text)
     }
-    assert named >= {"folder", "resume", "target", "run_pilot"}
-    only_from_python = {"prepare_training", "to_pandas", "problem"}
+    assert named >= {"folder", "resume", "target", "run_pilot", "max_steps", "budget"}
+    only_from_python = {"prepare_training", "to_pandas", "problem", "form", "data"}
     assert named - set(WORDS) <= only_from_python
 
 
-ERRORS = {
-    *("FedcellError", "BadInput", "BadFile", "DataUnavailable", "NoPlan", "NotReached", "Diverged")
-}
+def strings_of(file: Path) -> list[str]:
+    """The strings of a module, docstrings and expressions inside f-strings left out."""
+    texts = [
+        node.value
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    documented = {ast.get_docstring(node, clean=False) for node in documentables(file)}
+    return [text for text in texts if text not in documented]
 
 
 def test_rooms_are_not_outgrown():
-    lines = {room(file): len(file.read_text().splitlines()) for file in FILES}
-    assert {name: n for name, n in lines.items() if n > 250} == {}
+    texts = {room(file): file.read_text() for file in FILES}
+    assert {name for name, text in texts.items() if len(text.splitlines()) > 250} == set()
     one_round = ("round", "policies.base", "policies.paper", "policies.optimal")
-    assert sum(lines[f"network.{name}"] for name in one_round) <= 500  # fifteen minutes
+    read = "".join(without_examples(texts[f"network.{name}"]) for name in one_round)
+    assert len(read.splitlines()) <= 500  # fifteen minutes
+
+
+def without_examples(text: str) -> str:
+    """A module as one reads it to understand: without the examples of its docstrings."""
+    return re.sub(r"\n *>>> .*?(?=\n *\"\"\"|\n *\n)", "", text, flags=re.DOTALL)
 
 
 def test_only_dice_are_rolled():
@@ -128,15 +131,21 @@ def test_public_names_are_documented_and_their_examples_run(name, monkeypatch):
         assert not runner.failures, "".join(said)
 
 
-def test_what_users_call_has_an_example():
-    """Functions of the public face: what goes in and what comes out, as code that runs."""
-    functions = [n for n in public_things() if inspect.isfunction(getattr(fedcell, n))]
-    lacking = [n for n in functions if ">>>" not in (getattr(fedcell, n).__doc__ or "")]
-    assert lacking == []
+def test_public_names_have_an_example():
+    """What goes in and what comes out, as code that runs; kinds of error need none."""
+    kinds = {name for name in public_things() if is_kind_of_problem(getattr(fedcell, name))}
+    named = [name for name in public_things() if name not in kinds]
+    lacking = [name for name in named if ">>>" not in (getattr(fedcell, name).__doc__ or "")]
+    assert lacking == ["Learner"]  # a protocol; examples/4_own_learner.py writes one
+
+
+def is_kind_of_problem(thing: object) -> bool:
+    problems = (fedcell.FedcellError, fedcell.FedcellWarning)
+    return isinstance(thing, type) and issubclass(thing, problems) and thing is not problems[0]
 
 
 def test_the_public_face_is_small():
-    assert len(public_things()) <= 55
+    assert len(public_things()) <= 56
 
 
 def test_import_is_light():

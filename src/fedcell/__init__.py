@@ -10,6 +10,7 @@ from fedcell.core.errors import (
     DataUnavailable,
     Diverged,
     FedcellError,
+    FedcellWarning,
     NoPlan,
     NotReached,
 )
@@ -22,7 +23,7 @@ from fedcell.network.certificate import certify
 from fedcell.network.compare import compare, sweep_costs
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.ledger import Ledger, simulate_network
-from fedcell.network.policies.base import Policy
+from fedcell.network.policies.base import Broadcast, Policy
 from fedcell.network.policies.exact import EqualFinish, OptimalStaged
 from fedcell.network.policies.names import policy_by_name
 from fedcell.network.policies.optimal import Optimal
@@ -50,6 +51,7 @@ from fedcell.simulation.train import simulate
 __all__ = [
     "BadFile",
     "BadInput",
+    "Broadcast",
     "Cell",
     "ClientTable",
     "Clients",
@@ -62,6 +64,7 @@ __all__ = [
     "Estimate",
     "Even",
     "FedcellError",
+    "FedcellWarning",
     "Fleet",
     "Gains",
     "GivenLaw",

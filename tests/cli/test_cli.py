@@ -315,7 +315,7 @@ def test_figures_replace_files_and_nothing_else(fedcell, tmp_path):
     (tmp_path / "folder.png").mkdir()
     said = fedcell(*words, tmp_path / "folder.png")
     assert said.code == 2
-    assert "not a file" in said.err
+    assert "it is a folder or a device" in said.err
     (tmp_path / "link.png").symlink_to(tmp_path / "target.png")
     assert fedcell(*words, tmp_path / "link.png").code == 0
     assert (tmp_path / "link.png").is_symlink()
@@ -350,9 +350,9 @@ def test_several_fleets(fedcell, tmp_path):
 
 
 def test_each_file_is_told_from_the_other_kind(fedcell, tmp_path, round_file):
-    assert "read it by `fedcell schedule`" in fedcell("cost", round_file).err
+    assert "give it to `fedcell schedule`" in fedcell("cost", round_file).err
     (tmp_path / "world.toml").write_text(shipped("paper"))
-    assert "read it by `fedcell cost`" in fedcell("schedule", tmp_path / "world.toml").err
+    assert "give it to `fedcell cost`" in fedcell("schedule", tmp_path / "world.toml").err
 
 
 def test_drawn_after_training_says_whose_joules(fedcell, tmp_path):

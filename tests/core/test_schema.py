@@ -1,5 +1,6 @@
 """Fields carry their meaning: help, commented files, the reference and errors read it."""
 
+import re
 import tomllib
 
 import msgspec
@@ -15,13 +16,12 @@ from fedcell.show.tables.reference import TABLES, scenario_reference
 @pytest.mark.parametrize("kind", TABLES.values(), ids=TABLES)
 def test_every_key_has_a_meaning(kind):
     known = [info.name for info in field_infos(kind)]
-    inner = {"partition", "layers", "quadratic"}  # tables of their own
-    assert set(kind.__struct_fields__) - inner == set(known)
+    assert kind.__struct_fields__ == tuple(known)
     for info in field_infos(kind):
         assert len(info.doc.text) > 3, info.name
-        assert f"{info.name} = " in (kind.__doc__ or "")
+        assert re.search(rf"^ *{info.name}( = .*)?: ", kind.__doc__ or "", re.MULTILINE)
         assert str(info.doc) in (kind.__doc__ or "")
-        assert f"| `{info.name}` |" in scenario_reference()
+        assert info.is_table or f"| `{info.name}` |" in scenario_reference()
 
 
 def test_an_error_says_what_the_key_means():
@@ -50,7 +50,18 @@ def test_awkward_values_survive_a_commented_file(tmp_path):
     )
     save_scenario(scenario, tmp_path / "mine.toml")
     assert load_scenario(tmp_path / "mine.toml") == scenario
-    assert {file.name for file in tmp_path.iterdir()} == {"mine.toml", "gains.npy"}
+    assert {file.name for file in tmp_path.iterdir()} == {"mine.toml", "mine-gains.npy"}
+    other = Scenario().using(
+        cell={"gains": [[2e-13] * 2] * 5}, plan={"cohort": 1}, clients={"count": 2}
+    )
+    save_scenario(other, tmp_path / "other.json")  # neither takes the other's gains
+    assert load_scenario(tmp_path / "other.json") == other
+    assert load_scenario(tmp_path / "mine.toml") == scenario
+    many = Scenario().using(clients={"count": 10**6}, plan={"rounds": 10**7})
+    save_scenario(many, tmp_path / "many.toml")
+    assert load_scenario(tmp_path / "many.toml") == many
+    with pytest.raises(BadInput, match="must end in one of: toml, json"):
+        save_scenario(many, tmp_path / "many.yaml")
     odd = load_scenario("digits").using(learning={"dataset": 'a "quoted"\\ name.npz'})
     save_scenario(odd, tmp_path / "odd.toml")
     kept = load_scenario(tmp_path / "odd.toml").learning

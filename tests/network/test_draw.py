@@ -261,7 +261,7 @@ def test_a_million_clients_need_a_few_vectors():
 
 
 def test_bad_seeds_are_refused():
-    with pytest.raises(BadInput, match="seed = -1"):
+    with pytest.raises(BadInput, match="`seed` = -1"):
         draw_fleet(Scenario(), seed=-1)
 
 

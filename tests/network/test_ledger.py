@@ -76,6 +76,26 @@ def test_a_ledger_of_sums_cannot_be_cut():
         simulate_network(Scenario(), "even", 3).first(2)
 
 
+def test_rounds_from_the_middle_are_charged_as_in_the_whole():
+    """Who trains in vain depends on the round, wherever a trace begins."""
+    scenario = WORLDS["after"]
+    fleet = draw_fleet(scenario, 3)
+    whole = priced(scenario, 9)
+    later = draw_trace(scenario, fleet, range(4, 9), 3)
+    assert later.first_round == 4
+    assert_allclose(price_trace(scenario, fleet, later, "optimal", 3).energy, whole.energy[4:])
+    cut = draw_trace(scenario, fleet, 9, 3)[4:]
+    assert_allclose(price_trace(scenario, fleet, cut, "optimal", 3).energy, whole.energy[4:])
+    with pytest.raises(BadInput, match="cut into consecutive rounds"):
+        cut[::2]
+
+
+@pytest.mark.parametrize("rounds", [-1, 13])
+def test_a_ledger_is_cut_within_what_it_has(rounds):
+    with pytest.raises(BadInput, match=f"`rounds` = {rounds}: the ledger has 12"):
+        priced(Scenario(), 12).first(rounds)
+
+
 def test_a_trace_alone_does_not_say_who_else_trained():
     scenario = WORLDS["after"]
     fleet = draw_fleet(scenario)

@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcell import BadInput, Clients, Diverged, RoundPlan, Scenario, load_scenario
+from fedcell import BadInput, Clients, Diverged, RoundPlan, Scenario, load_scenario, plan_training
 from fedcell.cli.pilot import pilot_command
+from fedcell.learning.learner import Scores
 from fedcell.learning.setup import prepare_training
 from fedcell.planning.choose import choose_plan
 from fedcell.planning.design import Setting, pilot_settings, trial_seeds, validation_settings
@@ -56,7 +57,7 @@ def first_pilot(tmp_path_factory):
     """The file of a pilot, made once."""
     folder = tmp_path_factory.mktemp("first")
     (folder / "world.json").write_text(json.dumps(WORLD))
-    pilot_command(str(folder / "world.json"), budget="1ms", written=folder / "pilot.json")
+    pilot_command(str(folder / "world.json"), budget="1ms", out_path=folder / "pilot.json")
     return (folder / "pilot.json").read_bytes()
 
 
@@ -295,7 +296,7 @@ def test_another_target_is_fitted_from_the_same_curves(fedcell, piloted):
     assert float(looser.predict(4, 4, 0.1)[0]) < float(pilot.fit().predict(4, 4, 0.1)[0])
     with pytest.raises(BadInput, match=r"runs of the pilot stopped at the loss 0\.4: run it with"):
         pilot.fit(0.001)
-    with pytest.raises(BadInput, match="the target loss nan: expected a finite number above 0"):
+    with pytest.raises(BadInput, match="`target` = nan: expected a finite number above 0"):
         pilot.fit(math.nan)
     plan = strict(fedcell("plan", "world.json", "--pilot", piloted, "--json"))
     early = strict(
@@ -348,6 +349,62 @@ def test_a_pilot_of_fedcell_0_1_is_read_and_fitted_again(tmp_path):
     again = load_pilot(tmp_path / "new.json")
     assert again.trials == pilot.trials
     assert again.fit().law == law.law
+
+
+class Mean:
+    """A learner of one's own: every client pulls towards its own number."""
+
+    def __init__(self, count, steps, seed):
+        rng = np.random.default_rng(seed)
+        self.sizes = np.full(count, 60)
+        self.homes, self.steps = rng.normal(size=count), steps
+
+    def start(self):
+        return np.full(1, 5.0, np.float32)
+
+    def train(self, model, clients, round):  # noqa: ARG002
+        for client in clients:
+            pull = 1 - 0.98**self.steps
+            yield (model + pull * (self.homes[client] - model)).astype(np.float32)
+
+    def evaluate(self, model):
+        return Scores(float((model[0] - self.homes.mean()) ** 2))
+
+
+@pytest.mark.parametrize("learning", [None, {"dataset": "digits"}])
+def test_a_pilot_of_ones_own_learner_is_planned_with_its_own_data_sizes(tmp_path, learning):
+    """Whether or not the scenario also says what ours would train."""
+    task = {"model_bits": 1e5, "cycles_per_sample": 1e5, "samples_per_step": "dataset"}
+    scenario = Scenario(plan=RoundPlan(cohort=5, local_steps=10, rounds=200)).using(
+        clients={"count": 20, "spread": 0.0}, task=task, learning=learning
+    )
+    make = lambda world, seed: Mean(20, world.plan.local_steps, seed)
+    path = tmp_path / "mine.json"
+    pilot = run_pilot(scenario, 0.001, path, target=0.5, learner=make)
+    assert pilot.sizes == (60.0,) * 20
+    again = load_pilot(path)
+    assert again.sizes == pilot.sizes
+    for kept in (pilot, path):
+        plan = plan_training(scenario, kept, policy="even", max_steps=20)
+        assert plan.grid is not None
+        assert plan.grid.scenario.clients.sizes.values.tolist() == [60.0] * 20
+    resumed = run_pilot(scenario, 0.001, path, target=0.5, learner=make)
+    assert resumed.trials == again.trials
+
+
+def test_a_file_of_another_pilot_is_not_gone_on_with(fedcell, piloted):
+    other = {**WORLD, "learning": WORLD["learning"] | {"rate": 0.03}}
+    (piloted.parent / "other.json").write_text(json.dumps(other))
+    said = fedcell("pilot", "other.json", "--out", piloted)
+    assert said.code == 2
+    sentence = "holds a pilot with other settings (learning.rate): choose another --out"
+    assert sentence in said.err
+
+
+def test_a_scenario_that_learns_nothing_has_no_pilot(fedcell, piloted):
+    said = fedcell("plan", "paper", "--pilot", piloted)
+    assert said.code == 2
+    assert "the scenario has no [learning], so no pilot is of it" in said.err
 
 
 def test_a_plan_may_change_the_radio_and_not_the_learning(fedcell, piloted, world):

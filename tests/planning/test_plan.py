@@ -307,7 +307,7 @@ def test_sensitivity_asks_of_each_world_and_says_what_keeping_the_plan_costs():
     assert list(nearby_worlds(SMALL.using(cell={"loss_rate": 0.9})))[1] == "gamma from 0.9 to 0.949"
     tight = asking("even", 12, Limits(deadline=1.02 * plan.duration.value))
     none = {w.change: w for w in sensitivity(SMALL, plan, *tight)}
-    assert "no plan keeps the deadline" in none[lossy].none
+    assert "no plan keeps the deadline" in none[lossy].why_no_plan
     assert none[lossy].cohort is None
 
 
@@ -433,7 +433,10 @@ def test_the_command_in_words(fedcell, tmp_path):
         (["--mixing", -1, "--drift", 1, "--start", 1], "mixing = -1.0: expected a number from 0"),
         (["--mixing", "nan", "--drift", 1, "--start", 1], "mixing = nan: expected a number from"),
         (["--pilot", "no.json"], "no.json: cannot be read"),
-        (["--solve-for", "bandwidth"], "--solve-for bandwidth: give the --deadline"),
+        (
+            ["--solve-for", "bandwidth"],
+            "--solve-for bandwidth: give the deadline that is to be",
+        ),
         (["--deadline", "soon"], "--deadline = soon: expected a time such as 90s"),
         (["--energy-budget", "5J/round"], "--energy-budget = 5J/round: expected as in 500J"),
         (["--energy-budget", "much"], "--energy-budget = much: expected an energy such as"),
@@ -442,7 +445,10 @@ def test_the_command_in_words(fedcell, tmp_path):
         (["--policy", "evn"], "evn is not a policy: did you mean even?"),
         (["--max-steps", 0], "--max-steps"),
         (["--minimise", "regret"], "--minimise"),
-        (["--sure"], "--sure: give a --deadline or an --energy-budget"),
+        (
+            ["--sure"],
+            "a deadline or an energy (--deadline, --energy-budget)",
+        ),
         (["--energy-budget", "5J/"], "--energy-budget = 5J/: expected as in 500J"),
         (["--target-loss", "nan"], "--target-loss = nan: expected a finite number above 0"),
     ],
@@ -492,9 +498,8 @@ def test_a_plan_comes_back_from_its_file(tmp_path):
     )
     plan.save(tmp_path / "plan.json")
     again = TrainingPlan.load(tmp_path / "plan.json")
-    kept, read = plan.to_dict(), again.to_dict()
-    assert kept["law"].pop("form") == "floor"  # a file keeps the coefficients
-    assert read == kept
+    assert again.to_dict() == plan.to_dict()
+    assert again.law == GivenLaw.of(plan.law.coefficients)  # not the runs' spread
     assert again.scenario == world
     assert again.apply_to() == plan.apply_to()
     assert again.limits == limits
@@ -521,6 +526,46 @@ def test_a_plan_is_applied_with_its_k_its_e_l_and_its_target():
     assert plan.differences(there, 0.7) == []
     assert plan.differences(there, 0.8) == ["another target"]
     assert plan.differences(there.using(cell={"bandwidth": 1e6}), 0.7) == ["cell"]
+
+
+OWN_LAW = GivenLaw(mixing=30.0, drift=0.5, start=40.0)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"max_steps": 0}, "`max_steps` = 0: expected a whole number above 0"),
+        ({"max_steps": 2.5}, "`max_steps` = 2.5: expected a whole number above 0"),
+        ({"solve_for": "energy"}, "`solve_for` = energy: expected bandwidth"),
+        ({"limits": {"deadline": 3}}, "`limits` = .*: expected Limits"),
+        ({"target": "0.2"}, "`target` = 0.2: expected a finite number above 0"),
+        ({"law": 5.0}, "`law` = 5.0: expected a law of rounds"),
+        ({"minimise": "regret"}, "`minimise` = regret: expected one of cost, duration, energy"),
+        ({"law": None}, "a plan needs a `pilot` .* or a `law`, and not both"),
+        ({"law": None, "pilot": 5}, "`pilot` = 5: expected a Pilot, or the path of its file"),
+        ({"policy": "evn"}, "evn is not a policy: did you mean even"),
+    ],
+)
+def test_calls_that_are_refused_in_a_sentence(given, message):
+    with pytest.raises(BadInput, match=message):
+        plan_training(SMALL, **{"law": OWN_LAW, "policy": "even", "max_steps": 3} | given)
+
+
+def test_worlds_without_a_plan_say_why(fedcell):
+    law = ["--mixing", 30, "--drift", 0.5, "--start", 40, "--policy", "even", "--max-steps", 5]
+    free = json.loads(fedcell("plan", "paper", *law, "--json").out)["duration"]["value"]
+    words = ["--deadline", f"{1.001 * free}s", "--sensitivity"]
+    said = " ".join(fedcell("plan", "paper", *law, *words).out.split())
+    assert "note: gamma from 0 to 0.1: no plan keeps the deadline of" in said
+
+
+def test_notes_speak_of_options_on_the_command_line_and_of_arguments_in_python(fedcell):
+    law = GivenLaw(mixing=1.0, drift=0.0, start=4000.0)
+    plan = plan_training(Scenario(), law=law, policy="even", max_steps=3)
+    assert plan.notes == ("E_l = 3 is the most that was tried: `max_steps` allows more",)
+    words = ["--mixing", 1, "--drift", 0, "--start", 4000, "--policy", "even", "--max-steps", 3]
+    said = " ".join(fedcell("plan", "paper", *words).out.split())
+    assert "note: E_l = 3 is the most that was tried: --max-steps allows more" in said
 
 
 def test_infinite_limits_are_no_limits(grid):

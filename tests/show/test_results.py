@@ -76,7 +76,7 @@ def test_rows_are_tidy():
 
 def test_without_pandas_it_is_said(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(BadInput, match="`to_pandas` needs pandas, which is not installed"):
+    with pytest.raises(BadInput, match="`to_pandas` needs pandas: pip install"):
         simulate_network(Scenario(), "even", 3).to_pandas()
 
 

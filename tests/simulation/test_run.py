@@ -23,7 +23,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.image import imread
 
-from fedcell import load_scenario, simulate_network
+from fedcell import (
+    BadInput,
+    draw_fleet,
+    draw_trace,
+    load_scenario,
+    simulate,
+    simulate_network,
+)
 from fedcell.learning.learner import Scores
 from fedcell.learning.setup import prepare_training
 from fedcell.network.policies.names import NAMED
@@ -233,7 +240,9 @@ def process(*words: object) -> Iterator[subprocess.Popen[str]]:
     """The command in a process of its own, which does not outlive the test."""
     command = [sys.executable, "-c", MAIN, *map(str, words)]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as started:
+    # A shell that starts us in the background has interrupts ignored, and children inherit that.
+    heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, preexec_fn=heed) as started:
         try:
             yield started
         finally:
@@ -894,6 +903,50 @@ def test_the_model_stays_where_nothing_arrives(fedcell, tmp_path):
     assert 0 < received.count(0) < 12
     for i, arrived in enumerate(received):
         assert (loss[i + 1] == loss[i]) == (arrived == 0)
+
+
+def test_calls_that_are_refused_in_a_sentence(world):
+    scenario = load_scenario(world)
+    setup = prepare_training(scenario)
+    calls: list[tuple[dict[str, Any], str]] = [
+        ({"rounds": 0}, "`rounds` = 0: expected a whole number above 0"),
+        ({"rounds": range(2, 4)}, "`rounds` = range"),
+        ({"target": float("nan")}, "`target` = nan: expected a finite number above 0"),
+        ({"target": "low"}, "`target` = low: expected a finite number above 0"),
+        ({"learner": None}, "the learner is a NoneType: expected sizes, start, train and evaluate"),
+        ({"seed": -1}, "`seed` = -1: expected a whole number"),
+    ]
+    for wrong, message in calls:
+        call: dict[str, Any] = {"learner": setup.learner(), "rounds": 2} | wrong
+        with pytest.raises(BadInput, match=message):
+            simulate(setup.scenario, "even", **call)
+    calls = [
+        ({"policies": ["evn"]}, "evn is not a policy"),
+        ({"resume": True}, "`resume` needs the folder of the run: give `folder`"),
+        ({"rounds": 1.5}, "`rounds` = 1.5"),
+    ]
+    for wrong, message in calls:
+        with pytest.raises(BadInput, match=message):
+            run(scenario, **wrong)
+    with pytest.raises(BadInput, match="`threads` = 0: expected a whole number above 0"):
+        run(load_scenario("digits"), ["even"], rounds=1, threads=0)
+    with pytest.raises(BadInput, match="`data` is a str: expected a Dataset"):
+        prepare_training(load_scenario("digits"), data="x")  # type: ignore[arg-type]
+
+
+def test_a_trace_of_ones_own_is_trained_and_priced(world):
+    """Measured channels as a trace: who is called, and whose upload is lost, is what it says."""
+    setup = prepare_training(load_scenario(world))
+    scenario, learner = setup.scenario, setup.learner()
+    fleet = draw_fleet(scenario)
+    trace = draw_trace(scenario, fleet, 4)
+    silent = replace(trace, lost=np.ones_like(trace.lost))
+    ledger = simulate(scenario, "even", learner, rounds=4, trace=silent)
+    assert ledger.received.tolist() == [0, 0, 0, 0]
+    first = learner.evaluate(learner.start()).train_loss
+    assert ledger.train_loss.tolist() == [first] * 4
+    same = simulate(scenario, "even", learner, rounds=4, trace=trace)
+    assert same.train_loss.tolist() == simulate(scenario, "even", learner, 4).train_loss.tolist()
 
 
 @pytest.mark.parametrize("complete", [True, False])

@@ -22,16 +22,14 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
-out, err = Console(markup=False, highlight=False), Console(stderr=True)
 
 # The library names its arguments and functions, in backticks; here they are options and commands.
 WORDS = {
     "budget": "--budget",
-    "deadline": "--deadline",
-    "energy_budget": "--energy-budget",
     "fleets": "--fleets",
     "folder": "--out",
     "law": "--mixing, --drift and --start",
+    "limits": "--deadline, --energy-budget",
     "max_steps": "--max-steps",
     "minimise": "--minimise",
     "most_steps": "--max-steps",
@@ -43,7 +41,7 @@ WORDS = {
     "scenario": "scenario file",
     "seed": "--seed",
     "solve_for": "--solve-for",
-    "sure": "--sure",
+    "threads": "--threads",
     "target": "--target-loss",
     "load_round": "`fedcell schedule`",
     "load_scenario": "`fedcell cost`",
@@ -56,6 +54,16 @@ WORDS = {
 def in_options(message: str) -> str:
     """A message of the library in the words of the command line."""
     return re.sub(r"`(\w+)`", lambda found: WORDS.get(found[1], found[0]), message)
+
+
+class OptionConsole(Console):
+    """Prints what the library says in the words of the command line."""
+
+    def print(self, *objects: Any, **options: Any) -> None:
+        super().print(*(in_options(o) if isinstance(o, str) else o for o in objects), **options)
+
+
+out, err = OptionConsole(markup=False, highlight=False), Console(stderr=True)
 
 
 ScenarioName = Annotated[

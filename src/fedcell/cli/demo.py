@@ -22,7 +22,7 @@ def demo(
     ] = Path("fedcell-demo"),
     budget: Annotated[str, typer.Option(help="Time for the pilot's runs.")] = "30s",
 ) -> None:
-    """The whole job on what comes with the package, in about a minute: pilot, plan, run.
+    """The whole job on what comes with the package, in under two minutes: pilot, plan, run.
 
     What is there already is gone on with, not done again.
     """
@@ -36,11 +36,11 @@ def demo(
     partition("digits", figure=folder / "partition.png")
 
     _announce("How many rounds will it take?", f"pilot digits --budget {budget} --out", pilot_file)
-    pilot_command("digits", budget=budget, written=pilot_file)
+    pilot_command("digits", budget=budget, out_path=pilot_file)
 
     words = ["plan digits --pilot", pilot_file, "--out", plan_file, "--figure", folder / "plan.png"]
     _announce("How many clients, how many steps?", *words)
-    plan("digits", pilot=pilot_file, written=plan_file, figure=folder / "plan.png")
+    plan("digits", pilot=pilot_file, out_path=plan_file, figure=folder / "plan.png")
 
     _announce("Was that right?", "run --plan", plan_file, "--out", run_folder)
     run_command(plan=plan_file, folder=run_folder, resume=(run_folder / "run.json").exists())

@@ -71,12 +71,12 @@ def cost(
     data_dir: DataDir = None,
 ) -> None:
     """Price rounds by Monte Carlo: policies side by side on the same dice."""
-    world = load_scenario(scenario)
-    if world.learning is not None:  # D_j, z_m and alpha_0 are those of what is trained
-        world = prepare_training(world, seed, data_dir).scenario
     policies, target = policy or list(NAMED), figure_target(figure)
     if spread and not figure:
         raise BadInput("--spread is for the lines of a figure: give --figure too")
+    world = load_scenario(scenario)
+    if world.learning is not None:  # D_j, z_m and alpha_0 are those of what is trained
+        world = prepare_training(world, seed, data_dir).scenario
     if spread and world.clients.table is not None:
         raise BadInput("--spread is for drawn clients: this scenario lists its own")
     comparison = compare(world, policies, rounds, seed, fleets, track_pricing)

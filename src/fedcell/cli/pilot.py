@@ -13,7 +13,6 @@ from fedcell.core.files import check_target
 from fedcell.core.quantities import parse_duration
 from fedcell.planning.pilotfile import load_pilot
 from fedcell.planning.piloting import run_pilot, validate_pilot
-from fedcell.planning.report import pilot_report
 from fedcell.scenario.load import load_scenario
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
@@ -42,7 +41,7 @@ Budget = Annotated[
 def pilot_command(
     scenario: ScenarioName,
     budget: Budget = "60s",
-    written: Annotated[
+    out_path: Annotated[
         Path | None, typer.Option("--out", help="The pilot's file. Default: pilot-SCENARIO.json.")
     ] = None,
     target_loss: Target = None,
@@ -62,8 +61,8 @@ def pilot_command(
     command with a larger budget, or after an interrupt, goes on where it stopped.
     """
     seconds, picture = parse_duration(budget, "--budget"), figure_target(figure)
-    written = written or Path(f"pilot-{Path(scenario).stem}.json")
-    file = check_target(written, ("json",))
+    out_path = out_path or Path(f"pilot-{Path(scenario).stem}.json")
+    file = check_target(out_path, ("json",))
     with _interruptible(), progress_bars() as progress, trial_bar(seconds) as report:
         found = run_pilot(
             load_scenario(scenario),
@@ -79,11 +78,11 @@ def pilot_command(
             report=report,
         )
     if as_json:
-        print_json(pilot_report(found).to_dict())
+        print_json(found.report.to_dict())
     else:
         print_result(out, found)
-        words = shlex.join([scenario, "--pilot", str(written)])
-        out.print(f"written to {written}; next: fedcell plan {words}", soft_wrap=True)
+        words = shlex.join([scenario, "--pilot", str(out_path)])
+        out.print(f"written to {out_path}; next: fedcell plan {words}", soft_wrap=True)
     draw(found, picture, figure, quiet=as_json)
 
 
@@ -92,7 +91,7 @@ def validate(
     scenario: ScenarioName,
     pilot: Annotated[Path, typer.Option(help="The pilot that is to be judged.")],
     budget: Budget = "60s",
-    written: Annotated[
+    out_path: Annotated[
         Path | None,
         typer.Option("--out", help="File of the runs. Default: validation-SCENARIO.json."),
     ] = None,
@@ -106,8 +105,8 @@ def validate(
 ) -> None:
     """Judge a pilot by runs that it has not seen: other K, E_l and gamma, and other seeds."""
     seconds, picture = parse_duration(budget, "--budget"), figure_target(figure)
-    written = written or Path(f"validation-{Path(scenario).stem}.json")
-    file = check_target(written, ("json",))
+    out_path = out_path or Path(f"validation-{Path(scenario).stem}.json")
+    file = check_target(out_path, ("json",))
     known = load_pilot(pilot)
     with _interruptible(), progress_bars() as progress, trial_bar(seconds) as report:
         found = validate_pilot(
@@ -126,7 +125,7 @@ def validate(
         print_json(found.to_dict())
     else:
         print_result(out, found)
-        words = f"runs written to {written}; more of them with a larger --budget"
+        words = f"runs written to {out_path}; more of them with a larger --budget"
         out.print(words, soft_wrap=True)
     draw(found, picture, figure, quiet=as_json)
 

@@ -79,7 +79,7 @@ def plan(
         ),
     ] = None,
     seed: Seed = 0,
-    written: Annotated[
+    out_path: Annotated[
         Path | None, typer.Option("--out", help="Write the plan here, for fedcell run --plan.")
     ] = None,
     figure: Annotated[
@@ -96,9 +96,9 @@ def plan(
     scenario. All whole K and E_l are compared.
     """
     limits, picture = _limits(deadline, energy_budget, sure), figure_target(figure)
-    file = check_target(written, ("json",)) if written else None
+    file = check_target(out_path, ("json",)) if out_path else None
     if file and file.exists() and not is_plan_file(file):
-        raise BadFile(f"{written}: holds something else than a plan: choose another --out")
+        raise BadFile(f"{out_path}: holds something else than a plan: choose another --out")
     given = {"mixing": mixing, "drift": drift, "start": start, "floor": floor, "dropped": dropped}
     found = plan_training(
         load_scenario(scenario),
@@ -121,8 +121,8 @@ def plan(
         print_json(found.to_dict())
     else:
         print_result(out, found)
-        if written:
-            out.print(f"plan: {written}", soft_wrap=True)
+        if out_path:
+            out.print(f"plan: {out_path}", soft_wrap=True)
     draw(found, picture, figure, quiet=as_json)
 
 

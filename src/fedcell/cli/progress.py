@@ -72,11 +72,15 @@ def trial_bar(budget: float) -> Iterator[Callable[[Trial, float], None]]:
         disable=not err.is_terminal,
     )
     task = bar.add_task("", total=budget)
+    # Started by the first trial: while the engine is made ready, another bar is on the screen.
 
     def report(trial: Trial, spent: float) -> None:
         setting = trial.setting
         last = f"K = {setting.cohort}, E_l = {setting.local_steps}: {len(trial.losses)} rounds"
+        bar.start()
         bar.update(task, completed=min(spent, budget), description=last)
 
-    with bar:
+    try:
         yield report
+    finally:
+        bar.stop()

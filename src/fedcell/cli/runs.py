@@ -5,7 +5,7 @@ import shlex
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
@@ -129,14 +129,16 @@ def run_command(
         print_result(out, result, name=name)
         if outcome:
             print_result(out, outcome)
+    if not result.complete:
+        how = f"give the same command with --resume --out {shlex.quote(str(folder))}"
+        print(f"fedcell: interrupted; to go on, {how}", file=sys.stderr)
     if result.ledgers:
         result.plot(folder / "loss.png")
         if not as_json:
             written = f"written to {folder}: ledger.csv, clients.csv, summary.json, loss.png"
             out.print(written, soft_wrap=True)
     if not result.complete:
-        how = f"give the same command with --resume --out {shlex.quote(str(folder))}"
-        _stop(f"interrupted; to go on, {how}")
+        sys.exit(130)
 
 
 def _world(
@@ -161,8 +163,3 @@ def _own_policy(planned: TrainingPlan, file: Path | None) -> str:
             f"--policy {planned.policy} if you trust it"
         )
     return planned.policy
-
-
-def _stop(message: str) -> NoReturn:
-    print(f"fedcell: {message}", file=sys.stderr)
-    sys.exit(130)

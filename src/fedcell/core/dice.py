@@ -53,7 +53,7 @@ def uniform(purpose: Purpose, seed: int, rounds: range, count: int) -> Array:
 
 def _generator(purpose: Purpose, seed: int, counter: Any) -> np.random.Generator:
     if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
-        raise BadInput(f"seed = {seed!r}: expected a whole number from 0 to 2^64 - 1")
+        raise BadInput(f"`seed` = {seed!r}: expected a whole number from 0 to 2^64 - 1")
     key = np.array([seed, purpose], np.uint64)
     return np.random.Generator(np.random.Philox(key=key, counter=counter))
 
@@ -79,7 +79,16 @@ def chunks(rounds: range, count: int) -> Iterator[range]:
 
 def as_range(rounds: int | range) -> range:
     """The rounds that a number or a range stands for."""
-    part = range(int(rounds)) if isinstance(rounds, int | np.integer) else rounds
-    if not isinstance(part, range) or not part or part.step != 1 or part.start < 0:
-        raise BadInput(f"rounds = {rounds!r}: expected a whole number above 0, or a range of them")
-    return part
+    if isinstance(rounds, range):
+        if not rounds or rounds.step != 1 or rounds.start < 0:
+            raise BadInput(f"`rounds` = {rounds!r}: expected consecutive rounds from 0 or later")
+        return rounds
+    return range(check_count(rounds, "`rounds`"))
+
+
+def check_count(value: Any, name: str) -> int:
+    """A whole number above 0 that a caller gave under this name."""
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+    if not whole or value < 1:
+        raise BadInput(f"{name} = {value!r}: expected a whole number above 0")
+    return int(value)

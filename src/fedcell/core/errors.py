@@ -11,7 +11,15 @@ FedcellError
 
 
 class FedcellError(Exception):
-    """Base of every error that fedcell raises on purpose. `faults` has a sentence each."""
+    """Base of every error that fedcell raises on purpose. `faults` has a sentence each.
+
+    >>> from fedcell import Cell
+    >>> try:
+    ...     Cell(bandwidth=-1, noise=0)
+    ... except FedcellError as error:
+    ...     print(type(error).__name__, len(error.faults))
+    BadInput 2
+    """
 
     def __init__(self, *faults: str) -> None:
         self.faults = faults

@@ -75,18 +75,18 @@ def stamp(what: str, version: int) -> dict[str, Any]:
 
 def check_stamp(content: Mapping[str, Any], what: str, known: Iterable[int], way_out: str) -> int:
     """The format of a file of ours, if it is one that this version reads."""
-    there, held = content.get("format"), content.get("what", what)
-    if not isinstance(there, int) or isinstance(there, bool) or "fedcell" not in content:
+    version, kind = content.get("format"), content.get("what", what)
+    if not isinstance(version, int) or isinstance(version, bool) or "fedcell" not in content:
         raise BadInput(f"is not a {what} that fedcell wrote: {way_out}")
-    if held != what:
-        raise BadInput(f"holds a {held}, not a {what}: name another file")
-    if there not in (formats := list(known)):
-        age = "an older" if there < min(formats) else "a newer"
+    if kind != what:
+        raise BadInput(f"holds a {kind}, not a {what}: name another file")
+    if version not in (formats := list(known)):
+        age = "an older" if version < min(formats) else "a newer"
         raise BadInput(
-            f"is a {what} of {age} fedcell ({content['fedcell']}, format {there}; this one reads "
+            f"is a {what} of {age} fedcell ({content['fedcell']}, format {version}; this one reads "
             f"{' and '.join(map(str, formats))}): {way_out}"
         )
-    return there
+    return version
 
 
 def check_target(path: Path, endings: Iterable[str]) -> Path:
@@ -98,7 +98,7 @@ def check_target(path: Path, endings: Iterable[str]) -> Path:
     if target.suffix.lower().lstrip(".") not in endings:
         raise BadFile(f"{path}: the name must end in one of: {', '.join(endings)}")
     if target.exists() and not target.is_file():
-        raise BadFile(f"{path}: cannot be written: there is something that is not a file")
+        raise BadFile(f"{path}: cannot be written: it is a folder or a device")
     if not target.parent.is_dir():
         raise BadFile(f"{path}: cannot be written: there is no folder {target.parent}")
     return target

@@ -2,6 +2,7 @@
 
 import re
 from math import inf, isfinite
+from numbers import Real
 
 from .errors import BadInput
 
@@ -20,7 +21,7 @@ def parse_energy(given: str | float, name: str) -> float:
 
 
 def _quantity(given: str | float, units: dict[str, float], name: str, expected: str) -> float:
-    text = given if isinstance(given, str) else repr(given)
+    text = given if isinstance(given, str) else f"{given}"
     found = re.fullmatch(r"\s*([0-9.]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z]*)\s*", text)
     try:
         value = float(found[1]) * units[found[2] or next(iter(units))] if found else 0.0
@@ -33,9 +34,11 @@ def _quantity(given: str | float, units: dict[str, float], name: str, expected: 
 
 def check_target_loss(value: float | None, name: str = "target") -> float | None:
     """A training loss to reach, if one is given."""
-    if value is not None and not 0 < value < inf:
+    if value is None:
+        return None
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < value < inf:
         raise BadInput(f"{name} = {value}: expected a finite number above 0")
-    return value
+    return float(value)
 
 
 def readable_duration(seconds: float) -> str:

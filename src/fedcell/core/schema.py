@@ -58,6 +58,7 @@ class FieldInfo:
     expected: str  # what it takes, in words
     default: Any
     required: bool
+    is_table: bool  # a table of its own, or a list of them
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +86,10 @@ T = TypeVar("T", bound=Table)
 
 def documented(kind: type[T]) -> type[T]:
     """Adds the meaning of each field to the docstring of a table, for `help`."""
-    lines = [f"{f.name} = {f.default!r}: {f.doc}" for f in field_infos(kind)]
+    lines = [
+        f"{f.name}: {f.doc}" if f.is_table else f"{f.name} = {f.default!r}: {f.doc}"
+        for f in field_infos(kind)
+    ]
     kind.__doc__ = f"{kind.__doc__}\n\n    " + "\n    ".join(lines) + "\n    "
     return kind
 
@@ -96,7 +100,8 @@ def field_infos(kind: type[Table]) -> Iterator[FieldInfo]:
         plain, doc = _without_doc(field.type)
         if doc is not None:
             default = None if field.required else field.default
-            yield FieldInfo(field.name, doc, _expected(plain), default, field.required)
+            inner = _holds_tables(field.type) and _row_of(plain) is None
+            yield FieldInfo(field.name, doc, _expected(plain), default, field.required, inner)
 
 
 def decode(kind: type[T], given: Mapping[str, Any], faults: Sequence[str] = ()) -> T:
@@ -114,7 +119,7 @@ def _read(kind: Any, value: Any, path: str, found: list[str]) -> Any:
     if get_origin(kind) in (Union, UnionType) and NoneType in get_args(kind):  # may be left out
         if value is None:
             return None
-        kind = next(choice for choice in get_args(kind) if choice is not NoneType)
+        (kind,) = (choice for choice in get_args(kind) if choice is not NoneType)
     if isinstance(kind, type) and issubclass(kind, Table):
         return value if isinstance(value, kind) else _read_table(kind, value, path, found)
     if (row := _row_of(kind)) is not None:

@@ -36,7 +36,7 @@ class Showable(ABC):
         try:
             import pandas
         except ImportError as error:
-            raise BadInput("`to_pandas` needs pandas, which is not installed") from error
+            raise BadInput("`to_pandas` needs pandas: pip install 'fedcell[pandas]'") from error
         return pandas.DataFrame(self.rows())
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fedcell.core.dice import Purpose, stream
+from fedcell.core.dice import Purpose, check_count, stream
 from fedcell.core.errors import BadInput
 from fedcell.core.types import Array, Floats, Ints
 
@@ -45,7 +45,7 @@ class Engine:
     ) -> None:
         _check(network, data, partition)  # for the kernels check nothing
         self.network, self.data, self.partition, self.training = network, data, partition, training
-        self.threads = threads or available_threads()
+        self.threads = available_threads() if threads is None else check_count(threads, "`threads`")
         self._train = _flat(data.x_train), data.y_train  # with rows of pixels as the kernels read
         self._test = _flat(data.x_test), data.y_test
         width = data.image[1]
@@ -53,11 +53,11 @@ class Engine:
             _read_only(np.tile(data.scale, width)),
             _read_only(np.tile(data.shift, width)),
         )
-        self._watched, self._weights = subset_of_training(
+        self._training_samples, self._weights = subset_of_training(
             partition, evaluate_samples, training.seed
         )
-        tested = subset_of_test(data.y_test.size, evaluate_samples, training.seed)
-        self._tested = tested if test else tested[:0]
+        chosen = subset_of_test(data.y_test.size, evaluate_samples, training.seed)
+        self._test_samples = chosen if test else chosen[:0]
         self._pool = ThreadPoolExecutor(self.threads, "fedcell")
         self._spaces: SimpleQueue[Workspace] = SimpleQueue()
         for _ in range(self.threads):
@@ -104,11 +104,11 @@ class Engine:
             self._spaces.put(space)
 
     def evaluate(self, model: Floats) -> Scores:
-        losses, _ = self._losses(model, *self._train, self._watched)
+        losses, _ = self._losses(model, *self._train, self._training_samples)
         train_loss = float((self._weights * losses).sum())  # not @: BLAS sums by threads
-        if not self._tested.size:
+        if not self._test_samples.size:
             return Scores(train_loss)
-        test, hits = self._losses(model, *self._test, self._tested)
+        test, hits = self._losses(model, *self._test, self._test_samples)
         return Scores(train_loss, float(test.mean()), float(hits.mean()))
 
     def gradients(

@@ -113,7 +113,7 @@ class PartitionReport(Showable):
     kind: str
     sizes: str
     seed: int
-    summary_values: PartitionSummary
+    statistics: PartitionSummary
     label_counts: Ints  # (client, class)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -127,10 +127,10 @@ class PartitionReport(Showable):
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `fedcell partition --json` prints them."""
         how = {"dataset": self.dataset, "kind": self.kind, "sizes": self.sizes}
-        return how | asdict(self.summary_values)
+        return how | asdict(self.statistics)
 
     def __repr__(self) -> str:
-        found = self.summary_values
+        found = self.statistics
         words = f"{found.samples} samples of {self.dataset} over {found.clients} clients"
         return f"<PartitionReport: {words}, skew {found.skew:.2f}>"
 
@@ -144,7 +144,7 @@ def describe_partition(setup: TrainingSetup, name: str = "scenario") -> Partitio
         kind=spec.kind,
         sizes="drawn" if spec.kind == "dirichlet" else spec.sizes,
         seed=setup.seed,
-        summary_values=summarise_partition(setup.partition, setup.data.y_train),
+        statistics=summarise_partition(setup.partition, setup.data.y_train),
         label_counts=setup.partition.label_counts(setup.data.y_train, setup.data.classes),
     )
 
@@ -168,10 +168,12 @@ def prepare_training(
     (1501, 117056.0)
     """
     learning = require_learning(scenario)
+    if data is not None and not isinstance(data, Dataset):
+        raise BadInput(f"`data` is a {type(data).__name__}: expected a Dataset")
     if learning.analytic:
         sizes = _analytic_sizes(scenario, seed)
         bits, cycles = 32.0 * learning.quadratic.dimension, 3.0 * learning.quadratic.dimension
-        return TrainingSetup(_settled(scenario, sizes, bits, cycles), seed)
+        return TrainingSetup(_with_model_costs(scenario, sizes, bits, cycles), seed)
     if data is None:
         try:
             data = load_data(learning.dataset, data_dir, report=report)
@@ -185,7 +187,7 @@ def prepare_training(
     if given is not None and not np.array_equal(given.values, partition.sizes):
         raise BadInput("clients.sizes are those of learning.partition: leave them out")
     sizes = np.asarray(partition.sizes, float)
-    settled = _settled(scenario, sizes, network.bits, network.cycles)
+    settled = _with_model_costs(scenario, sizes, network.bits, network.cycles)
     return TrainingSetup(settled, seed, DealtData(data, partition, network))
 
 
@@ -210,7 +212,7 @@ def _analytic_sizes(scenario: Scenario, seed: int) -> Array:
     return np.asarray(sizes)
 
 
-def _settled(scenario: Scenario, sizes: Array, bits: float, cycles: float) -> Scenario:
+def _with_model_costs(scenario: Scenario, sizes: Array, bits: float, cycles: float) -> Scenario:
     of_model = {"model_bits": bits, "cycles_per_sample": cycles, "samples_per_step": "batch"}
     left_out = {k: v for k, v in of_model.items() if getattr(scenario.task, k) is None}
     return scenario.using(task=left_out, clients={"sizes": sizes})

@@ -55,9 +55,11 @@ class TorchLearner:
             raise BadInput(f"the partition deals {partition.index.size} of {len(train[0])} samples")
         self.module, self.loss, self.training = module, loss, training
         self.train_data, self.test_data, self.partition = train, test, partition
-        self._watched, weights = subset_of_training(partition, evaluate_samples, training.seed)
+        self._training_samples, weights = subset_of_training(
+            partition, evaluate_samples, training.seed
+        )
         self._weights = torch.from_numpy(weights)
-        self._tested = torch.from_numpy(
+        self._test_samples = torch.from_numpy(
             subset_of_test(len(test[1]), evaluate_samples, training.seed)
         )
         self._first = self._vector()
@@ -116,8 +118,8 @@ class TorchLearner:
     def evaluate(self, model: Floats) -> Scores:
         self._load(model)
         self.module.eval()
-        losses, _ = self._score(*self.train_data, torch.from_numpy(self._watched))
-        test, hits = self._score(*self.test_data, self._tested)
+        losses, _ = self._score(*self.train_data, torch.from_numpy(self._training_samples))
+        test, hits = self._score(*self.test_data, self._test_samples)
         train_loss = float((self._weights * losses).sum())
         return Scores(train_loss, float(test.mean()), float(hits.mean()))
 

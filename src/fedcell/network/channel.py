@@ -18,7 +18,9 @@ def rate_per_hertz(power: Array, gain: Array, noise: float) -> Array:
     return np.asarray(np.log1p(power * gain / noise) / np.log(2))  # in (5)
 
 
-def heard(scenario: Scenario, fleet: Fleet, rounds: range, seed: int) -> tuple[Bools, Array]:
+def usable_channels(
+    scenario: Scenario, fleet: Fleet, rounds: range, seed: int
+) -> tuple[Bools, Array]:
     """Whose channel is good enough, and the numbers that it was judged by, (round, client):
     measured gains, or the dice of the fading."""
     min_gain = scenario.min_gain
@@ -36,12 +38,12 @@ def heard(scenario: Scenario, fleet: Fleet, rounds: range, seed: int) -> tuple[B
     return dice >= -np.expm1(-min_gain / fleet.mean_gain), dice
 
 
-def gains_of(scenario: Scenario, fleet: Fleet, cohort: Ints, judged: Array) -> Array:
-    """h_j of the clients of each round, from the numbers that `heard` judged them by.
+def gains_of(scenario: Scenario, fleet: Fleet, cohort: Ints, channel_draws: Array) -> Array:
+    """h_j of the clients of each round, from the numbers that `usable_channels` judged them by.
 
     A place without a client, -1, reads the last client: mask it.
     """
-    own = np.take_along_axis(judged, cohort, axis=1)
+    own = np.take_along_axis(channel_draws, cohort, axis=1)
     if scenario.cell.gains is not None:
         return np.asarray(own)
     return np.asarray(fleet.mean_gain[cohort] * -np.log1p(-own))  # exponential, Sec. V-A

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcell.core.dice import replicate_seeds
+from fedcell.core.dice import check_count, replicate_seeds
 from fedcell.core.errors import BadInput
 from fedcell.core.estimates import Estimate, mean_estimate
 from fedcell.core.showing import Showable
@@ -143,8 +143,8 @@ def compare(
     True
     """
     known = policies_by_name(policies)
-    rounds = scenario.rounds if rounds is None else rounds
-    _check_fleets(scenario, fleets)
+    rounds = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
+    fleets = _checked_fleets(scenario, fleets)
     found: list[PolicyCosts] = []
     first: dict[str, Array] = {}
     ledgers: list[Ledger] = []
@@ -177,11 +177,11 @@ def _plain(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
     return {measure: asdict(estimate) for measure, estimate in estimates.items()}
 
 
-def _check_fleets(scenario: Scenario, fleets: int) -> None:
-    if not isinstance(fleets, int) or fleets < 1:
-        raise BadInput(f"`fleets` = {fleets!r}: expected a whole number above 0")
+def _checked_fleets(scenario: Scenario, fleets: int) -> int:
+    fleets = check_count(fleets, "`fleets`")
     if fleets > 1 and (scenario.clients.table is not None or scenario.cell.gains is not None):
         raise BadInput(f"`fleets` = {fleets}: there is one fleet where clients or gains are listed")
+    return fleets
 
 
 def _values(ledgers: Sequence[Ledger], measure: str) -> Array:

@@ -14,7 +14,7 @@ from fedcell.core.schema import SMALL
 from fedcell.core.types import Array, Bools
 from fedcell.scenario.scenario import Scenario
 
-from .channel import gains_of, heard
+from .channel import gains_of, usable_channels
 from .selection import select_uniform, select_weighted
 from .trace import Fleet, Trace
 
@@ -92,12 +92,12 @@ def candidates(
 ) -> Iterator[Bools]:
     """Who may be called, (round, client), in chunks of rounds."""
     for part in chunks(as_range(rounds), fleet.count):
-        yield heard(scenario, fleet, part, seed)[0] & has_enough_data(scenario, fleet)
+        yield usable_channels(scenario, fleet, part, seed)[0] & has_enough_data(scenario, fleet)
 
 
 def _draw(scenario: Scenario, fleet: Fleet, rounds: range, seed: int) -> Trace:
     cell, plan, n = scenario.cell, scenario.plan, fleet.count
-    is_heard, judged = heard(scenario, fleet, rounds, seed)
+    is_heard, channel_draws = usable_channels(scenario, fleet, rounds, seed)
     enough = has_enough_data(scenario, fleet)
     dice = uniform(Purpose.SELECTION, seed, rounds, n)
     if plan.selection == "uniform":
@@ -105,14 +105,14 @@ def _draw(scenario: Scenario, fleet: Fleet, rounds: range, seed: int) -> Trace:
     else:
         cohort, count = select_weighted(dice, (is_heard & enough) * fleet.samples, plan.cohort)
     present = cohort >= 0
-    gain = gains_of(scenario, fleet, cohort, judged)
-    luck = np.take_along_axis(uniform(Purpose.LOSS, seed, rounds, n), cohort, axis=1)
+    gain = gains_of(scenario, fleet, cohort, channel_draws)
+    loss_dice = np.take_along_axis(uniform(Purpose.LOSS, seed, rounds, n), cohort, axis=1)
     if cell.loss_kind == "independent":
-        lost = luck < cell.loss_rate
+        lost = loss_dice < cell.loss_rate
     else:  # as many as K_gamma >= K(1 - gamma) allows (Sec. II-B-1), the unluckiest first
         drawn = count.sum(1, keepdims=True)
         losses = np.minimum(np.floor(cell.loss_rate * drawn + 1e-9), drawn - 1)
-        order = np.where(present, luck, np.inf).argsort(1)
+        order = np.where(present, loss_dice, np.inf).argsort(1)
         lost = np.empty_like(present)
         so_far = np.take_along_axis(count, order, axis=1).cumsum(1)
         np.put_along_axis(lost, order, so_far <= losses, axis=1)
@@ -123,4 +123,5 @@ def _draw(scenario: Scenario, fleet: Fleet, rounds: range, seed: int) -> Trace:
         count=count,
         excluded_by_channel=(enough & ~is_heard).sum(1),
         excluded_by_data=np.full(len(rounds), n - enough.sum()),
+        first_round=rounds.start,
     )

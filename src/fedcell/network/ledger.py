@@ -16,7 +16,7 @@ from .draw import candidates, draw_fleet, draw_trace
 from .policies.base import Broadcast, Policy
 from .policies.names import PolicyLike, resolve_policy
 from .round import make_problem, price, training_energy
-from .spending import Spending, Totals
+from .spending import Idle, Spending, Totals
 from .trace import Fleet, Trace
 
 
@@ -30,6 +30,11 @@ class Ledger(Showable):
 
     A round that nobody could join costs its broadcast and nothing else. The last four are empty
     unless a model was trained.
+
+    >>> from fedcell import simulate_network
+    >>> ledger = simulate_network(Scenario(), "optimal", rounds=50)
+    >>> round(float(ledger.total_duration[-1]), 1), ledger.totals.energy.shape
+    (545.5, (100,))
     """
 
     duration: Array  # broadcast and round, T_d + H [s]
@@ -81,6 +86,8 @@ class Ledger(Showable):
 
     def first(self, rounds: int) -> "Ledger":
         """The ledger of the first rounds, as if no more had been run."""
+        if not 0 <= rounds <= self.rounds:
+            raise BadInput(f"`rounds` = {rounds}: the ledger has {self.rounds}")
         if self.spending is None:
             raise BadInput("this ledger has sums over all rounds only: price a trace to cut it")
         spending = self.spending.first(rounds)
@@ -129,12 +136,12 @@ def simulate_network(
     totals: Totals | None = None
     for part in chunks(every, fleet.count):
         trace = draw_trace(scenario, fleet, part, seed)
-        ledger = _price(scenario, fleet, trace, policy, _trained(scenario, fleet, part, seed))
+        ledger = _price(scenario, fleet, trace, policy, _who_trains(scenario, fleet, part, seed))
         totals = ledger.totals if totals is None else totals + ledger.totals
         parts.append(replace(ledger, totals=totals, spending=None))
     names = parts[0].column_names()
     columns: dict[str, Any] = {n: np.concatenate([getattr(p, n) for p in parts]) for n in names}
-    return checked(replace(parts[-1], **columns))
+    return require_usable(replace(parts[-1], **columns))
 
 
 def price_trace(
@@ -155,11 +162,11 @@ def price_trace(
             'plan.cohort_drawn to "before-training"'
         )
     policy = resolve_policy(policy, Broadcast.to(scenario, fleet))
-    every = range(trace.rounds)
-    return _price(scenario, fleet, trace, policy, _trained(scenario, fleet, every, seed or 0))
+    every = range(trace.first_round, trace.first_round + trace.rounds)
+    return _price(scenario, fleet, trace, policy, _who_trains(scenario, fleet, every, seed or 0))
 
 
-def checked(ledger: Ledger) -> Ledger:
+def require_usable(ledger: Ledger) -> Ledger:
     """A ledger that says something: costs that are numbers, and clients that were called."""
     if not np.isfinite(ledger.objective).all():
         raise BadInput("the costs are too large to be computed with: check the units (SI)")
@@ -171,7 +178,7 @@ def checked(ledger: Ledger) -> Ledger:
     return ledger
 
 
-def _trained(scenario: Scenario, fleet: Fleet, rounds: range, seed: int) -> Bools | None:
+def _who_trains(scenario: Scenario, fleet: Fleet, rounds: range, seed: int) -> Bools | None:
     """Who trains whether drawn or not, (round, client), where the cohort is drawn after."""
     if scenario.plan.cohort_drawn == "before-training":
         return None
@@ -197,17 +204,12 @@ def _price(
                 values[where] = getattr(cost, name)
             duration[where, :size] = cost.compute_time + cost.upload_time
             energy[where, :size] = cost.compute_energy + cost.upload_energy
+    idle = None if trained is None else _idle(scenario, fleet, trace.cohort, trained)
+    if idle is not None:
+        sums["energy"] += idle.trained @ idle.energy
     spending = Spending(
-        client=trace.cohort,
-        called=trace.cohort >= 0,
-        arrived=trace.arrived,
-        duration=duration,
-        energy=energy,
+        client=trace.cohort, arrived=trace.arrived, duration=duration, energy=energy, idle=idle
     )
-    if trained is not None:
-        idle = _idle(scenario, fleet, trace.cohort, trained)
-        sums["energy"] += idle.energy.sum(1)
-        spending = spending.beside(idle)
     sums["duration"] += scenario.cell.broadcast_time
     staged = sums["upload_cost"] + sums["compute_cost"]
     return Ledger(
@@ -229,18 +231,10 @@ def _own_freq(scenario: Scenario, fleet: Fleet) -> Array:
     return Broadcast.to(scenario, fleet).own_freq(samples, fleet.freq_min, fleet.freq_max)
 
 
-def _idle(scenario: Scenario, fleet: Fleet, cohort: Ints, trained: Bools) -> Spending:
-    """What those spent that trained and were then not drawn (DECISIONS.md, 15)."""
+def _idle(scenario: Scenario, fleet: Fleet, cohort: Ints, trained: Bools) -> Idle:
+    """Those that train and are not drawn."""
     c, f = scenario.work * scenario.step_samples(fleet.samples), _own_freq(scenario, fleet)
-    drawn = np.zeros(trained.shape, bool)
+    idle = trained.copy()
     rounds, places = np.nonzero(cohort >= 0)
-    drawn[rounds, cohort[rounds, places]] = True
-    idle = trained & ~drawn
-    none = np.zeros(trained.shape, bool)
-    return Spending(
-        client=np.where(idle, np.arange(fleet.count), -1),
-        called=none,
-        arrived=none,
-        duration=idle * (c / f),
-        energy=idle * training_energy(c, f, fleet.kappa),
-    )
+    idle[rounds, cohort[rounds, places]] = False
+    return Idle(trained=idle, duration=c / f, energy=training_energy(c, f, fleet.kappa))

@@ -124,11 +124,17 @@ class Schedule:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Cost:
-    """Time and energy of each client of a round, and the ways in which they add up.
+    """Time and energy of each client of a round, (..., client), and how they add up.
 
     Two objectives, never mixed: `objective` is (22), where each client uploads as soon as
     it has trained; `upload_cost` + `compute_cost` is (20), where all wait for the slowest in
     between.
+
+    >>> from fedcell import Optimal, load_round
+    >>> problem = load_round("docs/round.json")
+    >>> cost = price(problem, Optimal()(problem))
+    >>> cost.upload_time.shape, round(float(cost.energy), 1)
+    ((3,), 105.1)
     """
 
     upload_time: Array  # t_u,j [s]
@@ -207,6 +213,8 @@ def price(problem: Problem, schedule: Schedule) -> Cost:
     """
     u, c, kappa = problem.band_time, problem.cycles, problem.kappa
     a, f = schedule.share, schedule.freq
+    if a.shape != u.shape or f.shape != u.shape:
+        raise BadInput(f"the schedule has shapes {a.shape}, {f.shape}: expected {u.shape}")
     return Cost(
         upload_time=u / a,  # (6)
         compute_time=c / f,  # (9)

@@ -89,6 +89,6 @@ def load_round(path: str | Path) -> Problem:
     """
     given = read_tables(Path(path))
     if "bandwidth" not in given and {"cell", "task", "plan"} & given.keys():
-        raise BadFile(f"{path}: is a scenario, not a single round: read it by `load_scenario`")
+        raise BadFile(f"{path}: is a scenario, not a single round: give it to `load_scenario`")
     with naming(Path(path)):
         return decode(RoundFile, given).problem()

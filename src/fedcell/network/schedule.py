@@ -10,7 +10,7 @@ from fedcell.core.showing import Showable, rows_from
 
 from .certificate import certify, check_schedule
 from .policies.base import Broadcast
-from .policies.names import PolicyLike, policies_by_name, resolve_policy
+from .policies.names import PolicyLike, policy_name, resolve_policy
 from .round import Certificate, Cost, Problem, Schedule, price
 
 COLUMNS = ("upload_time", "compute_time", "upload_energy", "compute_energy")
@@ -60,7 +60,7 @@ def schedule_round(problem: Problem, policy: PolicyLike = "optimal") -> Schedule
     """
     if problem.band_time.ndim != 1:
         raise BadInput("`problem` holds many rounds: take one, as problem[0]")
-    name = next(iter(policies_by_name([policy])))
+    name = policy_name(policy)
     answer = resolve_policy(policy, Broadcast.among(problem))(problem)
     check_schedule(problem, answer)
     cost = price(problem, answer)

@@ -1,6 +1,6 @@
 """Who pays: what each client spends, round by round and in all."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -24,14 +24,23 @@ class Totals:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class Idle:
+    """What those spend that train and are then not drawn (DECISIONS.md, 15)."""
+
+    trained: Bools  # (round, client): it trained in vain
+    duration: Array  # (client,) of one such training [s]
+    energy: Array  # (client,) [J]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Spending:
     """What each client of each round spent, (round, place); client -1 where there is none."""
 
     client: Ints
-    called: Bools  # it uploaded; others only trained (DECISIONS.md, 15)
-    arrived: Bools
+    arrived: Bools  # its upload
     duration: Array  # training and uploading [s]
     energy: Array  # [J]
+    idle: Idle | None = None  # others that trained, where the cohort is drawn after training
 
     def totals(self, count: int) -> Totals:
         """The sums for each of `count` clients."""
@@ -41,19 +50,21 @@ class Spending:
             return np.bincount(self.client[where], given, minlength=count)
 
         there = self.client >= 0
-        return Totals(
-            called=summed(self.called),
+        found = Totals(
+            called=summed(there),
             arrived=summed(self.arrived),
             duration=summed(there, self.duration),
             energy=summed(there, self.energy),
         )
+        if self.idle is None:
+            return found
+        times, none = self.idle.trained.sum(0), np.zeros(count, np.int64)
+        duration, energy = times * self.idle.duration, times * self.idle.energy
+        return found + Totals(called=none, arrived=none, duration=duration, energy=energy)
 
     def first(self, rounds: int) -> "Spending":
         """The first rounds."""
-        return Spending(**{f.name: getattr(self, f.name)[:rounds] for f in fields(self)})
-
-    def beside(self, other: "Spending") -> "Spending":
-        """The places of both, in the same rounds."""
-        names = [f.name for f in fields(self)]
-        pairs = {name: (getattr(self, name), getattr(other, name)) for name in names}
-        return Spending(**{name: np.concatenate(pair, axis=1) for name, pair in pairs.items()})
+        names = ("client", "arrived", "duration", "energy")
+        cut = {name: getattr(self, name)[:rounds] for name in names}
+        idle = self.idle and replace(self.idle, trained=self.idle.trained[:rounds])
+        return Spending(**cut, idle=idle)

@@ -6,15 +6,23 @@ Bring your own: measured or ray-traced channels are a Trace made from arrays.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
+from fedcell.core.errors import BadInput
 from fedcell.core.types import Array, Bools, Ints
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fleet:
-    """The N clients, as arrays of length N."""
+    """The N clients, as arrays of length N.
+
+    >>> from fedcell import draw_fleet
+    >>> fleet = draw_fleet(Scenario(), seed=1)
+    >>> fleet.count, fleet.kappa.shape
+    (100, (100,))
+    """
 
     samples: Array  # D_j
     kappa: Array  # kappa_j [J s^2]
@@ -35,6 +43,12 @@ class Trace:
 
     A place without a client (fewer candidates than K, or a client drawn twice) has
     cohort -1 and count 0, and stands after those that have one.
+
+    >>> from fedcell import Scenario, draw_fleet, draw_trace
+    >>> scenario = Scenario().using(plan={"cohort": 5})
+    >>> trace = draw_trace(scenario, draw_fleet(scenario), rounds=3)
+    >>> trace.cohort.shape, trace[1:].first_round
+    ((3, 5), 1)
     """
 
     cohort: Ints  # client of each place
@@ -43,10 +57,16 @@ class Trace:
     count: Ints  # how often the client was drawn; above 1 only for weighted selection
     excluded_by_channel: Ints  # (round,) clients that sat out because of a weak channel
     excluded_by_data: Ints  # (round,) clients that sat out because of too little data
+    first_round: int = 0  # which round of the run the first of these is
 
     @classmethod
     def of(cls, gain: Array) -> "Trace":
-        """Rounds in which all are called and none is lost: `gain` is (round, client)."""
+        """Rounds in which all are called and none is lost: `gain` is (round, client).
+
+        >>> Trace.of([[1e-13, 2e-13]]).called.tolist()
+        [2]
+        """
+        gain = np.asarray(gain, float)
         none = np.zeros(len(gain), np.int64)
         return cls(
             cohort=np.broadcast_to(np.arange(gain.shape[1]), gain.shape),
@@ -96,15 +116,23 @@ class Trace:
             yield where, self._pick(where, int(size))
 
     def __getitem__(self, rounds: slice) -> "Trace":
-        """Some of the rounds."""
-        return Trace(**{f.name: getattr(self, f.name)[rounds] for f in fields(self)})
+        """Some of the rounds, one after the other."""
+        begin, _, step = rounds.indices(self.rounds)
+        if step != 1:
+            raise BadInput(f"a trace is cut into consecutive rounds, not by {rounds}")
+        cut = {name: values[rounds] for name, values in self._arrays().items()}
+        return Trace(**cut, first_round=self.first_round + begin)
+
+    def _arrays(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "first_round"}
 
     def _pick(self, rounds: Ints, size: int) -> "Trace":
-        values = {field.name: getattr(self, field.name)[rounds] for field in fields(self)}
-        return Trace(**{name: v[:, :size] if v.ndim == 2 else v for name, v in values.items()})
+        picked = {name: values[rounds] for name, values in self._arrays().items()}
+        return Trace(**{name: v[:, :size] if v.ndim == 2 else v for name, v in picked.items()})
 
     @classmethod
     def join(cls, parts: Sequence["Trace"]) -> "Trace":
         """Traces of consecutive rounds as one."""
-        columns = {f.name: [getattr(part, f.name) for part in parts] for f in fields(cls)}
-        return cls(**{name: np.concatenate(values) for name, values in columns.items()})
+        columns = [part._arrays() for part in parts]
+        whole = {name: np.concatenate([c[name] for c in columns]) for name in columns[0]}
+        return cls(**whole, first_round=parts[0].first_round)

@@ -8,14 +8,14 @@ from fedcell.core.errors import BadInput
 from fedcell.core.estimates import Estimate
 from fedcell.core.types import Bools, Ints
 from fedcell.network.ledger import simulate_network
-from fedcell.network.policies.names import PolicyLike, policies_by_name
+from fedcell.network.policies.names import PolicyLike, policy_name
 from fedcell.scenario.scenario import Scenario
 
 from .fitted import LEVEL
 from .grid import PlanGrid
 from .law import GivenLaw, features, nearest_whole
 from .limits import Limits, allowed_plans, least_place, upper_factor
-from .plan import Aim, PaperChoice, Totals, TrainingPlan
+from .plan import Aim, PaperChoice, PlanTotals, TrainingPlan
 from .round_costs import MEASURES
 from .unit_costs import priced_rounds, section_4d
 
@@ -52,8 +52,8 @@ def choose_plan(
 
     totals = {"rounds": rounds, **{measure: total(measure) for measure in MEASURES}}
     duration, energy, cost = (totals[name] for name in ("duration", "energy", "cost"))
-    policy = next(iter(policies_by_name([grid.policy])))
-    cohort, steps = _moves(grid, allowed, minimise, k, e)
+    policy = policy_name(grid.policy)
+    cohort, steps = _choice_intervals(grid, allowed, minimise, k, e)
     paper = _paper_choice(grid, allowed, paper_law or GivenLaw.of(grid.law.coefficients))
     return TrainingPlan(
         name=name,
@@ -63,6 +63,7 @@ def choose_plan(
         minimised=minimise,
         limits=limits,
         law=grid.law,
+        law_form=grid.law.to_dict().get("form"),
         seed=grid.seed,
         cohort=cohort,
         local_steps=steps,
@@ -88,7 +89,7 @@ def total_estimate(rounds: Estimate, value: float, sd: float, se: float) -> Esti
 
 def totals_under(
     scenario: Scenario, policy: PolicyLike, plan: TrainingPlan, seed: int = 0
-) -> Totals:
+) -> PlanTotals:
     """What the planned K and E_l take under another policy."""
     world = scenario.with_plan(int(plan.cohort.value), int(plan.local_steps.value))
     ledger = simulate_network(world, policy, priced_rounds(scenario), seed)
@@ -101,7 +102,7 @@ def totals_under(
     return found
 
 
-def _moves(
+def _choice_intervals(
     grid: PlanGrid, allowed: Bools, minimise: Aim, k: int, e: int
 ) -> tuple[Estimate, Estimate]:
     """Where the best K and E_l would be, had the pilot's luck been another."""

@@ -29,17 +29,17 @@ def fit_law(runs: Observations, form: str | None = None, seed: int = 0) -> Fitte
         raise NotReached(
             "no run reached the loss: take a higher target, or let the runs be longer (plan.rounds)"
         )
-    there = np.unique(runs.settings).size
+    setting_count = np.unique(runs.settings).size
     if form is None:
         errors = {name: max(leave_one_setting_out_error(runs, name), 0.01) for name in FORMS}
         form = min(FORMS, key=lambda name: errors[name] * PREFERENCE[name])
-    if there < len(FORMS[form]):
+    if setting_count < len(FORMS[form]):
         raise BadInput(
-            f"there are runs of {there} settings, and {len(FORMS[form])} coefficients to tell "
-            "apart: give the pilot a larger budget"
+            f"there are runs of {setting_count} settings, and {len(FORMS[form])} coefficients to "
+            "tell apart: give the pilot a larger `budget`"
         )
     use = [TERMS.index(name) for name in FORMS[form]]
-    seeds = _whole(runs, len(use)).size
+    seeds = _complete_seeds(runs, len(use)).size
     if seeds < 2:
         raise BadInput(
             "there are not all runs of two seeds yet, and one says nothing of how runs differ: "
@@ -56,7 +56,7 @@ def fit_law(runs: Observations, form: str | None = None, seed: int = 0) -> Fitte
         lack_of_fit_sd=lack_of_fit_sd,
         t_factor=float(stdtrit(min(max(1, seeds - 1), HEAVY), (1 + LEVEL) / 2)),
         seeds=seeds,
-        settings=there,
+        settings=setting_count,
         runs=runs.rounds.size,
         censored=int(runs.censored.sum()),
         kind=runs.kind,
@@ -140,11 +140,11 @@ def _errors(
     free = max(1, np.unique(settings).size - used)
     chance = noise**2 * np.mean(1 / np.bincount(settings))
     misfit = float(np.sqrt(max(0.0, (of_setting**2).sum() / free - chance)))
-    each = [own[runs.seed == seed][0] for seed in _whole(runs, used)]
+    each = [own[runs.seed == seed][0] for seed in _complete_seeds(runs, used)]
     return float(np.std(each, ddof=1)), noise, misfit
 
 
-def _whole(runs: Observations, least: int) -> Ints:
+def _complete_seeds(runs: Observations, least: int) -> Ints:
     """Seeds of which there are runs of enough settings to say something alone."""
     pairs = np.unique(np.stack([runs.seed, runs.settings]), axis=1)
     names, counts = np.unique(pairs[0], return_counts=True)

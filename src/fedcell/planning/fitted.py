@@ -11,7 +11,7 @@ from fedcell.core.showing import Showable
 from fedcell.core.types import Array
 
 from .law import TERMS, GivenLaw, Prediction, features
-from .losses import LossKind, Number
+from .lost_uploads import LossKind, Number
 
 FORMS = {  # laws that are tried: which terms they have
     "paper": ("mixing", "drift", "start"),

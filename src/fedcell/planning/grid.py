@@ -11,7 +11,7 @@ from fedcell.network.policies.names import PolicyLike
 from fedcell.scenario.scenario import Scenario
 
 from .law import RoundsLaw, features
-from .losses import LossKind
+from .lost_uploads import LossKind
 from .round_costs import RoundCosts, price_round_grid
 
 MOST_ROUNDS = 1e9

@@ -1,14 +1,15 @@
 """The law of rounds: how many it takes to a loss, over K, E_l and gamma (Sec. III, IV-B).
 
 Theorem 1's nine constants come to three coefficients that runs can tell apart
-(DECISIONS.md, 12). `GivenLaw` has them from the theory or by hand, `FittedLaw` (in `fit`) from
+(DECISIONS.md, 12). `GivenLaw` has them from the theory or by hand, `FittedLaw` (in `fitted`) from
 runs; a plan takes either.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from math import inf, sqrt
-from typing import Any, Protocol
+from numbers import Real
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -16,11 +17,12 @@ from fedcell.core.errors import BadInput
 from fedcell.core.schema import LARGE
 from fedcell.core.types import Array
 
-from .losses import LossKind, Number, effective_cohort, share_of_rounds_with_arrivals
+from .lost_uploads import LossKind, Number, effective_cohort, share_of_rounds_with_arrivals
 
 Prediction = tuple[Array, Array, Array]  # mean, low and high
 
 
+@runtime_checkable
 class RoundsLaw(Protocol):
     """What a plan asks of a law: rounds to the target, how sure, and what to know of it."""
 
@@ -90,7 +92,7 @@ class GivenLaw:
         faults = [
             f"{f.name} = {getattr(self, f.name)}: expected a number from 0 to {LARGE:g}"
             for f in fields(self)
-            if not isinstance(getattr(self, f.name), float | int)
+            if not isinstance(getattr(self, f.name), Real)
             or not 0 <= getattr(self, f.name) <= LARGE  # NaN is wrong too
         ]
         if not faults and max(self.mixing, self.drift, self.start, self.dropped, self.floor) == 0:
@@ -154,20 +156,21 @@ class GivenLaw:
     def printed_cohort(self, steps: float, loss_rate: float, costs: UnitCosts) -> float:
         """K* as Theorem 2 has it: one of the two terms of E_l is left out of G, and E_l* put in
         for E_l (DECISIONS.md, 4)."""
-        kept = sqrt(self.drift * self.start)  # (82), times the constant that cancels
-        return self._cohort(self.mixing, kept, steps, loss_rate, costs)  # (21)
+        per_steps = sqrt(self.drift * self.start)  # (82), times the constant that cancels
+        return self._cohort(self.mixing, per_steps, steps, loss_rate, costs)  # (21)
 
     def best_cohort(self, steps: float, loss_rate: float, costs: UnitCosts) -> float:
         """The K that minimises (19) at any given E_l, as a real number: K_gamma = K (1 - gamma)."""
-        kept = self.drift * steps + self.start / steps + self.floor
-        return self._cohort(self.mixing + self.dropped / steps, kept, steps, loss_rate, costs)
+        per_steps = self.drift * steps + self.start / steps + self.floor
+        return self._cohort(self.mixing + self.dropped / steps, per_steps, steps, loss_rate, costs)
 
     def _cohort(
-        self, mixing: float, kept: float, steps: float, loss_rate: float, costs: UnitCosts
+        self, mixing: float, per_steps: float, steps: float, loss_rate: float, costs: UnitCosts
     ) -> float:
-        # (kept + mixing / (K (1 - gamma))) (K C_u0 + rest) is least where its derivative is 0.
-        rest = steps * costs.compute + costs.broadcast
-        gain, loss = mixing * rest, (1 - loss_rate) * kept * costs.upload
+        # (per_steps + mixing / (K (1 - gamma))) (K C_u0 + compute) is least where its derivative
+        # by K is 0; per_steps are the rounds, and compute the cost, that do not depend on K.
+        compute = steps * costs.compute + costs.broadcast
+        gain, loss = mixing * compute, (1 - loss_rate) * per_steps * costs.upload
         return 0.0 if gain == 0 else inf if loss == 0 else sqrt(gain / loss)
 
 

@@ -32,6 +32,8 @@ class Limits:
         for name in ("deadline", "energy", "energy_per_client"):
             if not isinstance(getattr(self, name), Real) or not getattr(self, name) > 0:
                 raise BadInput(f"{name} = {getattr(self, name)}: expected a number above 0")
+        if not isinstance(self.sure, bool):
+            raise BadInput(f"sure = {self.sure!r}: expected true or false")
 
     def given(self) -> dict[str, Any]:
         """Those that were asked for, by name."""

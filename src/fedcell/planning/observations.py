@@ -9,7 +9,7 @@ import numpy as np
 from fedcell.core.types import Array, Bools, Ints
 
 from .law import features
-from .losses import LossKind
+from .lost_uploads import LossKind
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

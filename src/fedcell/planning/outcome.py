@@ -12,7 +12,7 @@ TOTALS = ("rounds", "duration", "energy", "cost")  # of a run to the target
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measured:
+class PredictionCheck:
     """One quantity of a run under one policy: predicted, and taken."""
 
     policy: str
@@ -31,7 +31,7 @@ class Measured:
 class PlanOutcome(Showable):
     """A plan's predictions beside what a run took, for each policy that reached the target."""
 
-    measured: tuple[Measured, ...]
+    measured: tuple[PredictionCheck, ...]
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each policy and measure."""
@@ -58,7 +58,7 @@ def plan_outcome(predicted: Mapping[str, Mapping[str, Estimate]], result: RunRes
     """What was predicted by policy and measure, beside what a run took to the target."""
     return PlanOutcome(
         tuple(
-            Measured(
+            PredictionCheck(
                 policy=outcome.policy,
                 measure=measure,
                 predicted=predicted[outcome.policy][measure],

@@ -6,8 +6,9 @@ compared on the same luck, and the seeds show how much luck matters.
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fedcell.core.errors import BadInput, NotReached
 from fedcell.core.showing import Showable
@@ -15,8 +16,11 @@ from fedcell.core.showing import Showable
 from .design import Setting
 from .fit import fit_law
 from .fitted import FORMS, FittedLaw
-from .losses import LossKind
+from .lost_uploads import LossKind
 from .trials import Trial, observe
+
+if TYPE_CHECKING:
+    from .report import PilotReport
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +35,7 @@ class Pilot(Showable):
     what: str = "pilot"  # or "validation": runs that judge one
     trials: tuple[Trial, ...] = ()
     laws: tuple[FittedLaw, ...] = ()  # for the target: the best, and the paper's
+    sizes: tuple[float, ...] | None = None  # D_j of a learner of one's own; None for ours
     path: Path | None = None  # where it was read from
 
     def fit(self, target: float | None = None, form: str | None = None) -> FittedLaw:
@@ -40,9 +45,9 @@ class Pilot(Showable):
         if ready and target == self.target:
             return ready[0]
         if not 0 < target < math.inf:
-            raise BadInput(f"the target loss {target}: expected a finite number above 0")
+            raise BadInput(f"`target` = {target}: expected a finite number above 0")
         if form not in (None, *FORMS):
-            raise BadInput(f"form = {form}: expected one of {', '.join(FORMS)}")
+            raise BadInput(f"`form` = {form}: expected one of {', '.join(FORMS)}")
         runs = self.trials_for(target)
         sound = [run for run in runs if not run.diverged]
         lowest = min((x for run in sound for x in run.losses if x == x), default=math.inf)
@@ -105,12 +110,18 @@ class Pilot(Showable):
             for trial in self.trials
         ]
 
+    @cached_property
+    def report(self) -> "PilotReport":
+        """What the pilot found: the law, how well it fits, and what else its runs show."""
+        from .report import pilot_report
+
+        return pilot_report(self)
+
     def save(self, path: str | Path) -> None:
         """Writes the runs with their loss curves, so that any target can be fitted."""
         from .pilotfile import save_pilot
-        from .report import pilot_report
 
-        save_pilot(Path(path), self, pilot_report(self) if self.laws else None)
+        save_pilot(Path(path), self, self.report if self.laws else None)
 
     def __repr__(self) -> str:
         return f"<Pilot: {len(self.trials)} runs of {len(self.tried)} settings to {self.target:g}>"

@@ -119,6 +119,7 @@ class PilotFile(Table, frozen=True, kw_only=True):
     target: Positive
     seed: Seed
     kind: Kind
+    sizes: tuple[Positive, ...] | None = None  # D_j of a learner of one's own
     report: Any = None  # for people and other programs
     laws: tuple[LawRow, ...] = ()
     trials: tuple[TrialRow, ...]
@@ -135,6 +136,7 @@ def save_pilot(path: Path, pilot: Pilot, report: PilotReport | None = None) -> N
         "target": pilot.target,
         "seed": pilot.seed,
         "kind": pilot.kind,
+        "sizes": None if pilot.sizes is None else list(pilot.sizes),
         "report": None if report is None else report.to_dict(),
     }
     lists = {
@@ -189,6 +191,7 @@ def load_pilot(path: str | Path, what: str = "pilot") -> Pilot:
             kind=held.kind,
             name=held.name,
             what=held.what,
+            sizes=held.sizes,
             trials=tuple(row.trial() for row in held.trials),
             laws=tuple(row.fitted() for row in held.laws),
             path=path,

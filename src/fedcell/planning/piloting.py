@@ -4,11 +4,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from fedcell.core.dice import check_count
 from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.quantities import check_target_loss, parse_duration
 from fedcell.learning.learner import warm_up
 from fedcell.learning.setup import require_learning
-from fedcell.scenario.identity import check_pilot_identity, pilot_identity
+from fedcell.scenario.identity import check_pilot_identity, differences, pilot_identity
 from fedcell.scenario.scenario import Scenario
 from fedcell.simulation.checks import with_learner_sizes
 from fedcell.simulation.run import Progress
@@ -30,7 +31,7 @@ def run_pilot(
     target: float | None = None,
     rounds: int | None = None,
     seed: int = 0,
-    name: str = "pilot",
+    name: str = "the scenario",
     data_dir: Path | None = None,
     threads: int | None = None,
     learner: LearnerFactory | None = None,
@@ -51,13 +52,13 @@ def run_pilot(
     >>> run_pilot(scenario, budget="1s").fit().settings
     6
     """
-    runner, none, sized = begin(
+    seconds = parse_duration(budget, "`budget`")
+    runner, empty, sized = prepare_pilot(
         scenario, target, rounds, seed, name, data_dir, threads, learner, progress
     )
     settings = pilot_settings(sized, seed)
-    seconds = parse_duration(budget, "`budget`")
-    found = run_until(
-        runner, none, settings, trial_seeds(seed), seconds, path, settings[0], report
+    found = run_within_budget(
+        runner, empty, settings, trial_seeds(seed), seconds, path, settings[0], report
     ).fitted()
     if path is not None:
         found.save(path)
@@ -71,7 +72,7 @@ def validate_pilot(
     path: str | Path | None = None,
     *,
     rounds: int | None = None,
-    name: str = "validation",
+    name: str = "the scenario",
     data_dir: Path | None = None,
     threads: int | None = None,
     progress: Progress = Progress(),  # noqa: B008
@@ -81,21 +82,21 @@ def validate_pilot(
 
     The arguments are those of `run_pilot`; with a `path` the runs are kept, and gone on with.
     """
-    runner, none, _ = begin(
+    seconds = parse_duration(budget, "`budget`")
+    runner, empty, _ = prepare_pilot(
         scenario, pilot.target, rounds, pilot.seed, name, data_dir, threads, None, progress
     )
-    check_pilot_identity(pilot.identity, none.identity, pilot.path)
+    check_pilot_identity(pilot.identity, empty.identity, pilot.path)
     law = pilot.fit()
     settings = validation_settings(pilot.tried)
     seeds = trial_seeds(pilot.seed, validation=True)
-    seconds = parse_duration(budget, "`budget`")
-    none = replace(none, what="validation")
-    found = run_until(runner, none, settings, seeds, seconds, path, None, report)
+    empty = replace(empty, what="validation")
+    found = run_within_budget(runner, empty, settings, seeds, seconds, path, None, report)
     judges = [t for t in found.trials if t.setting in settings and t.answers_for(pilot.target)]
     return Validation(name=name, checks=check_law(law, judges, pilot.target))
 
 
-def begin(
+def prepare_pilot(
     scenario: Scenario,
     target: float | None,
     rounds: int | None,
@@ -110,13 +111,13 @@ def begin(
     its D_j."""
     if target is None and (learner is None or scenario.learning is not None):
         target = require_learning(scenario).target
-    if check_target_loss(target, "`target`") is None:
+    target = check_target_loss(target, "`target`")
+    if target is None:
         raise BadInput(f"{name}: there is no loss to reach: set learning.target or `target`")
-    assert target is not None
     runner = PilotRunner(
         scenario=scenario,
         target=target,
-        rounds=scenario.rounds if rounds is None else rounds,
+        rounds=check_count(scenario.rounds if rounds is None else rounds, "`rounds`"),
         data_dir=data_dir,
         threads=threads,
         download=progress.download,
@@ -127,22 +128,24 @@ def begin(
         setup = runner.setup(Setting(plan.cohort, plan.local_steps, cell.loss_rate), seed)
         with progress.compile():
             warm_up(setup.learner(threads))
-        settled, fingerprint = setup.scenario, setup.fingerprint
+        settled, fingerprint, sizes = setup.scenario, setup.fingerprint, None
     else:
         settled, fingerprint = with_learner_sizes(scenario, learner(scenario, seed)), None
-    none = Pilot(
+        sizes = tuple(settled.clients.sizes.values.tolist())
+    empty = Pilot(
         identity=pilot_identity(settled, fingerprint),
         target=target,
         seed=seed,
         kind=scenario.cell.loss_kind,
         name=name,
+        sizes=sizes,
     )
-    return runner, none, scenario.using(clients={"sizes": settled.clients.sizes})
+    return runner, empty, scenario.using(clients={"sizes": settled.clients.sizes})
 
 
-def run_until(
+def run_within_budget(
     runner: PilotRunner,
-    none: Pilot,
+    empty: Pilot,
     settings: Sequence[Setting],
     seeds: Sequence[int],
     budget: float,
@@ -151,9 +154,9 @@ def run_until(
     report: Report | None = None,
 ) -> Pilot:
     """All runs that the budget allows, each saved as it ends if there is a path."""
-    found = none
+    found = empty
     if path is not None:
-        found = _gone_on_with(none, Path(path))
+        found = _resumed_from(Path(path), empty)
         found.save(path)  # what cannot be written is known before the runs
     for trial in run_trials(runner, settings, seeds, budget, found.trials, measured):
         found = found.with_trial(trial)
@@ -161,20 +164,23 @@ def run_until(
             found.save(path)
         if report is not None:
             report(trial, sum(t.wall_seconds for t in found.trials))
-        reached = (t.rounds_to(none.target) for t in found.trials)
+        reached = (t.rounds_to(empty.target) for t in found.trials)
         if len(found.trials) >= len(settings) and not any(reached):
             break  # more of this would say no more
     return found
 
 
-def _gone_on_with(none: Pilot, path: Path) -> Pilot:
+def _resumed_from(path: Path, empty: Pilot) -> Pilot:
     """The pilot with the runs that its file holds already, if it is the same pilot's."""
     if not path.exists():
-        return none
-    before = load_pilot(path, none.what)
-    check_pilot_identity(before.identity, none.identity, path)
+        return empty
+    before = load_pilot(path, empty.what)
+    if named := differences(before.identity, empty.identity):
+        raise BadFile(
+            f"{path}: holds a {empty.what} with other settings ({named}): choose another `path`"
+        )
     for what, name in (("seed", "`seed`"), ("kind", "cell.loss_kind")):
-        was, now = getattr(before, what), getattr(none, what)
+        was, now = getattr(before, what), getattr(empty, what)
         if was != now:
             raise BadFile(f"{path}: is of {name} {was}, not {now}: choose another `path`")
-    return replace(none, trials=before.trials)
+    return replace(empty, trials=before.trials)

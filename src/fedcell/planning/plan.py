@@ -23,7 +23,7 @@ from .unit_costs import UnitCostEstimate
 Aim = Literal["cost", "duration", "energy"]
 TOLERANCE = 0.05  # plans that cost so little more are as good
 
-Totals = Mapping[str, Estimate]  # rounds, duration, energy and cost
+PlanTotals = Mapping[str, Estimate]  # rounds, duration, energy and cost
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,12 +55,21 @@ class WhatIf:
     duration: float | None = None
     energy: float | None = None
     cost: float | None = None
-    none: str = ""  # why there is no plan
+    why_no_plan: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TrainingPlan(Showable):
-    """How many clients a round, how many local steps, and what one run to the target takes."""
+    """How many clients a round, how many local steps, and what one run to the target takes.
+
+    `plan_training` makes one; `save`, `load`, `apply_to` a scenario, and `compare` with a run.
+
+    >>> from fedcell import GivenLaw, Scenario, plan_training
+    >>> law = GivenLaw(mixing=30, drift=0.5, start=40)
+    >>> plan = plan_training(Scenario(), law=law, policy="even", max_steps=20)
+    >>> plan.cohort, plan.local_steps, plan.apply_to().plan.cohort
+    (3, 1, 3)
+    """
 
     name: str  # of the scenario
     scenario: Scenario | None  # as declared; None in a file, where gains were measured
@@ -69,6 +78,7 @@ class TrainingPlan(Showable):
     minimised: Aim
     limits: Limits
     law: RoundsLaw
+    law_form: str | None = None  # which terms were fitted; None for a law by hand
     seed: int
     cohort: Estimate  # K
     local_steps: Estimate  # E_l
@@ -77,7 +87,7 @@ class TrainingPlan(Showable):
     energy: Estimate  # of all clients [J]
     cost: Estimate  # (12) [s]
     paper: PaperChoice
-    policies: Mapping[str, Totals]  # the same K and E_l under each policy
+    policies: Mapping[str, PlanTotals]  # the same K and E_l under each policy
     unit_costs: tuple[UnitCostEstimate, ...] = ()
     sensitivity: tuple[WhatIf, ...] = ()
     bandwidth: float | None = None  # the least for these limits, where it was asked for [Hz]

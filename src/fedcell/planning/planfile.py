@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec.structs import asdict as table_asdict
 
-from fedcell.core.errors import BadInput
+from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.files import as_json, check_stamp, naming, read_tables, stamp, write_text
 from fedcell.core.schema import decode
 from fedcell.scenario.load import scenario_of
@@ -34,7 +34,7 @@ def plan_tables(plan: TrainingPlan) -> dict[str, Any]:
         "minimised": plan.minimised,
         "seed": plan.seed,
         "limits": plan.limits.given(),
-        "law": plan.law.to_dict(),
+        "law": plan.law.to_dict() | ({"form": plan.law_form} if plan.law_form else {}),
         **{n: asdict(getattr(plan, n)) for n in ("cohort", "local_steps", *TOTALS)},
         "paper": asdict(plan.paper),
         "policies": [
@@ -51,9 +51,8 @@ def plan_tables(plan: TrainingPlan) -> dict[str, Any]:
 
 def save_plan(path: Path, plan: TrainingPlan) -> None:
     """Writes the file, unless it holds something else than a plan."""
-    with naming(path):
-        if path.exists() and not is_plan_file(path):
-            raise BadInput("holds something else than a plan: choose another `path`")
+    if path.exists() and not is_plan_file(path):
+        raise BadFile(f"{path}: holds something else than a plan: choose another `path`")
     write_text(path, as_json(plan_tables(plan)))
 
 
@@ -87,12 +86,13 @@ def load_plan(path: Path) -> TrainingPlan:
             minimised=held.minimised,
             limits=held.limits.limits(),
             law=law,
+            law_form=held.law.get("form"),
             seed=held.seed,
             cohort=held.cohort.estimate(),
             local_steps=held.local_steps.estimate(),
             **totals,
             paper=held.paper.choice(),
-            policies=policies,
+            policies=policies | {held.policy: totals},
             unit_costs=tuple(
                 UnitCostEstimate(way=row.way, costs=row.costs.unit_costs(), error=row.error)
                 for row in held.unit_costs

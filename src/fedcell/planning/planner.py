@@ -6,6 +6,9 @@ from math import inf
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
+from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput
 from fedcell.core.quantities import check_target_loss
 from fedcell.learning.setup import prepare_training
@@ -57,17 +60,29 @@ def plan_training(
     >>> plan.cohort, plan.local_steps
     (5, 41)
     """
-    limits = limits or Limits()
+    limits = Limits() if limits is None else limits
+    if not isinstance(limits, Limits):
+        raise BadInput(f"`limits` = {limits!r}: expected Limits(deadline=..., energy=...)")
+    if solve_for not in (None, "bandwidth"):
+        raise BadInput(f"`solve_for` = {solve_for}: expected bandwidth")
     if solve_for and limits.deadline == inf:
-        raise BadInput("`solve_for` bandwidth: give the `deadline` that is to be kept")
+        raise BadInput("`solve_for` bandwidth: give the deadline that is to be kept (`limits`)")
     if limits.sure and limits == Limits(sure=True):
-        raise BadInput("`sure`: give a `deadline` or an `energy_budget` that is to be kept")
+        raise BadInput("to be sure, give what is to be kept: a deadline or an energy (`limits`)")
+    if max_steps is not None:
+        check_count(max_steps, "`max_steps`")
+    target = check_target_loss(target, "`target`")
+    found = load_pilot(pilot) if isinstance(pilot, str | Path) else pilot
+    if not isinstance(found, Pilot | None):
+        raise BadInput(f"`pilot` = {found!r}: expected a Pilot, or the path of its file")
     world, fingerprint = scenario, None
-    if scenario.learning is not None:
+    if found is not None and found.sizes is not None:  # a pilot of one's own learner: its D_j
+        world = scenario.using(clients={"sizes": np.array(found.sizes)})
+    elif scenario.learning is not None:
         setup = prepare_training(scenario, seed, data_dir)
         world, fingerprint = setup.scenario, setup.fingerprint  # with D_j, z_m and alpha_0
-    source = _law_source(world, fingerprint, pilot, law, check_target_loss(target, "`target`"))
-    most_steps = max_steps or source.most_steps
+    source = _law_source(world, fingerprint, found, law, target)
+    most_steps = source.most_steps if max_steps is None else max_steps
 
     def evaluate(there: Scenario) -> PlanGrid:
         return evaluate_plans(there, source.law, policy, most_steps, seed)
@@ -93,7 +108,7 @@ def plan_training(
             *source.notes,
             *(edge if steps == most_steps else []),
             *best.notes,
-            *_beyond(source.tried, best, world.cell.loss_rate),
+            *_extrapolation_notes(source.tried, best, world.cell.loss_rate),
         ),
     )
 
@@ -106,7 +121,7 @@ class _LawSource:
     paper: GivenLaw  # with the paper's three coefficients
     target: float | None
     most_steps: int = MOST_STEPS
-    to_see_further: str = "allow more local steps to see further"
+    to_see_further: str = "`max_steps` allows more"
     tried: tuple[Setting, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -114,18 +129,21 @@ class _LawSource:
 def _law_source(
     world: Scenario,
     fingerprint: str | None,
-    pilot: Pilot | str | Path | None,
+    found: Pilot | None,
     law: RoundsLaw | None,
     target: float | None,
 ) -> _LawSource:
-    if (pilot is None) == (law is None):
+    if (found is None) == (law is None):
         raise BadInput("a plan needs a `pilot` (`run_pilot` makes one) or a `law`, and not both")
     if law is not None:
+        if not isinstance(law, RoundsLaw):
+            raise BadInput(f"`law` = {law!r}: expected a law of rounds, as GivenLaw")
         own = world.learning.target if world.learning else None
         paper = GivenLaw.of(law.coefficients)
         return _LawSource(law=law, paper=paper, target=own if target is None else target)
-    assert pilot is not None
-    found = pilot if isinstance(pilot, Pilot) else load_pilot(pilot)
+    assert found is not None
+    if world.learning is None and found.sizes is None:
+        raise BadInput("the scenario has no [learning], so no pilot is of it")
     check_pilot_identity(found.identity, pilot_identity(world, fingerprint), found.path)
     target = found.target if target is None else target
     fitted = found.fit(target)
@@ -145,7 +163,9 @@ def _law_source(
     )
 
 
-def _beyond(tried: Sequence[Setting], best: TrainingPlan, loss_rate: float) -> list[str]:
+def _extrapolation_notes(
+    tried: Sequence[Setting], best: TrainingPlan, loss_rate: float
+) -> list[str]:
     """In what a plan is beyond what its pilot tried, where its law was off by a third and more."""
     here = {"cohort": best.cohort.value, "local_steps": best.local_steps.value}
     notes = []

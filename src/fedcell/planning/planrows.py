@@ -120,7 +120,7 @@ class WhatIfRow(Table, frozen=True, kw_only=True):
     duration: NotNegative | None
     energy: NotNegative | None
     cost: NotNegative | None
-    none: str
+    why_no_plan: str
 
 
 class PlanFile(Table, frozen=True, kw_only=True):
@@ -152,4 +152,7 @@ class PlanFile(Table, frozen=True, kw_only=True):
 
     def faults(self) -> list[str]:
         known = [row.policy for row in self.policies]
-        return [] if self.policy in known else [f"policies: {self.policy} is not among them"]
+        found = [] if self.policy in known else [f"policies: {self.policy} is not among them"]
+        if self.law.get("form") not in (None, "paper", "dropped", "floor"):
+            found.append(f"law.form = {self.law['form']!r}: expected paper, dropped or floor")
+        return found

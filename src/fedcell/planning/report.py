@@ -53,8 +53,8 @@ def pilot_report(pilot: Pilot) -> PilotReport:
     notes = [*(check.failure for check in checks if check.failure), *law.notes]
     if law.seeds < FEW_SEEDS:
         notes.append(
-            f"{law.seeds} seeds say little of how runs differ, so intervals are wide: give the "
-            "pilot a larger budget"
+            f"{law.seeds} seeds say little of how runs differ, so intervals are wide: give a "
+            "larger `budget`"
         )
     measured = max((trial.diversity for trial in pilot.trials), key=len, default=())
     return PilotReport(

@@ -17,7 +17,7 @@ from fedcell.network.ledger import price_trace
 from fedcell.network.policies.names import PolicyLike
 from fedcell.scenario.scenario import Scenario
 
-from .losses import Number
+from .lost_uploads import Number
 from .unit_costs import priced_rounds
 
 COHORTS, LENGTHS = 12, 6  # values of K and of E_l that are priced; all where there are no more

@@ -10,7 +10,7 @@ from typing import Any
 from fedcell.core.errors import BadInput
 
 from .law import GivenLaw
-from .losses import Number
+from .lost_uploads import Number
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,7 +21,7 @@ from fedcell.simulation.checks import with_learner_sizes
 from fedcell.simulation.train import State, Stop, at_target, train_rounds
 
 from .design import Setting
-from .losses import LossKind
+from .lost_uploads import LossKind
 from .observations import Observations
 
 LEAST_SEEDS = 2  # whatever the budget: how seeds differ is not seen in one

@@ -74,7 +74,7 @@ def sensitivity(
         try:
             best = choose(grid)
         except NoPlan as none:
-            found.append(WhatIf(change=change, kept_cost=kept, none=str(none)))
+            found.append(WhatIf(change=change, kept_cost=kept, why_no_plan=str(none)))
             continue
         found.append(
             WhatIf(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcell.core.errors import BadFile
+from fedcell.core.errors import BadFile, BadInput
 
 from .save import plain_tables
 from .scenario import Scenario
@@ -62,11 +62,10 @@ def check_pilot_identity(
 ) -> None:
     """Refuses a pilot that was run with other settings."""
     if named := differences(held, identity):
-        where = "" if path is None else f"{path}: "
-        raise BadFile(
-            f"{where}this pilot was run with other settings ({named}): run `run_pilot` for this "
-            "scenario"
+        sentence = (
+            f"this pilot was run with other settings ({named}): run `run_pilot` for this scenario"
         )
+        raise BadInput(sentence) if path is None else BadFile(f"{path}: {sentence}")
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

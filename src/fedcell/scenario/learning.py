@@ -43,6 +43,9 @@ class PartitionSpec(Table, frozen=True, kw_only=True):
     "shards" sorts the samples by label and cuts them (McMahan et al.); "pathological"
     gives every client exactly so many classes. Sizes are scaled and rounded to sum to the
     samples there are, and nobody goes without.
+
+    >>> PartitionSpec(kind="shards", sizes="lognormal", sigma=1.0).num_shards_per_partition
+    2
     """
 
     table_name: ClassVar[str] = "learning.partition"
@@ -158,22 +161,26 @@ class Quadratic(Table, frozen=True, kw_only=True):
 
 @documented
 class Learning(Table, frozen=True, kw_only=True):
-    """Data, its partition, the model and local SGD. The batch is task.batch_size."""
+    """Data, its partition, the model and local SGD. The batch is task.batch_size.
+
+    >>> Learning(dataset="mnist", model="cnn-small", target=0.3).architecture.hidden
+    (50,)
+    """
 
     table_name: ClassVar[str] = "learning"
 
     dataset: Annotated[
         Text, Doc("digits, mnist, fashion-mnist, cifar10, or the path of an .npz")
     ] = "digits"
-    partition: PartitionSpec = PartitionSpec()
+    partition: Annotated[PartitionSpec, Doc("who holds which samples")] = PartitionSpec()
     model: Annotated[
         Literal[
             "cnn-small", "cnn-mcmahan", "mlp", "logistic", "quadratic-common", "quadratic-apart"
         ],
         Doc("what is trained"),
     ] = "mlp"
-    layers: Layers | None = None  # a network of your own, instead of model
-    quadratic: Quadratic = Quadratic()
+    layers: Annotated[Layers | None, Doc("a network of your own, instead of model")] = None
+    quadratic: Annotated[Quadratic, Doc("what quadratic clients are like")] = Quadratic()
     rate: Annotated[Positive, Doc("learning rate of the first step", "eta")] = 0.1
     rate_decay: Annotated[
         NotNegative,

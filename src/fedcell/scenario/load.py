@@ -49,6 +49,10 @@ def load_scenario(source: str | Path) -> Scenario:
     >>> load_scenario("digits").clients.count
     50
     """
+    if not isinstance(source, str | Path):
+        raise BadInput(
+            f"{source!r} is not the path of a scenario, nor a name: {', '.join(SHIPPED)}"
+        )
     path = Path(source)
     if str(source) in SHIPPED and not path.is_file():
         return shipped_scenario(str(source))
@@ -56,7 +60,7 @@ def load_scenario(source: str | Path) -> Scenario:
         raise BadFile(f"{source} is no file and not a shipped scenario: {', '.join(SHIPPED)}")
     given = read_tables(path)
     if "bandwidth" in given:
-        raise BadFile(f"{path}: is a single round, not a scenario: read it by `load_round`")
+        raise BadFile(f"{path}: is a single round, not a scenario: give it to `load_round`")
     with naming(path):
         return scenario_of(given, path.parent)
 

@@ -10,22 +10,23 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fedcell.core.files import write_file, write_text
+from fedcell.core.files import as_json, check_target, write_file, write_text
 from fedcell.core.schema import FieldInfo, Table, field_infos
 
 from .arrays import ArrayTable
+from .learning import Learning
 from .scenario import Scenario
 
 GAINS = "gains.npy"  # measured gains, beside the file that names them
 WIDTH = 96
 
 
-def to_tables(scenario: Scenario) -> dict[str, Any]:
+def to_tables(scenario: Scenario, gains_file: str = GAINS) -> dict[str, Any]:
     """A scenario as plain tables, what is left out left out; measured gains are named as a file
     beside them."""
     tables: dict[str, Any] = plain_tables(scenario)
     if scenario.cell.gains is not None:
-        tables["cell"]["gains"] = GAINS
+        tables["cell"]["gains"] = gains_file
     if scenario.clients.table is not None:
         columns = {name: c.tolist() for name, c in scenario.clients.table.columns().items()}
         rows = zip(*columns.values(), strict=True)
@@ -48,7 +49,9 @@ def plain_tables(value: Any) -> Any:
 
 
 def save_scenario(scenario: Scenario, path: str | Path) -> None:
-    """Writes a scenario as commented TOML; measured gains go to gains.npy beside it.
+    """Writes a scenario as commented TOML, or as JSON where the name ends so.
+
+    Measured gains go to a file of their own beside it: mine-gains.npy for mine.toml.
 
     >>> from tempfile import mkdtemp
     >>> from fedcell import load_scenario
@@ -57,16 +60,19 @@ def save_scenario(scenario: Scenario, path: str | Path) -> None:
     >>> load_scenario(path).plan.cohort
     5
     """
-    path = Path(path)
+    target = check_target(Path(path), ("toml", "json"))
+    gains_file = f"{target.stem}-{GAINS}"
     if scenario.cell.gains is not None:
         values = scenario.cell.gains.values
-        write_file(path.parent / GAINS, lambda aside: np.save(aside, values))
-    write_text(path, commented(scenario))
+        write_file(target.parent / gains_file, lambda aside: np.save(aside, values))
+    as_toml = target.suffix.lower() == ".toml"
+    tables = to_tables(scenario, gains_file)
+    write_text(target, commented(scenario, tables=tables) if as_toml else as_json(tables))
 
 
-def commented(scenario: Scenario, header: str = "") -> str:
-    """A scenario as TOML, every key with what it means."""
-    given = to_tables(scenario)
+def commented(scenario: Scenario, header: str = "", tables: dict[str, Any] | None = None) -> str:
+    """A scenario as TOML, every key with what it means; `tables` are its own if left out."""
+    given = to_tables(scenario) if tables is None else tables
     lines = [f"# {line}".rstrip() for line in header.splitlines()]
     for name in ("cell", "clients", "task", "plan", "learning"):
         if (table := getattr(scenario, name)) is not None:
@@ -77,11 +83,12 @@ def commented(scenario: Scenario, header: str = "") -> str:
 def _keys(table: Table, given: dict[str, Any], path: str = "") -> Iterator[str]:
     """The lines of a table: its keys, and then the tables inside it."""
     inner = {n: v for n in given if isinstance(v := getattr(table, n), Table)}
-    if not getattr(table, "analytic", True):  # a network is trained, and no quadratic
+    if isinstance(table, Learning) and not table.analytic:  # a network is trained
         inner.pop("quadratic", None)
     plain = [
         (f"{f.name} = {_toml(given[f.name])}" if f.name in given else f"# {f.name} = ", f)
         for f in field_infos(type(table))
+        if not f.is_table
     ]
     plain = [(text + f.doc.example if text.endswith("= ") else text, f) for text, f in plain]
     short = [text for text, _ in plain if len(text) <= 40]
@@ -119,5 +126,7 @@ def _toml(value: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, int):
+        return str(value)
     short = f"{value:g}".replace("e+0", "e").replace("e+", "e").replace("e-0", "e-")
     return short if "e" in short and float(short) == value else repr(value)

@@ -1,17 +1,18 @@
 """The world as a user declares it: its tables, and what follows from them. Nothing is random."""
 
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import msgspec
 import numpy as np
 
-from fedcell.core.schema import Table, decode
+from fedcell.core.schema import Doc, Table, decode, documented
 from fedcell.core.types import Array
 
 from .learning import Learning
-from .tables import PAPER_TASK, Cell, Clients, RoundPlan, Task
+from .tables import PAPER_BITS, PAPER_CYCLES, Cell, Clients, RoundPlan, Task
 
 
+@documented
 class Scenario(Table, frozen=True, kw_only=True):
     """A world: cell, clients, task, plan and learning. The defaults are the paper's (Sec. V).
 
@@ -20,15 +21,16 @@ class Scenario(Table, frozen=True, kw_only=True):
     (20, 5000000.0, 30000.0)
     """
 
-    cell: Cell = Cell()
-    clients: Clients = Clients()
-    task: Task = Task()
-    plan: RoundPlan = RoundPlan()
-    learning: Learning | None = None  # what is really trained
+    cell: Annotated[Cell, Doc("the radio cell")] = Cell()
+    clients: Annotated[Clients, Doc("who takes part")] = Clients()
+    task: Annotated[Task, Doc("what is learnt, as the network sees it")] = Task()
+    plan: Annotated[RoundPlan, Doc("how the rounds are run: K, E_l, how many")] = RoundPlan()
+    learning: Annotated[Learning | None, Doc("what is really trained, if anything is")] = None
 
     def faults(self) -> list[str]:
         found = []
-        if self.learning is not None and getattr(self.clients.table, "samples", None) is not None:
+        table = self.clients.table
+        if self.learning is not None and table is not None and table.samples is not None:
             found.append(
                 "clients.table has samples, which are those of learning.partition where a model "
                 "is trained: leave the column out"
@@ -49,13 +51,13 @@ class Scenario(Table, frozen=True, kw_only=True):
     @property
     def model_bits(self) -> float:
         """z_m, size of an upload [bit]; the paper's where the task leaves it out."""
-        return float(self.task.model_bits or PAPER_TASK.model_bits)  # type: ignore[arg-type]
+        return PAPER_BITS if self.task.model_bits is None else self.task.model_bits
 
     @property
     def cycles_per_sample(self) -> float:
         """alpha_0 [cycle]; the paper's where the task leaves it out."""
-        cycles = self.task.cycles_per_sample or PAPER_TASK.cycles_per_sample
-        return float(cycles)  # type: ignore[arg-type]
+        cycles = self.task.cycles_per_sample
+        return PAPER_CYCLES if cycles is None else cycles
 
     @property
     def samples_per_step(self) -> Literal["dataset", "batch"]:

@@ -29,7 +29,11 @@ DEFAULT_COUNT = 100
 
 @documented
 class Cell(Table, frozen=True, kw_only=True):
-    """The radio cell (Sec. II-B-1, V-A)."""
+    """The radio cell (Sec. II-B-1, V-A).
+
+    >>> float(Cell(distance=100.0).mean_gain(100.0))
+    1e-12
+    """
 
     table_name: ClassVar[str] = "cell"
 
@@ -95,7 +99,11 @@ class Cell(Table, frozen=True, kw_only=True):
 
 @documented
 class Clients(Table, frozen=True, kw_only=True):
-    """Who takes part: drawn evenly from mean * (1 -+ spread), or listed in a table."""
+    """Who takes part: drawn evenly from mean * (1 -+ spread), or listed in a table.
+
+    >>> Clients(table={"samples": [120, 300, 500]}).count
+    3
+    """
 
     table_name: ClassVar[str] = "clients"
 
@@ -168,7 +176,11 @@ class Clients(Table, frozen=True, kw_only=True):
 @documented
 class Task(Table, frozen=True, kw_only=True):
     """What is learnt, as the network sees it (Sec. II-B-2). What is left out is that of the model
-    that is trained, or the paper's."""
+    that is trained, or the paper's.
+
+    >>> Task(model_bits=5e7, energy_weight=0.5).batch_size
+    10
+    """
 
     table_name: ClassVar[str] = "task"
 
@@ -195,12 +207,17 @@ class Task(Table, frozen=True, kw_only=True):
     ] = 1.0
 
 
-PAPER_TASK = Task(model_bits=3e4, cycles_per_sample=5e5, samples_per_step="dataset")  # Sec. V-A
+PAPER_BITS, PAPER_CYCLES = 3e4, 5e5  # z_m and alpha_0 of Sec. V-A
+PAPER_TASK = Task(model_bits=PAPER_BITS, cycles_per_sample=PAPER_CYCLES, samples_per_step="dataset")
 
 
 @documented
 class RoundPlan(Table, frozen=True, kw_only=True):
-    """How the rounds are run; K and E_l are what the planner chooses."""
+    """How the rounds are run; K and E_l are what the planner chooses.
+
+    >>> RoundPlan(cohort=5, local_steps=40).selection
+    'uniform'
+    """
 
     table_name: ClassVar[str] = "plan"
 

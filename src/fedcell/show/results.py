@@ -18,7 +18,6 @@ from fedcell.planning.measure import ConstantsReport
 from fedcell.planning.outcome import PlanOutcome
 from fedcell.planning.pilot import Pilot
 from fedcell.planning.plan import TrainingPlan
-from fedcell.planning.report import pilot_report
 from fedcell.planning.validate import Validation
 from fedcell.simulation.run import RunResult
 
@@ -58,7 +57,7 @@ def _run_figure(result: RunResult) -> Any:
 
 
 def _pilot_figure(pilot: Pilot) -> Any:
-    report = pilot_report(pilot)
+    report = pilot.report
     return plans.checks_figure(report.checks, f"{report.name}: the law and the pilot's own runs")
 
 

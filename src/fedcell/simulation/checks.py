@@ -42,6 +42,10 @@ def _heard_unequally(scenario: Scenario) -> bool:
 
 def with_learner_sizes(scenario: Scenario, learner: Learner) -> Scenario:
     """The scenario with the learner's D_j, so that they drive time, energy and weight alike."""
+    if not isinstance(learner, Learner):
+        raise BadInput(
+            f"the learner is a {type(learner).__name__}: expected sizes, start, train and evaluate"
+        )
     sizes, task = np.asarray(learner.sizes, float), scenario.task
     if sizes.size != scenario.clients.count:
         raise BadInput(

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.errors import BadFile
-from fedcell.core.files import ASIDE, as_json, check_stamp, naming, stamp, write_file
+from fedcell.core.files import ASIDE, as_json, check_stamp, naming, stamp, write_file, write_text
 from fedcell.network.ledger import Ledger
 from fedcell.scenario.identity import differences
 from fedcell.scenario.save import GAINS, to_tables
@@ -114,11 +114,7 @@ class RunFolder:
 
     def write_text(self, name: str, text: str) -> None:
         """Writes a text file of the folder, whole or not at all."""
-
-        def write(path: Path) -> None:
-            path.write_text(text, "utf-8")
-
-        self.write(name, write)
+        write_text(self.path / name, text)
 
     def write_ledgers(self, ledgers: Mapping[str, Ledger]) -> None:
         """ledger.csv with a line for each round, clients.csv with one for each client."""

@@ -10,21 +10,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput
 from fedcell.core.files import as_json
+from fedcell.core.quantities import check_target_loss
 from fedcell.core.showing import Showable
 from fedcell.learning.data.download import Report
 from fedcell.learning.learner import warm_up
 from fedcell.learning.setup import prepare_training, require_learning
 from fedcell.network.draw import draw_fleet, draw_trace
-from fedcell.network.ledger import Ledger, checked, price_trace
-from fedcell.network.policies.names import NAMED, Policies, policies_by_name
+from fedcell.network.ledger import Ledger, price_trace, require_usable
+from fedcell.network.policies.base import Broadcast
+from fedcell.network.policies.names import NAMED, Policies, policies_by_name, resolve_policy
 from fedcell.scenario.identity import run_identity
 from fedcell.scenario.scenario import Scenario
 
 from .folder import RunFolder
 from .summary import RunSummary, summarise
-from .train import State, at_target, joined, train_rounds
+from .train import State, at_target, train_rounds, with_training
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,9 +94,12 @@ def run(
     >>> result.ledgers["optimal"].rounds, result.complete
     (3, True)
     """
-    rounds = scenario.rounds if rounds is None else rounds
+    rounds = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
+    target = check_target_loss(target, "`target`")
     target = require_learning(scenario).target if target is None else target
     known = policies_by_name(policies)
+    for policy in known.values():  # a name that is not known is refused before any work
+        resolve_policy(policy, Broadcast(freq=1.0, samples=1.0))
     if resume and folder is None:
         raise BadInput("`resume` needs the folder of the run: give `folder`")
     setup = prepare_training(scenario, seed, data_dir, progress.download)
@@ -106,7 +112,7 @@ def run(
     fleet = draw_fleet(scenario, seed)
     trace = draw_trace(scenario, fleet, rounds, seed)
     networks = {
-        name: checked(price_trace(scenario, fleet, trace, policy, seed))
+        name: require_usable(price_trace(scenario, fleet, trace, policy, seed))
         for name, policy in known.items()
     }
     first = next(iter(networks.values()))
@@ -134,7 +140,7 @@ def run(
                 progress.round(state, first, rounds)
     except KeyboardInterrupt:
         complete = False
-    ledgers = {n: joined(network, state) for n, network in networks.items() if state.rounds}
+    ledgers = {n: with_training(network, state) for n, network in networks.items() if state.rounds}
     outcome = summarise(setup, learner.evaluate(learner.start()), ledgers, target, complete)
     if home and ledgers:
         home.write_ledgers(ledgers)

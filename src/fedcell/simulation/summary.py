@@ -13,7 +13,7 @@ from .checks import aggregation_rule
 
 
 @dataclass(frozen=True, kw_only=True)
-class Taken:
+class RunTotals:
     """What a number of rounds took."""
 
     rounds: int
@@ -22,7 +22,7 @@ class Taken:
     cost: float  # (12) [s]
 
     @classmethod
-    def by(cls, ledger: Ledger, rounds: int) -> "Taken":
+    def by(cls, ledger: Ledger, rounds: int) -> "RunTotals":
         """The first rounds of a ledger."""
         return cls(
             rounds=rounds,
@@ -37,8 +37,8 @@ class PolicyOutcome:
     """What one policy took, in all and to the target."""
 
     policy: str
-    total: Taken
-    to_target: Taken | None  # None if the target was not reached, or there is none
+    total: RunTotals
+    to_target: RunTotals | None  # None if the target was not reached, or there is none
     received: float  # uploads that arrived a round, on average
     discarded_uploads: int  # that were not finite, in all
     scores: Scores  # after the last round
@@ -53,8 +53,8 @@ class PolicyOutcome:
         energy = ledger.totals.energy
         return cls(
             policy=policy,
-            total=Taken.by(ledger, ledger.rounds),
-            to_target=None if reached is None else Taken.by(ledger, reached),
+            total=RunTotals.by(ledger, ledger.rounds),
+            to_target=None if reached is None else RunTotals.by(ledger, reached),
             received=float(ledger.received.mean()),
             discarded_uploads=int(ledger.discarded_uploads.sum()),
             scores=Scores(*losses),

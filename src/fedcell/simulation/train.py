@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput, FedcellWarning
+from fedcell.core.quantities import check_target_loss
 from fedcell.core.types import Array, Floats, Ints
 from fedcell.learning.aggregate import aggregate
 from fedcell.learning.learner import Learner, Scores
 from fedcell.network.draw import draw_fleet, draw_trace, has_enough_data
-from fedcell.network.ledger import Ledger, checked, price_trace
+from fedcell.network.ledger import Ledger, price_trace, require_usable
 from fedcell.network.policies.names import PolicyLike
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
@@ -55,7 +57,7 @@ class History:
         """The arrays by name."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
-    def and_round(self, discarded: int, scores: Scores) -> "History":
+    def with_round(self, discarded: int, scores: Scores) -> "History":
         """With one round more."""
         return History(
             discarded_uploads=np.append(self.discarded_uploads, discarded),
@@ -67,7 +69,7 @@ class History:
     def with_last(self, scores: Scores) -> "History":
         """With other scores in the last round."""
         before = History(**{name: column[:-1] for name, column in self.columns().items()})
-        return before.and_round(int(self.discarded_uploads[-1]), scores)
+        return before.with_round(int(self.discarded_uploads[-1]), scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +133,7 @@ def train_rounds(
         model, discarded = aggregate(rule, state.model, clients, counts, uploads, shares, t)
         due = (t + 1) % every == 0 or t + 1 == trace.rounds
         scores = learner.evaluate(model) if due else UNKNOWN
-        state = State(model, state.history.and_round(discarded, scores))
+        state = State(model, state.history.with_round(discarded, scores))
         yield state
 
 
@@ -155,30 +157,33 @@ def simulate(
     target: float | None = None,
     report: Callable[[State], None] | None = None,
     state: State | None = None,
+    trace: Trace | None = None,
 ) -> Ledger:
     """A run: at most `rounds` rounds, or until the training loss is at `target`.
 
     `report` is called with the state after each round; a run is resumed from such a state,
-    to the same bits as if it had never stopped.
+    to the same bits as if it had never stopped. A `trace` of your own says who is called, how
+    they are heard and what is lost; otherwise it is drawn.
 
     >>> from fedcell import load_scenario, prepare_training
     >>> setup = prepare_training(load_scenario("digits"))
     >>> simulate(setup.scenario, "optimal", setup.learner(), rounds=20, target=1.0).rounds
     10
     """
-    rounds = scenario.rounds if rounds is None else rounds
+    target = check_target_loss(target, "`target`")
+    rounds = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
     scenario = with_learner_sizes(scenario, learner)
     fleet = draw_fleet(scenario, seed)
-    trace = draw_trace(scenario, fleet, rounds, seed)
-    ledger = checked(price_trace(scenario, fleet, trace, policy, seed))  # refuses at once
+    trace = draw_trace(scenario, fleet, rounds, seed) if trace is None else trace[:rounds]
+    ledger = require_usable(price_trace(scenario, fleet, trace, policy, seed))  # refuses at once
     states = train_rounds(scenario, learner, fleet, trace, state, [at_target(target)])
     last = next(states)
     for last in states:
         if report:
             report(last)
-    return joined(ledger, last)
+    return with_training(ledger, last)
 
 
-def joined(ledger: Ledger, state: State) -> Ledger:
+def with_training(ledger: Ledger, state: State) -> Ledger:
     """The ledger of the network's rounds and of what was learnt in them, as far as that went."""
     return replace(ledger.first(state.rounds), **state.history.columns())

@@ -14,6 +14,7 @@ from fedcell import (
     policy_by_name,
 )
 from fedcell.network.policies.base import Broadcast, mean_freq
+from fedcell.network.policies.exact import OptimalStaged
 from fedcell.network.policies.names import NAMED
 from fedcell.network.policies.testing import check_policy, sample_problems
 
@@ -100,6 +101,16 @@ def test_classes_callables_and_names_are_compared_alike():
         compare(Scenario(), {"none": lambda _: None}, 5, 0)
     with pytest.raises(BadInput, match="answered with a NoneType"):
         check_policy(lambda _: None)
+    assert compare(Scenario(), mine, 5).policies[0].policy == "mine"
+    assert compare(Scenario(), [OptimalStaged()], 5).policies[0].policy == "OptimalStaged"
+    for wrong in (None, 5, [], {}, [5], {"a": 5}):
+        with pytest.raises(BadInput, match="`policies`: "):
+            compare(Scenario(), wrong, 5)
+    for rounds in (0, True, 2.5, range(3, 6), "3"):
+        with pytest.raises(BadInput, match=r"`rounds` = .*: expected a whole number above 0"):
+            compare(Scenario(), ["even"], rounds)
+    with pytest.raises(BadInput, match="5 is not the name of a policy"):
+        policy_by_name(5, Broadcast(1.0, 1.0))
     with pytest.raises(BadInput, match="give each once"):
         compare(Scenario(), ["even", "even"], 5, 0)
     for fleets in (0, 2.5):

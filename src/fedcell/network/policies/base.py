@@ -36,7 +36,14 @@ def mean_freq(kappa: float, energy_weight: float) -> float:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """The two numbers that the server tells all clients (Sec. IV-C-2)."""
+    """The two numbers that the server tells all clients (Sec. IV-C-2).
+
+    >>> from fedcell import Scenario, draw_fleet
+    >>> scenario = Scenario()
+    >>> broadcast = Broadcast.to(scenario, draw_fleet(scenario))
+    >>> round(broadcast.freq / 1e6), round(broadcast.samples)
+    (463, 503)
+    """
 
     freq: float  # f-bar (25) [cycle/s]
     samples: float  # D, mean over all N clients of the samples of a local step

@@ -37,6 +37,8 @@ def policy_by_name(name: str, broadcast: Broadcast) -> Policy:
     >>> even(problem).share.round(3).tolist()
     [0.333, 0.333, 0.333]
     """
+    if not isinstance(name, str):
+        raise BadInput(f"{name!r} is not the name of a policy: {', '.join(NAMED)}")
     if name in NAMED:
         return NAMED[name](broadcast)
     module, colon, attribute = name.partition(":")
@@ -92,17 +94,30 @@ def as_policy(given: Any, broadcast: Broadcast, name: str | None = None) -> Poli
     return checked
 
 
-def policies_by_name(policies: Policies) -> dict[str, PolicyLike]:
+def policies_by_name(policies: Policies | PolicyLike) -> dict[str, PolicyLike]:
     """Policies that are given as a list or a mapping, each under the name that tables show."""
+    named: dict[str, PolicyLike]
     if isinstance(policies, Mapping):
-        if not policies:
-            raise BadInput("`policies`: give at least one")
-        return dict(policies)
-    listed = [policies] if isinstance(policies, str) else list(policies)
-    named = {p if isinstance(p, str) else getattr(p, "__name__", repr(p)): p for p in listed}
-    if len(named) < len(listed) or not named:
-        raise BadInput("`policies`: give each once, and at least one")
+        named = dict(policies)
+    else:
+        several = isinstance(policies, Sequence) and not isinstance(policies, str)
+        listed: Any = policies if several else [policies]
+        named = {policy_name(policy): policy for policy in listed}
+        if len(named) < len(listed):
+            raise BadInput("`policies`: give each once; a mapping gives names to those alike")
+    if not named:
+        raise BadInput("`policies`: give at least one")
+    for policy in named.values():
+        if not isinstance(policy, str) and not callable(policy):
+            raise BadInput(f"`policies`: {policy!r} is neither a name nor can it be called")
     return named
+
+
+def policy_name(policy: PolicyLike) -> str:
+    """What tables call a policy: its name, or that of its function or class."""
+    if isinstance(policy, str):
+        return policy
+    return str(getattr(policy, "__name__", type(policy).__name__))
 
 
 def _in_words(error: BaseException) -> str:

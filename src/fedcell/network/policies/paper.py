@@ -12,7 +12,13 @@ from .base import Broadcast
 
 @dataclass(frozen=True)
 class Even:
-    """The same band and the same frequency for all: the baseline of Sec. V-C."""
+    """The same band and the same frequency for all: the baseline of Sec. V-C.
+
+    >>> from fedcell import Broadcast, load_round
+    >>> problem = load_round("docs/round.json")
+    >>> Even(Broadcast.among(problem))(problem).share.round(2).tolist()
+    [0.33, 0.33, 0.33]
+    """
 
     broadcast: Broadcast
 
@@ -28,6 +34,11 @@ class Distributed:
 
     Theorem 3 holds at the joint optimum of (22); with frequencies fixed by (26) it is a
     heuristic, and `EqualFinish` is the exact split (DECISIONS.md, 5).
+
+    >>> from fedcell import Broadcast, load_round
+    >>> problem = load_round("docs/round.json")
+    >>> Distributed(Broadcast.among(problem))(problem).share.round(2).tolist()
+    [0.28, 0.41, 0.31]
     """
 
     broadcast: Broadcast

@@ -78,6 +78,8 @@ def _shades(count: int) -> list[Any]:
 
 def checks_figure(checks: Sequence[SettingCheck], title: str) -> Any:
     """Predicted against measured rounds, with the intervals; on the line they agree."""
+    if not checks:
+        raise BadInput("there are no settings to draw: let there be some runs first")
     figure = new_figure(5.6, 5.2)
     panel = figure.subplots()
     ends = [

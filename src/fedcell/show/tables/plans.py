@@ -11,7 +11,6 @@ from fedcell.planning.measure import ConstantsReport
 from fedcell.planning.outcome import PlanOutcome
 from fedcell.planning.pilot import Pilot
 from fedcell.planning.plan import TOLERANCE, TrainingPlan
-from fedcell.planning.report import pilot_report
 from fedcell.planning.validate import SettingCheck, Validation
 
 from .console import counted, digits, print_notes, print_table
@@ -48,7 +47,7 @@ def _off(checks: Sequence[SettingCheck]) -> list[str]:
 
 def print_pilot(out: Console, pilot: Pilot) -> None:
     """What a pilot found."""
-    report = pilot_report(pilot)
+    report = pilot.report
     law, checks = report.law, report.checks
     out.print(
         f"{report.name}: {law.runs} runs of {law.settings} settings to training loss "
@@ -105,7 +104,7 @@ def print_validation(out: Console, validation: Validation) -> None:
     title = f"{validation.name}: rounds at settings that the pilot has not seen"
     print_table(out, title, columns)
     if not validation.sound:
-        out.print("no setting was reached by all of its runs: let them run for more rounds")
+        out.print("no setting was reached by all of its runs: let them be longer (`rounds`)")
     else:
         out.print(
             f"median error {validation.median_error:.1%}, 90th percentile "
@@ -168,6 +167,7 @@ def print_plan(out: Console, plan: TrainingPlan) -> None:
             "cost if kept [s]": [digits(world.kept_cost) for world in worlds],
         }
         print_table(out, "How the plan moves", columns)
+        print_notes(out, [f"{w.change}: {w.why_no_plan}" for w in worlds if w.why_no_plan])
     print_notes(out, plan.notes)
 
 

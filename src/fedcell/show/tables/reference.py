@@ -30,6 +30,8 @@ def _section(name: str, kind: type[Table]) -> Iterator[str]:
     yield from (f"## `{name}`", "", " ".join(first.split()), "")
     yield from ("| key | meaning | symbol | unit | default | takes |", "|---|---|---|---|---|---|")
     for field in field_infos(kind):
+        if field.is_table:  # it has a section of its own
+            continue
         doc = field.doc
         cells = [f"`{field.name}`", doc.text, doc.symbol, doc.unit, _default(field), field.expected]
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

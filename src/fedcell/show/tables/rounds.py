@@ -133,6 +133,9 @@ def print_sweep(out: Console, sweep: CostSweep) -> None:
 
 def print_ledger(out: Console, ledger: Ledger) -> None:
     """A ledger in a few lines."""
+    if not ledger.rounds:
+        out.print("no rounds")
+        return
     out.print(
         f"{ledger.rounds} rounds: {digits(float(ledger.duration.sum()))} s, "
         f"{digits(float(ledger.energy.sum()))} J, cost (12) {digits(float(ledger.cost.sum()))} s"

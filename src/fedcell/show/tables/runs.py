@@ -57,7 +57,7 @@ def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
 
 def print_partition(out: Console, report: PartitionReport) -> None:
     """How the data of a scenario is dealt."""
-    found = report.summary_values
+    found = report.statistics
     out.print(
         f"{report.name}: {found.samples} samples of {report.dataset} over {found.clients} clients, "
         f"{report.kind}, {report.sizes} sizes\n"
