@@ -64,7 +64,7 @@ def pilot_command(
     out_path = out_path or Path(f"pilot-{Path(scenario).stem}.json")
     file = check_target(out_path, ("json",))
     with _interruptible(), progress_bars() as progress, trial_bar(seconds) as report:
-        found = run_pilot(
+        pilot = run_pilot(
             load_scenario(scenario),
             seconds,
             file,
@@ -78,12 +78,12 @@ def pilot_command(
             report=report,
         )
     if as_json:
-        print_json(found.report.to_dict())
+        print_json(pilot.report.to_dict())
     else:
-        print_result(out, found)
+        print_result(out, pilot)
         words = shlex.join([scenario, "--pilot", str(out_path)])
         out.print(f"written to {out_path}; next: fedcell plan {words}", soft_wrap=True)
-    draw(found, picture, figure, quiet=as_json)
+    draw(pilot, picture, figure, quiet=as_json)
 
 
 @app.command()
@@ -109,7 +109,7 @@ def validate(
     file = check_target(out_path, ("json",))
     known = load_pilot(pilot)
     with _interruptible(), progress_bars() as progress, trial_bar(seconds) as report:
-        found = validate_pilot(
+        validation = validate_pilot(
             load_scenario(scenario),
             known,
             seconds,
@@ -122,12 +122,12 @@ def validate(
             report=report,
         )
     if as_json:
-        print_json(found.to_dict())
+        print_json(validation.to_dict())
     else:
-        print_result(out, found)
+        print_result(out, validation)
         words = f"runs written to {out_path}; more of them with a larger --budget"
         out.print(words, soft_wrap=True)
-    draw(found, picture, figure, quiet=as_json)
+    draw(validation, picture, figure, quiet=as_json)
 
 
 @contextmanager

@@ -100,7 +100,7 @@ def plan(
     if file and file.exists() and not is_plan_file(file):
         raise BadFile(f"{out_path}: holds something else than a plan: choose another --out")
     given = {"mixing": mixing, "drift": drift, "start": start, "floor": floor, "dropped": dropped}
-    found = plan_training(
+    best = plan_training(
         load_scenario(scenario),
         pilot,
         _given_law(pilot, {name: value for name, value in given.items() if value is not None}),
@@ -116,14 +116,14 @@ def plan(
         data_dir=data_dir,
     )
     if file:
-        found.save(file)
+        best.save(file)
     if as_json:
-        print_json(found.to_dict())
+        print_json(best.to_dict())
     else:
-        print_result(out, found)
+        print_result(out, best)
         if out_path:
             out.print(f"plan: {out_path}", soft_wrap=True)
-    draw(found, picture, figure, quiet=as_json)
+    draw(best, picture, figure, quiet=as_json)
 
 
 def _given_law(pilot: Path | None, given: dict[str, float]) -> GivenLaw | None:

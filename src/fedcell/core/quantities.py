@@ -22,9 +22,9 @@ def parse_energy(given: str | float, name: str) -> float:
 
 def _quantity(given: str | float, units: dict[str, float], name: str, expected: str) -> float:
     text = given if isinstance(given, str) else f"{given}"
-    found = re.fullmatch(r"\s*([0-9.]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z]*)\s*", text)
+    match = re.fullmatch(r"\s*([0-9.]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-z]*)\s*", text)
     try:
-        value = float(found[1]) * units[found[2] or next(iter(units))] if found else 0.0
+        value = float(match[1]) * units[match[2] or next(iter(units))] if match else 0.0
     except (ValueError, KeyError):
         value = 0.0
     if not (value > 0 and isfinite(value)):

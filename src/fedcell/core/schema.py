@@ -71,14 +71,14 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         return []
 
     def __post_init__(self) -> None:
-        found: list[str] = []
+        faults: list[str] = []
         for field in msgspec.structs.fields(type(self)):
             path = _join(self.table_name, field.name)
-            value = _read(field.type, getattr(self, field.name), path, found)
+            value = _read(field.type, getattr(self, field.name), path, faults)
             msgspec.structs.force_setattr(self, field.name, value)
-        found = found or [_join(self.table_name, fault) for fault in self.faults()]
-        if found:
-            raise BadInput(*found)
+        faults = faults or [_join(self.table_name, fault) for fault in self.faults()]
+        if faults:
+            raise BadInput(*faults)
 
 
 T = TypeVar("T", bound=Table)
@@ -106,14 +106,14 @@ def field_infos(kind: type[Table]) -> Iterator[FieldInfo]:
 
 def decode(kind: type[T], given: Mapping[str, Any], faults: Sequence[str] = ()) -> T:
     """A table from plain dicts and lists, or BadInput with every fault, those known included."""
-    found = list(faults)
-    table: T = _read_table(kind, given, kind.table_name, found, sound=not faults)
-    if found:
-        raise BadInput(*found)
+    collected = list(faults)
+    table: T = _read_table(kind, given, kind.table_name, collected, sound=not faults)
+    if collected:
+        raise BadInput(*collected)
     return table
 
 
-def _read(kind: Any, value: Any, path: str, found: list[str]) -> Any:
+def _read(kind: Any, value: Any, path: str, faults: list[str]) -> Any:
     """`value` as a `kind`; what is wrong with it is appended to `found`."""
     kind, doc = _without_doc(kind)
     if get_origin(kind) in (Union, UnionType) and NoneType in get_args(kind):  # may be left out
@@ -121,12 +121,12 @@ def _read(kind: Any, value: Any, path: str, found: list[str]) -> Any:
             return None
         (kind,) = (choice for choice in get_args(kind) if choice is not NoneType)
     if isinstance(kind, type) and issubclass(kind, Table):
-        return value if isinstance(value, kind) else _read_table(kind, value, path, found)
+        return value if isinstance(value, kind) else _read_table(kind, value, path, faults)
     if (row := _row_of(kind)) is not None:
         if not isinstance(value, list | tuple):
-            found.append(f"{path} = {_short(value)}: expected a list of tables")
+            faults.append(f"{path} = {_short(value)}: expected a list of tables")
             return None
-        return tuple(_read(row, item, f"{path}[{i}]", found) for i, item in enumerate(value))
+        return tuple(_read(row, item, f"{path}[{i}]", faults) for i, item in enumerate(value))
     value = value.item() if isinstance(value, np.generic) else value
     try:
         converted = msgspec.convert(value, kind)
@@ -135,19 +135,19 @@ def _read(kind: Any, value: Any, path: str, found: list[str]) -> Any:
     except (msgspec.ValidationError, OverflowError):
         pass
     meaning = f"; it is {doc}" if doc else ""
-    found.append(f"{path} = {_short(value)}: expected {_expected(kind)}{meaning}")
+    faults.append(f"{path} = {_short(value)}: expected {_expected(kind)}{meaning}")
     return None
 
 
-def _read_table(kind: type[T], given: Any, path: str, found: list[str], sound: bool = True) -> Any:
+def _read_table(kind: type[T], given: Any, path: str, faults: list[str], sound: bool = True) -> Any:
     """A table from a mapping. Tables inside are read first; the other values are read, once, as
     the table is made."""
     if not isinstance(given, Mapping):
-        found.append(f"{path or 'the file'} = {_short(given)}: expected a table")
+        faults.append(f"{path or 'the file'} = {_short(given)}: expected a table")
         return None
     known = {field.name: field for field in msgspec.structs.fields(kind)}
-    before = len(found)
-    found += [
+    known_faults = len(faults)
+    faults += [
         f"{_join(path, str(name))} is not a key; {suggestion(str(name), known, path)}"
         for name in given
         if name not in known
@@ -157,21 +157,21 @@ def _read_table(kind: type[T], given: Any, path: str, found: list[str], sound: b
         if name not in given:
             if field.required:
                 expected = _expected(_without_doc(field.type)[0])
-                found.append(f"{_join(path, name)} is missing: expected {expected}")
+                faults.append(f"{_join(path, name)} is missing: expected {expected}")
         elif _holds_tables(field.type):
-            values[name] = _read(field.type, given[name], _join(path, name), found)
+            values[name] = _read(field.type, given[name], _join(path, name), faults)
         else:
             values[name] = given[name]
-    inside = len(found) > before
+    inside = len(faults) > known_faults
     try:
         if not inside and sound:
             return kind(**values)
         plain = {n: v for n, v in values.items() if not _holds_tables(known[n].type)}
         for name, value in plain.items():  # gather what else is wrong
-            _read(known[name].type, value, _join(path, name), found)
+            _read(known[name].type, value, _join(path, name), faults)
     except BadInput as error:
         inner = (fault.removeprefix(kind.table_name).removeprefix(".") for fault in error.faults)
-        found += (_join(path, fault) for fault in inner)
+        faults += (_join(path, fault) for fault in inner)
     return None
 
 

@@ -38,21 +38,21 @@ def aggregate(
     for client, count in zip(clients, counts, strict=True):
         upload = next(arrived, None)
         if upload is None or np.shape(upload) != model.shape:
-            said = "nothing" if upload is None else f"an upload of shape {np.shape(upload)}"
+            what = "nothing" if upload is None else f"an upload of shape {np.shape(upload)}"
             raise BadInput(
-                f"the learner gave {said} for client {client}: expected {model.size} floats"
+                f"the learner gave {what} for client {client}: expected {model.size} floats"
             )
         if not np.isfinite(upload).all():
             broken.append(client)
             continue
         q = float(shares[client])
         if rule == "unbiased":
-            own, part = float(n * q * count), float(count)  # (4)
+            factor, part = float(n * q * count), float(count)  # (4)
         elif rule == "mean":
-            own, part = float(count), float(count)  # (28)
+            factor, part = float(count), float(count)  # (28)
         else:
-            own, part = q * count, q * count
-        total += own * np.asarray(upload, float)
+            factor, part = q * count, q * count
+        total += factor * np.asarray(upload, float)
         weight += part
     if broken:
         warnings.warn(

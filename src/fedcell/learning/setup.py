@@ -130,9 +130,9 @@ class PartitionReport(Showable):
         return how | asdict(self.statistics)
 
     def __repr__(self) -> str:
-        found = self.statistics
-        words = f"{found.samples} samples of {self.dataset} over {found.clients} clients"
-        return f"<PartitionReport: {words}, skew {found.skew:.2f}>"
+        numbers = self.statistics
+        words = f"{numbers.samples} samples of {self.dataset} over {numbers.clients} clients"
+        return f"<PartitionReport: {words}, skew {numbers.skew:.2f}>"
 
 
 def describe_partition(setup: TrainingSetup, name: str = "scenario") -> PartitionReport:

@@ -136,17 +136,17 @@ def _holders(supply: Ints, count: int, each: int, mode: str, rng: Generator) -> 
         np.put_along_axis(rank, first % classes, -1.0, axis=1)
     holds = rank.argsort(1).argsort(1) < each
     while True:  # as a rule this returns at once; else some clients exchange a class
-        held, free = holds.sum(0), holds & (rank >= 0)
-        if (held > supply).any():
-            giver, takers = int(np.argmax(held - supply)), held < most
-        elif not held.all():
-            giver, takers = int(np.argmax(held * free.any(0))), held == 0
+        holders, free = holds.sum(0), holds & (rank >= 0)
+        if (holders > supply).any():
+            giver, takers = int(np.argmax(holders - supply)), holders < most
+        elif not holders.all():
+            giver, takers = int(np.argmax(holders * free.any(0))), holders == 0
         else:
             return holds
-        can, room = free[:, [giver]] & ~holds & takers, most - held
+        can, room = free[:, [giver]] & ~holds & takers, most - holders
         if can.any():
             taker = int(np.argmax(room * can.any(0)))
-            many = min(room[taker], max(1, (held - supply)[giver] // takers.sum()))
+            many = min(room[taker], max(1, (holders - supply)[giver] // takers.sum()))
             who = rng.permutation(np.flatnonzero(can[:, taker]))[:many]
             holds[who, giver], holds[who, taker] = False, True
             continue

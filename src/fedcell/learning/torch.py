@@ -109,9 +109,9 @@ class TorchLearner:
             some = torch.from_numpy(own if places is None else own[places])
             self.loss(self.module(x[some]), y[some]).mean().backward()  # type: ignore[no-untyped-call]
             parameters = list(self.module.parameters())
-            found = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
-            found += [torch.zeros_like(b) for b in self._tensors()[len(parameters) :]]
-            flat = [gradient.reshape(-1).float().cpu() for gradient in found]
+            gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
+            gradients += [torch.zeros_like(b) for b in self._tensors()[len(parameters) :]]
+            flat = [gradient.reshape(-1).float().cpu() for gradient in gradients]
             yield torch.cat(flat).numpy().copy()
 
     @torch.no_grad()

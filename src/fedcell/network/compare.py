@@ -145,7 +145,7 @@ def compare(
     known = policies_by_name(policies)
     rounds = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
     fleets = _checked_fleets(scenario, fleets)
-    found: list[PolicyCosts] = []
+    costs: list[PolicyCosts] = []
     first: dict[str, Array] = {}
     ledgers: list[Ledger] = []
     for name in track(list(known)):
@@ -153,7 +153,7 @@ def compare(
         ledgers = [simulate_network(scenario, known[name], rounds, s) for s in seeds]
         values = {measure: _values(ledgers, measure) for measure in MEASURES}
         first = first or values
-        found.append(
+        costs.append(
             PolicyCosts(
                 policy=name,
                 mean={m: mean_estimate(values[m]) for m in MEASURES},
@@ -166,7 +166,7 @@ def compare(
         seed=seed,
         rounds=rounds,
         fleets=fleets,
-        policies=tuple(found),
+        policies=tuple(costs),
         **{n: float(np.mean([getattr(ledger, n) for ledger in ledgers])) for n in counted},
         short_rounds=sum(int((x.draws < scenario.plan.cohort).sum()) for x in ledgers),
         empty_rounds=sum(int((x.called == 0).sum()) for x in ledgers),
@@ -220,9 +220,9 @@ def sweep_costs(
         for value in values
         for spread in spreads or [scenario.clients.spread]
     ]
-    found = []
+    swept = []
     for axis, value, spread in track(points):
         world = scenario.using(plan={axis: value}, clients={"spread": spread})
         comparison = compare(world, policies, rounds, seed, fleets)
-        found.append(SweepPoint(axis=axis, value=value, spread=spread, comparison=comparison))
-    return CostSweep(tuple(found))
+        swept.append(SweepPoint(axis=axis, value=value, spread=spread, comparison=comparison))
+    return CostSweep(tuple(swept))

@@ -81,8 +81,8 @@ class Ledger(Showable):
         None if it never was."""
         if not self.trained:
             raise BadInput("no model was trained: there is no loss to reach")
-        there = np.flatnonzero(self.train_loss <= target)
-        return int(there[0]) + 1 if there.size else None
+        reached = np.flatnonzero(self.train_loss <= target)
+        return int(reached[0]) + 1 if reached.size else None
 
     def first(self, rounds: int) -> "Ledger":
         """The ledger of the first rounds, as if no more had been run."""

@@ -39,11 +39,11 @@ class ScheduledRound(Showable):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `fedcell schedule --json` prints them."""
-        said: dict[str, Any] = {"policy": self.policy, **self.columns()}
-        said |= {name: float(getattr(self.cost, name)) for name in TOTALS}
+        answer: dict[str, Any] = {"policy": self.policy, **self.columns()}
+        answer |= {name: float(getattr(self.cost, name)) for name in TOTALS}
         if self.certificate is not None:
-            said["certificate"] = {n: float(v) for n, v in asdict(self.certificate).items()}
-        return said
+            answer["certificate"] = {n: float(v) for n, v in asdict(self.certificate).items()}
+        return answer
 
     def __repr__(self) -> str:
         cost, clients = self.cost, self.schedule.share.size

@@ -49,18 +49,18 @@ class Spending:
             given = None if weights is None else weights[where]
             return np.bincount(self.client[where], given, minlength=count)
 
-        there = self.client >= 0
-        found = Totals(
-            called=summed(there),
+        is_client = self.client >= 0
+        of_cohort = Totals(
+            called=summed(is_client),
             arrived=summed(self.arrived),
-            duration=summed(there, self.duration),
-            energy=summed(there, self.energy),
+            duration=summed(is_client, self.duration),
+            energy=summed(is_client, self.energy),
         )
         if self.idle is None:
-            return found
+            return of_cohort
         times, none = self.idle.trained.sum(0), np.zeros(count, np.int64)
         duration, energy = times * self.idle.duration, times * self.idle.energy
-        return found + Totals(called=none, arrived=none, duration=duration, energy=energy)
+        return of_cohort + Totals(called=none, arrived=none, duration=duration, energy=energy)
 
     def first(self, rounds: int) -> "Spending":
         """The first rounds."""

@@ -93,13 +93,13 @@ def totals_under(
     """What the planned K and E_l take under another policy."""
     world = scenario.with_plan(int(plan.cohort.value), int(plan.local_steps.value))
     ledger = simulate_network(world, policy, priced_rounds(scenario), seed)
-    found = {"rounds": plan.rounds}
+    totals = {"rounds": plan.rounds}
     for measure in MEASURES:
         each = getattr(ledger, measure)
         sd = float(each.std(ddof=1) / each.mean())
         value, se = plan.rounds.value * float(each.mean()), sd / np.sqrt(ledger.rounds)
-        found[measure] = total_estimate(plan.rounds, value, sd, float(se))
-    return found
+        totals[measure] = total_estimate(plan.rounds, value, sd, float(se))
+    return totals
 
 
 def _choice_intervals(
@@ -128,8 +128,8 @@ def _paper_choice(grid: PlanGrid, allowed: Bools, law: GivenLaw) -> PaperChoice:
     what there is; and what that would cost."""
     gamma = grid.loss_rate
     steps = nearest_whole(law.best_steps(), int(grid.steps[-1]))
-    there = grid.scenario.using(plan={"local_steps": steps, "local_epochs": None})
-    costs = section_4d(there, grid.seed)
+    with_its_steps = grid.scenario.using(plan={"local_steps": steps, "local_epochs": None})
+    costs = section_4d(with_its_steps, grid.seed)
     printed = law.printed_cohort(steps, gamma, costs)
     cohort = nearest_whole(printed, int(grid.cohorts[-1]))
     i, j = grid.at(cohort, steps)

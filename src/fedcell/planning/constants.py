@@ -49,13 +49,13 @@ class MeasuredConstants:
 
     @property
     def doubts(self) -> list[str]:
-        found = [estimate.doubt for estimate in self.estimates if estimate.doubt]
+        doubts = [estimate.doubt for estimate in self.estimates if estimate.doubt]
         if not self.losses[-1] < self.losses[0]:
             begin, end = self.losses[0], self.losses[-1]
-            found.append(
+            doubts.append(
                 f"the loss goes from {begin:.3g} to {end:.3g}: this training does not learn"
             )
-        return found
+        return doubts
 
 
 def estimate_constants(

@@ -58,14 +58,14 @@ def validation_settings(tried: Sequence[Setting]) -> list[Setting]:
     few, many = _halfway(cohorts)
     short, long = _halfway(steps)
     other = other_loss_rate(gamma)
-    found = [
+    settings = [
         Setting(few, short, gamma),
         Setting(many, long, gamma),
         Setting(few, long, other),
         Setting(many, short, other),
         Setting(many, 2 * steps[-1], gamma),
     ]
-    return [setting for setting in dict.fromkeys(found) if setting not in tried]
+    return [setting for setting in dict.fromkeys(settings) if setting not in tried]
 
 
 def other_loss_rate(gamma: float) -> float:

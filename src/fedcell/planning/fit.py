@@ -45,11 +45,11 @@ def fit_law(runs: Observations, form: str | None = None, seed: int = 0) -> Fitte
             "there are not all runs of two seeds yet, and one says nothing of how runs differ: "
             "let the pilot go on"
         )
-    found, own = _solve(runs, use)
-    seed_sd, run_sd, lack_of_fit_sd = _errors(runs, found, own, len(use))
+    coefficients, seed_factor = _solve(runs, use)
+    seed_sd, run_sd, lack_of_fit_sd = _errors(runs, coefficients, seed_factor, len(use))
     return FittedLaw(
         form=form,
-        law=GivenLaw.of(found),
+        law=GivenLaw.of(coefficients),
         bootstrap=_bootstrap(runs, use, seed),
         seed_sd=seed_sd,
         run_sd=run_sd,
@@ -92,20 +92,21 @@ def _solve(runs: Observations, use: list[int]) -> tuple[Array, Array]:
 
     features, seed_index = runs.features, np.unique(runs.seed, return_inverse=True)[1]
     law, seed_factor, spread = runs.rounds, np.ones(seed_index.size), 0.3
-    found, before = np.zeros(len(TERMS)), np.ones(len(TERMS))
+    coefficients, last = np.zeros(len(TERMS)), np.ones(len(TERMS))
     for _ in range(ITERATIONS):
         y, square = _complete(runs, law * seed_factor, spread)
-        own = np.bincount(seed_index, y / law) / np.bincount(seed_index)
-        seed_factor = (own / np.average(own, weights=np.bincount(seed_index)))[seed_index]
-        found[use] = nnls((features / law[:, None])[:, use], y / (seed_factor * law))[0]
-        law = np.maximum(features @ found, LEAST)
+        runs_of_seed = np.bincount(seed_index)
+        by_seed = np.bincount(seed_index, y / law) / runs_of_seed
+        seed_factor = (by_seed / np.average(by_seed, weights=runs_of_seed))[seed_index]
+        coefficients[use] = nnls((features / law[:, None])[:, use], y / (seed_factor * law))[0]
+        law = np.maximum(features @ coefficients, LEAST)
         expected = seed_factor * law
         ratio = square / expected**2 - 2 * y / expected + 1  # (y / expected - 1)^2
         spread = float(np.sqrt(np.clip(ratio.mean(), 4e-4, 4.0)))
-        if np.allclose(before, found, rtol=1e-4):
+        if np.allclose(last, coefficients, rtol=1e-4):
             break
-        before = found.copy()
-    return found, seed_factor
+        last = coefficients.copy()
+    return coefficients, seed_factor
 
 
 def _complete(runs: Observations, expected: Array, spread: float) -> tuple[Array, Array]:
@@ -124,23 +125,23 @@ def _complete(runs: Observations, expected: Array, spread: float) -> tuple[Array
 
 
 def _errors(
-    runs: Observations, found: Array, seed_factor: Array, used: int
+    runs: Observations, coefficients: Array, seed_factor: Array, used: int
 ) -> tuple[float, float, float]:
     """The parts of the runs' distance from the law, in logarithms: between seeds, within
     them, and between settings."""
-    law = runs.features @ found
+    law = runs.features @ coefficients
     y, _ = _complete(runs, law * seed_factor, 0.3)
-    off = np.log(y / law)
+    log_ratio = np.log(y / law)
     seed_index, settings = np.unique(runs.seed, return_inverse=True)[1], runs.settings
-    own = np.log(seed_factor)
-    of_setting = np.bincount(settings, off - own) / np.bincount(settings)
-    rest = off - own - of_setting[settings]
+    log_seed_factor = np.log(seed_factor)
+    of_setting = np.bincount(settings, log_ratio - log_seed_factor) / np.bincount(settings)
+    rest = log_ratio - log_seed_factor - of_setting[settings]
     many = runs.rounds.size - np.unique(seed_index).size - np.unique(settings).size + 1
     noise = float(np.sqrt((rest**2).sum() / max(1, many)))
     free = max(1, np.unique(settings).size - used)
     chance = noise**2 * np.mean(1 / np.bincount(settings))
     misfit = float(np.sqrt(max(0.0, (of_setting**2).sum() / free - chance)))
-    each = [own[runs.seed == seed][0] for seed in _complete_seeds(runs, used)]
+    each = [log_seed_factor[runs.seed == seed][0] for seed in _complete_seeds(runs, used)]
     return float(np.std(each, ddof=1)), noise, misfit
 
 

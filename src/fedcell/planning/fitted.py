@@ -99,9 +99,11 @@ class FittedLaw(Showable):
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each coefficient."""
-        found = self.coefficient_estimates()
-        return [{"coefficient": name, **vars(estimate)} for name, estimate in found.items()]
+        coefficients = self.coefficient_estimates()
+        return [{"coefficient": name, **vars(estimate)} for name, estimate in coefficients.items()]
 
     def __repr__(self) -> str:
-        found = ", ".join(f"{n} {e}" for n, e in self.coefficient_estimates().items())
-        return f"<FittedLaw ({self.form}) from {self.runs} runs of {self.seeds} seeds: {found}>"
+        coefficients = ", ".join(f"{n} {e}" for n, e in self.coefficient_estimates().items())
+        return (
+            f"<FittedLaw ({self.form}) from {self.runs} runs of {self.seeds} seeds: {coefficients}>"
+        )

@@ -186,12 +186,12 @@ def terms(effective: Array, steps: Array) -> Array:
 def features(cohort: Number, steps: Number, loss_rate: Number, kind: LossKind) -> Array:
     """The terms at settings of any K, E_l and gamma: (..., term)."""
     k, e, g = np.broadcast_arrays(cohort, steps, np.asarray(loss_rate, float))
-    found = np.empty((*k.shape, len(TERMS)))
+    values = np.empty((*k.shape, len(TERMS)))
     for gamma in np.unique(g).tolist():
         here = g == gamma
         useful = share_of_rounds_with_arrivals(k[here], gamma, kind)
-        found[here] = terms(effective_cohort(k[here], gamma, kind), e[here]) / useful[:, None]
-    return found
+        values[here] = terms(effective_cohort(k[here], gamma, kind), e[here]) / useful[:, None]
+    return values
 
 
 def nearest_whole(value: float, most: int) -> int:

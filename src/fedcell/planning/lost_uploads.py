@@ -36,8 +36,8 @@ def effective_cohort(cohort: Number, loss_rate: float, kind: LossKind = "indepen
         inverse[n] = loss_rate * inverse[n - 1] + (1 - none) / n
     mean = k * arrive  # many: 1/K_gamma by its series around 1/mean
     series = (1 + loss_rate / mean + loss_rate * (1 + loss_rate) / mean**2) / mean
-    found = np.where(k <= exact, inverse[np.minimum(k, exact)], series)
-    return np.asarray(share_of_rounds_with_arrivals(k, loss_rate, kind) / found)
+    mean_inverse = np.where(k <= exact, inverse[np.minimum(k, exact)], series)
+    return np.asarray(share_of_rounds_with_arrivals(k, loss_rate, kind) / mean_inverse)
 
 
 def share_of_rounds_with_arrivals(

@@ -42,8 +42,8 @@ class ConstantsReport(Showable):
         """lambda along the training: the most, its 90 % quantile and its median."""
         lambdas = np.array(self.measured.diversities)
         quantiles = {"p90": 0.9, "median": 0.5}
-        found = {name: float(np.quantile(lambdas, q)) for name, q in quantiles.items()}
-        return {"max": float(lambdas.max()), **found}
+        values = {name: float(np.quantile(lambdas, q)) for name, q in quantiles.items()}
+        return {"max": float(lambdas.max()), **values}
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each constant."""
@@ -51,16 +51,16 @@ class ConstantsReport(Showable):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `fedcell constants --json` prints them."""
-        found = self.measured
+        measured = self.measured
         return {
-            "constants": asdict(found.constants),
+            "constants": asdict(measured.constants),
             "estimates": self.rows(),
-            "rounds": list(found.rounds),
-            "losses": list(found.losses),
-            "lambdas": list(found.diversities),
-            "pl_ratios": list(found.pl_ratios),
+            "rounds": list(measured.rounds),
+            "losses": list(measured.losses),
+            "lambdas": list(measured.diversities),
+            "pl_ratios": list(measured.pl_ratios),
             "lambda": self.diversity,
-            "doubts": found.doubts,
+            "doubts": measured.doubts,
             "target": self.target,
             "theorem_1": None if self.theorem_1 is None else asdict(self.theorem_1),
             "rounds_taken": self.rounds_taken,
@@ -107,19 +107,19 @@ def measure_constants(
     if probes[-1].round < state.rounds:
         probes.append(take(state))
     least = learner.least_loss if isinstance(learner, KnownOptimum) else 0.0
-    found = estimate_constants(probes, np.asarray(learner.sizes, float), least)
+    measured = estimate_constants(probes, np.asarray(learner.sizes, float), least)
     reached = state.history.train_loss <= (-np.inf if target is None else target)
     return ConstantsReport(
         name=name,
-        measured=found,
+        measured=measured,
         target=target,
-        theorem_1=_theorem_1(setup, found, target, least),
+        theorem_1=_theorem_1(setup, measured, target, least),
         rounds_taken=int(np.argmax(reached)) + 1 if reached.any() else None,
     )
 
 
 def _theorem_1(
-    setup: TrainingSetup, found: MeasuredConstants, target: float | None, least: float
+    setup: TrainingSetup, measured: MeasuredConstants, target: float | None, least: float
 ) -> Theorem1Rounds | None:
     if target is None or target <= least:
         return None
@@ -128,7 +128,7 @@ def _theorem_1(
     cell = scenario.cell
 
     def rounds(printed: bool) -> float:
-        law = found.constants.law(target - least, printed=printed)
+        law = measured.constants.law(target - least, printed=printed)
         return float(law.rounds(*where, cell.loss_rate, cell.loss_kind))
 
     return Theorem1Rounds(corrected=rounds(False), printed=rounds(True))

@@ -181,19 +181,19 @@ def load_pilot(path: str | Path, what: str = "pilot") -> Pilot:
         if check_stamp(content, what, (1, FORMAT), WAY_OUT[what]) == 1:
             content = _from_format_1(content, what, path.stem)
         try:
-            held = decode(PilotFile, content)
+            file = decode(PilotFile, content)
         except BadInput as error:
             raise BadInput(*(f"{fault}; run the pilot again" for fault in error.faults)) from error
         return Pilot(
-            identity=held.identity,
-            target=held.target,
-            seed=held.seed,
-            kind=held.kind,
-            name=held.name,
-            what=held.what,
-            sizes=held.sizes,
-            trials=tuple(row.trial() for row in held.trials),
-            laws=tuple(row.fitted() for row in held.laws),
+            identity=file.identity,
+            target=file.target,
+            seed=file.seed,
+            kind=file.kind,
+            name=file.name,
+            what=file.what,
+            sizes=file.sizes,
+            trials=tuple(row.trial() for row in file.trials),
+            laws=tuple(row.fitted() for row in file.laws),
             path=path,
         )
 

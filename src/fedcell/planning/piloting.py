@@ -57,12 +57,12 @@ def run_pilot(
         scenario, target, rounds, seed, name, data_dir, threads, learner, progress
     )
     settings = pilot_settings(sized, seed)
-    found = run_within_budget(
+    pilot = run_within_budget(
         runner, empty, settings, trial_seeds(seed), seconds, path, settings[0], report
     ).fitted()
     if path is not None:
-        found.save(path)
-    return found
+        pilot.save(path)
+    return pilot
 
 
 def validate_pilot(
@@ -91,8 +91,10 @@ def validate_pilot(
     settings = validation_settings(pilot.tried)
     seeds = trial_seeds(pilot.seed, validation=True)
     empty = replace(empty, what="validation")
-    found = run_within_budget(runner, empty, settings, seeds, seconds, path, None, report)
-    judges = [t for t in found.trials if t.setting in settings and t.answers_for(pilot.target)]
+    validation_runs = run_within_budget(runner, empty, settings, seeds, seconds, path, None, report)
+    judges = [
+        t for t in validation_runs.trials if t.setting in settings and t.answers_for(pilot.target)
+    ]
     return Validation(name=name, checks=check_law(law, judges, pilot.target))
 
 
@@ -154,20 +156,20 @@ def run_within_budget(
     report: Report | None = None,
 ) -> Pilot:
     """All runs that the budget allows, each saved as it ends if there is a path."""
-    found = empty
+    pilot = empty
     if path is not None:
-        found = _resumed_from(Path(path), empty)
-        found.save(path)  # what cannot be written is known before the runs
-    for trial in run_trials(runner, settings, seeds, budget, found.trials, measured):
-        found = found.with_trial(trial)
+        pilot = _resumed_from(Path(path), empty)
+        pilot.save(path)  # what cannot be written is known before the runs
+    for trial in run_trials(runner, settings, seeds, budget, pilot.trials, measured):
+        pilot = pilot.with_trial(trial)
         if path is not None:
-            found.save(path)
+            pilot.save(path)
         if report is not None:
-            report(trial, sum(t.wall_seconds for t in found.trials))
-        reached = (t.rounds_to(empty.target) for t in found.trials)
-        if len(found.trials) >= len(settings) and not any(reached):
+            report(trial, sum(t.wall_seconds for t in pilot.trials))
+        reached = (t.rounds_to(empty.target) for t in pilot.trials)
+        if len(pilot.trials) >= len(settings) and not any(reached):
             break  # more of this would say no more
-    return found
+    return pilot
 
 
 def _resumed_from(path: Path, empty: Pilot) -> Pilot:

@@ -119,11 +119,11 @@ class TrainingPlan(Showable):
 
     def differences(self, scenario: Scenario, target: float | None) -> list[str]:
         """In what a run is not the one that was planned."""
-        found = [] if target == self.target else ["another target"]
+        differing = [] if target == self.target else ["another target"]
         if self.scenario is not None:
             now, then = to_tables(scenario), to_tables(self.apply_to())
-            found += [name for name in now if now[name] != then.get(name)]
-        return found
+            differing += [name for name in now if now[name] != then.get(name)]
+        return differing
 
     def compare(self, result: RunResult) -> PlanOutcome:
         """What a run took beside what was predicted."""

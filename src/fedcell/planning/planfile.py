@@ -68,36 +68,36 @@ def load_plan(path: Path) -> TrainingPlan:
     with naming(path):
         check_stamp(content, "plan", [FORMAT], WAY_OUT)
         try:
-            held = decode(PlanFile, content)
-            given = {n: v for n, v in held.law.items() if n != "form"}
+            file = decode(PlanFile, content)
+            given = {n: v for n, v in file.law.items() if n != "form"}
             law = decode(LawCoefficients, given).law()
         except BadInput as error:
             raise BadInput(*(f"{fault}; {WAY_OUT}" for fault in error.faults)) from error
-        scenario = None if held.scenario is None else scenario_of(held.scenario, path.parent)
-        totals = {m: getattr(held, m).estimate() for m in TOTALS}
+        scenario = None if file.scenario is None else scenario_of(file.scenario, path.parent)
+        totals = {m: getattr(file, m).estimate() for m in TOTALS}
         policies = {
-            row.policy: {m: getattr(row, m).estimate() for m in TOTALS} for row in held.policies
+            row.policy: {m: getattr(row, m).estimate() for m in TOTALS} for row in file.policies
         }
         return TrainingPlan(
-            name=held.name,
+            name=file.name,
             scenario=scenario,
-            policy=held.policy,
-            target=held.target,
-            minimised=held.minimised,
-            limits=held.limits.limits(),
+            policy=file.policy,
+            target=file.target,
+            minimised=file.minimised,
+            limits=file.limits.limits(),
             law=law,
-            law_form=held.law.get("form"),
-            seed=held.seed,
-            cohort=held.cohort.estimate(),
-            local_steps=held.local_steps.estimate(),
+            law_form=file.law.get("form"),
+            seed=file.seed,
+            cohort=file.cohort.estimate(),
+            local_steps=file.local_steps.estimate(),
             **totals,
-            paper=held.paper.choice(),
-            policies=policies | {held.policy: totals},
+            paper=file.paper.choice(),
+            policies=policies | {file.policy: totals},
             unit_costs=tuple(
                 UnitCostEstimate(way=row.way, costs=row.costs.unit_costs(), error=row.error)
-                for row in held.unit_costs
+                for row in file.unit_costs
             ),
-            sensitivity=tuple(WhatIf(**table_asdict(row)) for row in held.sensitivity),
-            bandwidth=held.bandwidth,
-            notes=held.notes,
+            sensitivity=tuple(WhatIf(**table_asdict(row)) for row in file.sensitivity),
+            bandwidth=file.bandwidth,
+            notes=file.notes,
         )

@@ -72,20 +72,22 @@ def plan_training(
     if max_steps is not None:
         check_count(max_steps, "`max_steps`")
     target = check_target_loss(target, "`target`")
-    found = load_pilot(pilot) if isinstance(pilot, str | Path) else pilot
-    if not isinstance(found, Pilot | None):
-        raise BadInput(f"`pilot` = {found!r}: expected a Pilot, or the path of its file")
+    if isinstance(pilot, str | Path):
+        pilot = load_pilot(pilot)
+    if not isinstance(pilot, Pilot | None):
+        raise BadInput(f"`pilot` = {pilot!r}: expected a Pilot, or the path of its file")
     world, fingerprint = scenario, None
-    if found is not None and found.sizes is not None:  # a pilot of one's own learner: its D_j
-        world = scenario.using(clients={"sizes": np.array(found.sizes)})
+    own_sizes = None if pilot is None else pilot.sizes  # D_j of a learner of one's own
+    if own_sizes is not None:
+        world = scenario.using(clients={"sizes": np.array(own_sizes)})
     elif scenario.learning is not None:
         setup = prepare_training(scenario, seed, data_dir)
         world, fingerprint = setup.scenario, setup.fingerprint  # with D_j, z_m and alpha_0
-    source = _law_source(world, fingerprint, found, law, target)
+    source = _law_source(world, fingerprint, pilot, law, target)
     most_steps = source.most_steps if max_steps is None else max_steps
 
-    def evaluate(there: Scenario) -> PlanGrid:
-        return evaluate_plans(there, source.law, policy, most_steps, seed)
+    def evaluate(some_world: Scenario) -> PlanGrid:
+        return evaluate_plans(some_world, source.law, policy, most_steps, seed)
 
     def choose(grid: PlanGrid) -> TrainingPlan:
         return choose_plan(grid, limits, minimise, source.paper, source.target, name)
@@ -129,11 +131,11 @@ class _LawSource:
 def _law_source(
     world: Scenario,
     fingerprint: str | None,
-    found: Pilot | None,
+    pilot: Pilot | None,
     law: RoundsLaw | None,
     target: float | None,
 ) -> _LawSource:
-    if (found is None) == (law is None):
+    if (pilot is None) == (law is None):
         raise BadInput("a plan needs a `pilot` (`run_pilot` makes one) or a `law`, and not both")
     if law is not None:
         if not isinstance(law, RoundsLaw):
@@ -141,24 +143,24 @@ def _law_source(
         own = world.learning.target if world.learning else None
         paper = GivenLaw.of(law.coefficients)
         return _LawSource(law=law, paper=paper, target=own if target is None else target)
-    assert found is not None
-    if world.learning is None and found.sizes is None:
+    assert pilot is not None
+    if world.learning is None and pilot.sizes is None:
         raise BadInput("the scenario has no [learning], so no pilot is of it")
-    check_pilot_identity(found.identity, pilot_identity(world, fingerprint), found.path)
-    target = found.target if target is None else target
-    fitted = found.fit(target)
-    paper_fit = fitted if fitted.form == "paper" else found.fit(target, "paper")
+    check_pilot_identity(pilot.identity, pilot_identity(world, fingerprint), pilot.path)
+    target = pilot.target if target is None else target
+    fitted = pilot.fit(target)
+    paper_fit = fitted if fitted.form == "paper" else pilot.fit(target, "paper")
     notes = [
         f"training diverged in the pilot at K = {s.cohort}, E_l = {s.local_steps}"
-        for s in found.diverged
+        for s in pilot.diverged
     ]
     return _LawSource(
         law=fitted,
         paper=paper_fit.law,
         target=target,
-        most_steps=found.most_steps,
+        most_steps=pilot.most_steps,
         to_see_further="pilot again with a larger plan.local_steps to see further",
-        tried=found.tried,
+        tried=pilot.tried,
         notes=tuple(notes),
     )
 

@@ -152,7 +152,7 @@ class PlanFile(Table, frozen=True, kw_only=True):
 
     def faults(self) -> list[str]:
         known = [row.policy for row in self.policies]
-        found = [] if self.policy in known else [f"policies: {self.policy} is not among them"]
+        faults = [] if self.policy in known else [f"policies: {self.policy} is not among them"]
         if self.law.get("form") not in (None, "paper", "dropped", "floor"):
-            found.append(f"law.form = {self.law['form']!r}: expected paper, dropped or floor")
-        return found
+            faults.append(f"law.form = {self.law['form']!r}: expected paper, dropped or floor")
+        return faults

@@ -30,11 +30,11 @@ class PilotReport:
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `fedcell pilot --json` prints them."""
         names = ("seed_sd", "run_sd", "lack_of_fit_sd", "seeds", "runs", "settings", "censored")
-        found = self.law.coefficient_estimates()
+        coefficients = self.law.coefficient_estimates()
         return {
             "target": self.target,
             "form": self.law.form,
-            "coefficients": {name: asdict(estimate) for name, estimate in found.items()},
+            "coefficients": {name: asdict(estimate) for name, estimate in coefficients.items()},
             "best_steps": self.best_steps,
             **{name: getattr(self.law, name) for name in names},
             "left_out_errors": dict(self.left_out_errors),

@@ -97,22 +97,22 @@ def price_round_grid(
     cohorts, steps = grid_nodes(count, COHORTS), grid_nodes(most_steps, LENGTHS)
     if count > COHORTS:  # where cohorts begin to lack those that sit out
         cohorts = np.unique(np.append(cohorts, round(0.9 * count)))
-    held = priced_rounds(scenario)
-    if held < 2:
+    most_rounds = priced_rounds(scenario)
+    if most_rounds < 2:
         raise BadInput("cell.gains holds one round: a plan needs two or more to see them differ")
     shape = cohorts.size, steps.size
     names = ("upload_per_client", "compute_per_step", "duration_per_cost", "energy_per_client")
-    found = {name: np.empty(shape) for name in names}
+    means = {name: np.empty(shape) for name in names}
     spread = {measure: np.empty(shape) for measure in MEASURES}
-    rounds = np.minimum(held, np.maximum(PLACES // cohorts, 50))
+    rounds = np.minimum(most_rounds, np.maximum(PLACES // cohorts, 50))
     for i, k in enumerate(cohorts.tolist()):
         trace = draw_trace(scenario.with_plan(k, 1), fleet, int(rounds[i]), seed)
         for j, e in enumerate(steps.tolist()):
             ledger = price_trace(scenario.with_plan(k, e), fleet, trace, policy, seed)
-            found["upload_per_client"][i, j] = ledger.upload_cost.mean() / k
-            found["compute_per_step"][i, j] = ledger.compute_cost.mean() / e
-            found["duration_per_cost"][i, j] = ledger.duration.mean() / ledger.cost.mean()
-            found["energy_per_client"][i, j] = ledger.energy.mean() / k
+            means["upload_per_client"][i, j] = ledger.upload_cost.mean() / k
+            means["compute_per_step"][i, j] = ledger.compute_cost.mean() / e
+            means["duration_per_cost"][i, j] = ledger.duration.mean() / ledger.cost.mean()
+            means["energy_per_client"][i, j] = ledger.energy.mean() / k
             for measure in MEASURES:
                 each = getattr(ledger, measure)
                 spread[measure][i, j] = each.std(ddof=1) / each.mean()
@@ -122,5 +122,5 @@ def price_round_grid(
         broadcast=scenario.cell.broadcast_time,
         rounds=rounds,
         spread=spread,
-        **found,
+        **means,
     )

@@ -44,8 +44,8 @@ class Trial:
 
     def rounds_to(self, target: float) -> int | None:
         """G as observed; None if the loss was never there."""
-        there = np.flatnonzero(np.asarray(self.losses) <= target)
-        return int(there[0]) + 1 if there.size else None
+        reached = np.flatnonzero(np.asarray(self.losses) <= target)
+        return int(reached[0]) + 1 if reached.size else None
 
     @property
     def diverged(self) -> bool:

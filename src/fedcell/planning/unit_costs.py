@@ -66,8 +66,8 @@ def full_participation(scenario: Scenario, policy: PolicyLike, seed: int = 0) ->
     """C_u,0 (18): all clients upload, over their number; the mean over rounds of fading."""
     everyone = scenario.using(plan={"cohort": scenario.clients.count, "selection": "uniform"})
     ledger = simulate_network(everyone, policy, min(50, priced_rounds(scenario)), seed)
-    there = ledger.called > 0
-    return float((ledger.upload_cost[there] / ledger.called[there]).mean())  # (18)
+    joined = ledger.called > 0
+    return float((ledger.upload_cost[joined] / ledger.called[joined]).mean())  # (18)
 
 
 def priced_rounds(scenario: Scenario) -> int:

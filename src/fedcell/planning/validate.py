@@ -133,8 +133,8 @@ def check_law(law: FittedLaw, trials: Sequence[Trial], target: float) -> tuple[S
     checks = []
     for setting in sorted({trial.setting for trial in trials}):
         here = [trial for trial in trials if trial.setting == setting]
-        there = [trial.rounds_to(target) for trial in here]
-        known = [len(t.losses) if g is None else g for g, t in zip(there, here, strict=True)]
+        reached = [trial.rounds_to(target) for trial in here]
+        rounds = [len(t.losses) if g is None else g for g, t in zip(reached, here, strict=True)]
         k, e, gamma = setting.cohort, setting.local_steps, setting.loss_rate
         value, low, high = (float(x) for x in law.predict(k, e, gamma, runs=len(here)))
         _, lowest, highest = (float(x) for x in law.predict(k, e, gamma))
@@ -142,11 +142,11 @@ def check_law(law: FittedLaw, trials: Sequence[Trial], target: float) -> tuple[S
             SettingCheck(
                 setting=setting,
                 runs=len(here),
-                missed=sum(g is None for g in there),
+                missed=sum(g is None for g in reached),
                 diverged=sum(trial.diverged for trial in here),
-                measured=float(np.mean(known)),
+                measured=float(np.mean(rounds)),
                 predicted=Estimate(value, low, high, LEVEL),
-                runs_inside=float(np.mean([lowest <= g <= highest for g in known])),
+                runs_inside=float(np.mean([lowest <= g <= highest for g in rounds])),
             )
         )
     return tuple(checks)

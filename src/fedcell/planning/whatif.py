@@ -67,16 +67,16 @@ def sensitivity(
     scenario: Scenario, plan: TrainingPlan, evaluate: Evaluate, choose: Choose
 ) -> tuple[WhatIf, ...]:
     """How the best plan moves in nearby worlds, and what keeping the old one costs."""
-    found = []
+    worlds = []
     for change, world in nearby_worlds(scenario).items():
         grid = evaluate(world)
         kept = float(grid.cost[grid.at(int(plan.cohort.value), int(plan.local_steps.value))])
         try:
             best = choose(grid)
         except NoPlan as none:
-            found.append(WhatIf(change=change, kept_cost=kept, why_no_plan=str(none)))
+            worlds.append(WhatIf(change=change, kept_cost=kept, why_no_plan=str(none)))
             continue
-        found.append(
+        worlds.append(
             WhatIf(
                 change=change,
                 kept_cost=kept,
@@ -88,4 +88,4 @@ def sensitivity(
                 cost=best.cost.value,
             )
         )
-    return tuple(found)
+    return tuple(worlds)

@@ -32,9 +32,10 @@ def run_identity(scenario: Scenario, fingerprint: str | None, seed: int) -> dict
     for table, name in (("cell", "gains"), ("clients", "table"), ("clients", "sizes")):
         arrays = getattr(getattr(scenario, table), name)
         if arrays is not None:
-            held = [getattr(arrays, f.name) for f in fields(arrays)]
+            columns = [getattr(arrays, f.name) for f in fields(arrays)]
             parts = [
-                b"" if column is None else np.ascontiguousarray(column).tobytes() for column in held
+                b"" if column is None else np.ascontiguousarray(column).tobytes()
+                for column in columns
             ]
             tables[table][name] = hashlib.sha256(b"|".join(parts)).hexdigest()
     tables["plan"].pop("rounds")  # how long it runs may change,
@@ -58,10 +59,10 @@ def pilot_identity(scenario: Scenario, fingerprint: str | None) -> dict[str, Any
 
 
 def check_pilot_identity(
-    held: Mapping[str, Any], identity: Mapping[str, Any], path: Path | None = None
+    pilots_own: Mapping[str, Any], identity: Mapping[str, Any], path: Path | None = None
 ) -> None:
     """Refuses a pilot that was run with other settings."""
-    if named := differences(held, identity):
+    if named := differences(pilots_own, identity):
         sentence = (
             f"this pilot was run with other settings ({named}): run `run_pilot` for this scenario"
         )

@@ -93,18 +93,18 @@ class PartitionSpec(Table, frozen=True, kw_only=True):
 
     def faults(self) -> list[str]:
         default = {field.name: field.default for field in msgspec.structs.fields(type(self))}
-        found = [
+        faults = [
             f"{name} is for {' and '.join(users)}, and "
             f'{self.table_name}.{key} is "{getattr(self, key)}": leave it out'
             for name, (key, users) in USERS.items()
             if getattr(self, name) != default[name] and getattr(self, key) not in users
         ]
         if self.kind == "dirichlet" and self.sizes != "equal":
-            found.append(
+            faults.append(
                 f'sizes = "{self.sizes}": the sizes of kind "dirichlet" are what its draw gives; '
                 'choose kind "inner-dirichlet" to have both'
             )
-        return found
+        return faults
 
 
 @documented

@@ -104,8 +104,8 @@ def _gains(named: Any, folder: Path) -> Gains:
     except OSError as error:
         raise BadInput(f"cell.gains: {path} cannot be read: {error.strerror or error}") from error
     except Exception as error:  # numpy parses headers with much that can fail
-        said = "" if path.suffix.lower() == ".npy" else f": {error}"
-        raise BadInput(f"cell.gains: {path} is not a table of numbers{said}") from error
+        reason = "" if path.suffix.lower() == ".npy" else f": {error}"
+        raise BadInput(f"cell.gains: {path} is not a table of numbers{reason}") from error
     return Gains(values)
 
 

@@ -28,25 +28,25 @@ class Scenario(Table, frozen=True, kw_only=True):
     learning: Annotated[Learning | None, Doc("what is really trained, if anything is")] = None
 
     def faults(self) -> list[str]:
-        found = []
+        faults = []
         table = self.clients.table
         if self.learning is not None and table is not None and table.samples is not None:
-            found.append(
+            faults.append(
                 "clients.table has samples, which are those of learning.partition where a model "
                 "is trained: leave the column out"
             )
         cohort, count, gains = self.plan.cohort, self.clients.count, self.cell.gains
         if cohort > count:
-            found.append(
+            faults.append(
                 f"plan.cohort = {cohort} is more than the {count} clients there are: "
                 f"choose 1 to {count}"
             )
         if gains is not None and gains.values.shape[1] != count:
-            found.append(
+            faults.append(
                 f"cell.gains has {gains.values.shape[1]} columns for {count} clients: "
                 "give one column per client"
             )
-        return found
+        return faults
 
     @property
     def model_bits(self) -> float:

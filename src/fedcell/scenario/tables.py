@@ -140,24 +140,24 @@ class Clients(Table, frozen=True, kw_only=True):
     ] = None
 
     def faults(self) -> list[str]:
-        found = []
+        faults = []
         if self.freq_min > self.freq_max:
-            found.append(
+            faults.append(
                 f"freq_min = {self.freq_min:g} is above clients.freq_max = {self.freq_max:g}"
             )
         if self.sizes is not None and self.sizes.values.size != self.count:
-            found.append(f"sizes has {self.sizes.values.size} numbers for {self.count} clients")
+            faults.append(f"sizes has {self.sizes.values.size} numbers for {self.count} clients")
         if self.table is not None:
             if self.count != self.table.count:
-                found.append(
+                faults.append(
                     f"count = {self.count} and clients.table lists {self.table.count}: "
                     "leave count out"
                 )
             low = self.freq_min if self.table.freq_min is None else self.table.freq_min
             high = self.freq_max if self.table.freq_max is None else self.table.freq_max
             if (wrong := np.atleast_1d(low > high)).any():
-                found.append(f"table: client {int(np.argmax(wrong))} has freq_min above freq_max")
-        return found
+                faults.append(f"table: client {int(np.argmax(wrong))} has freq_min above freq_max")
+        return faults
 
     def __post_init__(self) -> None:
         if isinstance(self.table, dict):

@@ -35,7 +35,7 @@ class RunFolder:
         folder = cls(path, identity)
         if path.exists() and not path.is_dir():
             raise BadFile(f"{path}: is not a folder: choose another `folder`")
-        if path.is_dir() and any(not held.name.startswith(ASIDE) for held in path.iterdir()):
+        if path.is_dir() and any(not file.name.startswith(ASIDE) for file in path.iterdir()):
             if not (path / IDENTITY).is_file():
                 raise BadFile(f"{path}: holds other things than a run: choose another `folder`")
             if changed := folder._changed():
@@ -71,13 +71,13 @@ class RunFolder:
         """In what the run that is there is another one, in words."""
         path = self.path / IDENTITY
         try:
-            found = json.loads(path.read_text("utf-8"))
+            content = json.loads(path.read_text("utf-8"))
         except (OSError, ValueError, RecursionError) as error:
             raise BadFile(f"{path}: is damaged: choose another `folder`") from error
         with naming(self.path):
             way_out = "choose another `folder` and run it anew"
-            check_stamp(found if isinstance(found, dict) else {}, "run", [FORMAT], way_out)
-        return differences({key: found.get(key) for key in self.identity}, self.identity)
+            check_stamp(content if isinstance(content, dict) else {}, "run", [FORMAT], way_out)
+        return differences({key: content.get(key) for key in self.identity}, self.identity)
 
     def save(self, state: State) -> None:
         """The checkpoint: one file, so that model and history always belong together."""

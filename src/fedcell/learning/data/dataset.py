@@ -124,8 +124,8 @@ def _digits() -> Dataset:
     Repository, 1998, https://doi.org/10.24432/C50P49, CC BY 4.0; the test part, as uint8.
     """
     file = resources.files(__package__) / "digits.npz"
-    with file.open("rb") as opened, NpzFile(opened) as held:
-        x, y = held["x"], held["y"]
+    with file.open("rb") as opened, NpzFile(opened) as arrays:
+        x, y = arrays["x"], arrays["y"]
     test = np.zeros(len(y), bool)
     for label in range(10):
         test[np.flatnonzero(y == label)[5::6]] = True
@@ -137,15 +137,15 @@ def _digits() -> Dataset:
 def _read_npz(path: Path) -> Dataset:
     with naming(path):
         try:
-            with path.open("rb") as file, NpzFile(file, allow_pickle=False) as held:
-                there = list(held)
-                given = {part: held[part] for part in PARTS if part in there}
+            with path.open("rb") as file, NpzFile(file, allow_pickle=False) as arrays:
+                names = list(arrays)
+                given = {part: arrays[part] for part in PARTS if part in names}
         except OSError as error:
             raise BadInput(f"cannot be read: {error.strerror or error}") from error
         except Exception as error:  # zip, zlib and numpy each have errors of their own
             raise BadInput(f"is not a sound .npz file of arrays: {error}") from error
         if missing := [part for part in PARTS if part not in given]:
-            raise BadInput(f"has no {', '.join(missing)}: it holds {', '.join(there) or 'nothing'}")
+            raise BadInput(f"has no {', '.join(missing)}: it holds {', '.join(names) or 'nothing'}")
         return Dataset.of(**given, name=path.stem)
 
 

@@ -71,32 +71,32 @@ def contents(
     """
     roots = list(dict.fromkeys([data_folder(folder), user_cache()]))
     places = [root / name for root in roots for name in source.folders]
-    found = _find(source.files, places)
-    if len(found) == len(source.files):
-        yield from (_read(found[name], md5) for name, md5 in source.files.items())
+    paths = _find(source.files, places)
+    if len(paths) == len(source.files):
+        yield from (_read(paths[name], md5) for name, md5 in source.files.items())
         return
     wanted = source.archive or source.files
-    found = _find(wanted, places)
-    if missing := [name for name in wanted if name not in found]:
+    paths = _find(wanted, places)
+    if missing := [name for name in wanted if name not in paths]:
         home = _writable([root / source.folders[0] for root in roots], missing)
         mirror = mirror or os.environ.get("FEDCELL_MIRROR")
         base = f"{mirror.rstrip('/')}/{source.folders[0]}/" if mirror else source.url
         for i, name in enumerate(missing):
             try:
-                found[name] = _download(base + name, home / name, wanted[name], report)
+                paths[name] = _download(base + name, home / name, wanted[name], report)
             except DataUnavailable as error:
                 rest = f"{', '.join(missing[i:])} from {source.url} into {home}"
                 raise DataUnavailable(f"{error}; try again, or put {rest}") from error
     for name, md5 in wanted.items():
         if source.archive:
-            yield from _members(found[name], md5, source.files)
+            yield from _members(paths[name], md5, source.files)
         else:
-            yield _read(found[name], md5)
+            yield _read(paths[name], md5)
 
 
 def _find(names: Iterable[str], places: list[Path]) -> dict[str, Path]:
     """The first path at which each of the files lies, plain or as .xz; absent ones left out."""
-    there = {
+    paths = {
         name: [
             path
             for place in places
@@ -105,7 +105,7 @@ def _find(names: Iterable[str], places: list[Path]) -> dict[str, Path]:
         ]
         for name in names
     }
-    return {name: paths[0] for name, paths in there.items() if paths}
+    return {name: paths[0] for name, paths in paths.items() if paths}
 
 
 def _writable(homes: list[Path], missing: list[str]) -> Path:
@@ -133,24 +133,24 @@ def _read(path: Path, md5: str) -> bytes:
 
 def _members(path: Path, md5: str, files: Mapping[str, str]) -> Iterator[bytes]:
     """The content of files in a .tar.gz, in one pass, as going back would unpack it anew."""
-    held = {}
+    contents = {}
     try:
         with path.open("rb") as file:
-            if (found := hashlib.file_digest(file, _md5).hexdigest()) != md5:
-                raise _damaged(path, f"its md5 is {found}, not {md5}")
+            if (digest := hashlib.file_digest(file, _md5).hexdigest()) != md5:
+                raise _damaged(path, f"its md5 is {digest}, not {md5}")
             file.seek(0)
             with tarfile.open(fileobj=file) as archive:
                 for member in archive:
                     if member.name in files and (inside := archive.extractfile(member)):
-                        held[member.name] = inside.read()
+                        contents[member.name] = inside.read()
     except OSError as error:
         raise BadFile(f"{path}: cannot be read: {error.strerror or error}") from error
-    yield from (_checked(path, held[name], md5) for name, md5 in files.items())
+    yield from (_checked(path, contents[name], md5) for name, md5 in files.items())
 
 
 def _checked(path: Path, content: bytes, md5: str) -> bytes:
-    if (found := _md5(content).hexdigest()) != md5:
-        raise _damaged(path, f"its md5 is {found}, not {md5}")
+    if (digest := _md5(content).hexdigest()) != md5:
+        raise _damaged(path, f"its md5 is {digest}, not {md5}")
     return content
 
 

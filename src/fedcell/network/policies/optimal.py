@@ -51,8 +51,8 @@ class Optimal:
         if (proof.gap > ROUNDING).any():
             # Some upload is so short that H is a training time and hardly more. Look again from
             # where the difference can be told; or leave uploads out of the choice of f.
-            held = np.where(f == problem.freq_min, problem.cycles / f, shortest).max(-1)
-            for other in (frequencies(problem, held), OptimalStaged()(problem).freq):
+            bounded = np.where(f == problem.freq_min, problem.cycles / f, shortest).max(-1)
+            for other in (frequencies(problem, bounded), OptimalStaged()(problem).freq):
                 better = certify(problem, finish_together(problem, other)).gap < proof.gap
                 f = np.where(better[..., None], other, f)
                 best = finish_together(problem, f)

@@ -28,7 +28,7 @@ def plan_figure(plan: TrainingPlan) -> Any:
     x, y = plan.local_steps, plan.cohort
     values: Array = getattr(grid, plan.minimised)
     best = values[grid.at(int(y.value), int(x.value))]
-    there = values[grid.at(paper.cohort, paper.local_steps)]
+    more = values[grid.at(paper.cohort, paper.local_steps)] / best - 1
     k, e, relative = grid.cohorts, grid.steps, values / best
     figure = new_figure(8.4, 5.2)
     panel = figure.subplots()
@@ -56,7 +56,7 @@ def plan_figure(plan: TrainingPlan) -> Any:
         *(paper.local_steps, paper.cohort, "X"),
         color=ORANGE,
         markersize=10,
-        label=f"paper: K = {paper.cohort}, $E_l$ = {paper.local_steps} ({there / best - 1:+.0%})",
+        label=f"paper: K = {paper.cohort}, $E_l$ = {paper.local_steps} ({more:+.0%})",
     )
     panel.set(xscale="log", yscale="log", xlabel="local steps, $E_l$", ylabel="clients a round, K")
     panel.set_xlim(e[0], e[-1])
@@ -148,12 +148,12 @@ def outcome_figure(outcome: PlanOutcome) -> Any:
 
 def constants_figure(report: ConstantsReport) -> Any:
     """lambda and the Polyak-Lojasiewicz ratio along a training: constants would be level."""
-    found = report.measured
+    measured = report.measured
     figure = new_figure(8.4, 3.4)
     left, right = figure.subplots(1, 2, sharex=True)
-    left.plot(found.rounds, found.diversities, "o-", color=BLUE)
+    left.plot(measured.rounds, measured.diversities, "o-", color=BLUE)
     left.set_ylabel("$\\lambda$ (Definition 1)")
-    right.plot(found.rounds, found.pl_ratios, "o-", color=GREEN)
+    right.plot(measured.rounds, measured.pl_ratios, "o-", color=GREEN)
     right.set_ylabel("$|\\nabla f|^2 / 2(f - f^*)$, at least $\\mu$")
     for panel in (left, right):
         panel.set(xlabel="rounds", yscale="log")

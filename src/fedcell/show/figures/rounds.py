@@ -74,9 +74,9 @@ def _caption(sweep: CostSweep) -> str:
     first, last = sweep.points[0].comparison, sweep.points[-1].comparison
     plan = first.scenario.plan
     work = f"{plan.local_epochs} epochs" if plan.local_epochs else f"$E_l$ = {plan.local_steps}"
-    over = "rounds of one fleet" if first.fleets == 1 else f"{first.fleets} fleets"
+    averaged_over = "rounds of one fleet" if first.fleets == 1 else f"{first.fleets} fleets"
     return (
-        f"{first.rounds} rounds per point, bands: 95 % confidence over {over}; "
+        f"{first.rounds} rounds per point, bands: 95 % confidence over {averaged_over}; "
         f"left: {work}, right: K = {last.scenario.plan.cohort}"
     )
 

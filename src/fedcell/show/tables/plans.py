@@ -76,12 +76,12 @@ def print_pilot(out: Console, pilot: Pilot) -> None:
 
 def print_law(out: Console, law: FittedLaw) -> None:
     """The coefficients of a law, and how far runs are from it."""
-    found = law.coefficient_estimates()
+    coefficients = law.coefficient_estimates()
     columns = {
-        "coefficient": list(found),
-        "value": [digits(estimate.value) for estimate in found.values()],
-        "90 % low": [digits(estimate.low) for estimate in found.values()],
-        "high": [digits(estimate.high) for estimate in found.values()],
+        "coefficient": list(coefficients),
+        "value": [digits(estimate.value) for estimate in coefficients.values()],
+        "90 % low": [digits(estimate.low) for estimate in coefficients.values()],
+        "high": [digits(estimate.high) for estimate in coefficients.values()],
     }
     print_table(out, "Coefficients of the law", columns)
     out.print(f"the law: G = {LAWS[law.form]}")
@@ -208,13 +208,13 @@ def print_outcome(out: Console, outcome: PlanOutcome) -> None:
 
 def print_constants(out: Console, report: ConstantsReport) -> None:
     """Theorem 1's constants, and what the theorem makes of them."""
-    found, measured = report.measured.estimates, report.measured
+    constants, measured = report.measured.estimates, report.measured
     columns = {
-        "constant": [c.symbol for c in found],
-        "value": [digits(c.estimate.value) for c in found],
-        "90 % low": [digits(c.estimate.low) for c in found],
-        "high": [digits(c.estimate.high) for c in found],
-        "measured as": [c.formula for c in found],
+        "constant": [c.symbol for c in constants],
+        "value": [digits(c.estimate.value) for c in constants],
+        "90 % low": [digits(c.estimate.low) for c in constants],
+        "high": [digits(c.estimate.high) for c in constants],
+        "measured as": [c.formula for c in constants],
     }
     print_table(out, f"{report.name}: constants of Theorem 1 along a training", columns)
     way = {

@@ -49,14 +49,14 @@ def print_comparison(out: Console, comparison: Comparison, name: str = "scenario
     """Policies side by side, as `fedcell cost` answers them."""
     world, policies = comparison.scenario, comparison.policies
     plan, names = world.plan, [costs.policy for costs in policies]
-    over = "the rounds of this fleet"
+    averaged_over = "the rounds of this fleet"
     if comparison.fleets > 1:
-        over = f"the means of {comparison.fleets} fleets"
+        averaged_over = f"the means of {comparison.fleets} fleets"
     elif world.cell.gains is not None:
-        over += ", as if they were independent"
+        averaged_over += ", as if they were independent"
     out.print(
         f"{name}: K = {plan.cohort} of {world.clients.count} clients; {_work(world)}\n"
-        f"{comparison.rounds} rounds; ± 95 % over {over}"
+        f"{comparison.rounds} rounds; ± 95 % over {averaged_over}"
     )
 
     def means(measure: str) -> list[str]:
@@ -111,8 +111,8 @@ def _work(world: Scenario) -> str:
     if world.plan.local_epochs:
         return f"{world.plan.local_epochs} local epochs"
     charged = f"a batch of {world.task.batch_size}"
-    over = "all data" if world.samples_per_step == "dataset" else charged
-    return f"E_l = {world.plan.local_steps} local steps, each over {over}"
+    samples = "all data" if world.samples_per_step == "dataset" else charged
+    return f"E_l = {world.plan.local_steps} local steps, each over {samples}"
 
 
 def print_sweep(out: Console, sweep: CostSweep) -> None:

@@ -57,13 +57,13 @@ def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
 
 def print_partition(out: Console, report: PartitionReport) -> None:
     """How the data of a scenario is dealt."""
-    found = report.statistics
+    numbers = report.statistics
     out.print(
-        f"{report.name}: {found.samples} samples of {report.dataset} over {found.clients} clients, "
-        f"{report.kind}, {report.sizes} sizes\n"
-        f"each has {found.smallest} to {found.largest} samples, {digits(found.mean)} on "
-        f"average, of {digits(found.classes_per_client)} classes\n"
-        f"label skew (mean total variation): {found.skew:.2f}; dealt evenly it would be "
-        f"{found.skew_if_iid:.2f} by chance"
+        f"{report.name}: {numbers.samples} samples of {report.dataset} over {numbers.clients} "
+        f"clients, {report.kind}, {report.sizes} sizes\n"
+        f"each has {numbers.smallest} to {numbers.largest} samples, {digits(numbers.mean)} on "
+        f"average, of {digits(numbers.classes_per_client)} classes\n"
+        f"label skew (mean total variation): {numbers.skew:.2f}; dealt evenly it would be "
+        f"{numbers.skew_if_iid:.2f} by chance"
     )
-    print_notes(out, found.notes)
+    print_notes(out, numbers.notes)
