@@ -196,3 +196,44 @@ def test_where_it_fails_and_what_it_pays_is_what_the_benchmark_found():
             assert percent(fits[form]["left_out_error"]) in text
     times = MEASURED["answers"]
     assert f"answers in {times['min']:.2f} s ({times['median']:.2f} s in the median" in text
+
+
+def test_speeds_on_the_page_are_those_that_the_benchmark_wrote():
+    found = json.loads((ROOT / "benchmarks" / "results" / "training.json").read_text())
+    rows = {(row[0].strip("*"), *row[1:]) for row in table_rows("docs/benchmarks.md")}
+    for model in ("cnn-small", "cnn-mcmahan"):
+        jobs = [found["jobs"][f"{model}-{batch}"] for batch in (10, 32)]
+        for name in jobs[0]:
+            if name in ("fedcell", "fedcell, 1 thread"):
+                continue
+            cells = []
+            for job in jobs:
+                peer, ours = job[name], job["fedcell"]
+                cells.append(f"{peer['min']:.0f} ({peer['median']:.0f})")
+                ratios = peer["min"] / ours["min"], peer["median"] / ours["median"]
+                cells.append(f"{ratios[0]:.1f} ({ratios[1]:.1f})")
+            assert (name, *cells) in rows, (model, name, cells)
+        ours = [f"**{job['fedcell']['min']:.0f} ({job['fedcell']['median']:.0f})**" for job in jobs]
+        assert ("fedcell", ours[0], "", ours[1], "") in rows
+    small = found["jobs"]["cnn-small-10"]
+    fast, text = small["fedcell"]["min"], " ".join(text_of("README.md").split())
+    assert f"takes {fast:.0f} us on two cores" in text
+    for name in ("PyTorch loop, 2 processes", "pfl-research 0.6.0, 2 processes"):
+        assert f"{small[name]['min'] / fast:.1f} times less than" in text
+    memory = found["memory"]
+    words = f"{memory['200'][0]} MiB before and {memory['200'][1]} MiB during the run with 200"
+    assert words in text_of("docs/benchmarks.md")
+
+
+def test_planning_in_short_is_planning_at_length():
+    text = " ".join(text_of("docs/benchmarks.md").split())
+    for quantity, digits in (("median_error", 1), ("p90_error", 1), ("coverage", 0)):
+        cells = []
+        for name in ("digits", "mnist"):
+            sets = MEASURED[name]["sets"].values()
+            cells.append("; ".join(f"{100 * part[quantity]:.{digits}f}%" for part in sets))
+        assert f"| {cells[0]} | {cells[1]} |" in text, quantity
+    times = MEASURED["answers"]
+    assert f"of 1000 clients: {times['min']:.2f} s, median {times['median']:.2f} s" in text
+    for found in MEASURED["pays"]:
+        assert percent(found["plan"]["against_best"], "+") in text
