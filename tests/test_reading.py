@@ -221,3 +221,45 @@ def test_the_readme_counts_the_equations_right():
     built = sum(code.startswith("`") for code in codes)
     steps = codes.count("proof step only")
     assert f"{built} of the paper's 91 numbered displays ({steps} are steps" in README
+
+
+def test_the_version_is_the_same_everywhere():
+    from fedcell import __version__
+
+    assert (
+        f'version = "{__version__}"' not in (ROOT / "pyproject.toml").read_text()
+    )  # read from code
+    assert f"version: {__version__}" in (ROOT / "CITATION.cff").read_text()
+    released = re.findall(r"^## \[(\d[^\]]*)\] - (\S+)$", (ROOT / "CHANGELOG.md").read_text(), re.M)
+    assert released[0][0] == __version__
+    assert f"date-released: {released[0][1]}" in (ROOT / "CITATION.cff").read_text()
+
+
+def identifiers() -> set[str]:
+    """Every name that the package binds, its modules and packages included."""
+    found = {part for file in FILES for part in room(file).split(".")} | {"fedcell"}
+    for file in [*FILES, SOURCE / "__init__.py"]:
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [getattr(node, key, None) for key in ("name", "id", "attr", "arg", "asname")]
+            found |= {name for name in names if isinstance(name, str)}
+    return found
+
+
+@pytest.mark.parametrize("page", ["docs/architecture.md", "docs/glossary.md", "CONTRIBUTING.md"])
+def test_names_on_the_pages_are_names_of_the_code(page):
+    known = identifiers()
+    named = re.findall(r"`([A-Za-z_][\w.]*?)(?:\(.*?\))?`", (ROOT / page).read_text())
+    assert len(named) > 20
+    for name in named:
+        parts = name.removesuffix(".py").split(".")
+        assert set(parts) <= known | {"repr", "ci", "yml", "csv", "md", "help"}, f"{page}: {name}"
+
+
+def test_the_picture_of_the_data_s_way_names_what_is_there():
+    texts = re.findall(r'class="(?:name|call)"[^>]*>([^<]+)<', PICTURE.read_text())
+    names = {word for text in texts for word in re.findall(r"\w+", text)} - {"a"}
+    assert {"Scenario", "Trace", "Problem", "Schedule", "Cost", "Ledger", "TrainingPlan"} <= names
+    assert names <= identifiers()
+
+
+PICTURE = ROOT / "docs" / "way-of-the-data.svg"
