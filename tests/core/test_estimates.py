@@ -11,6 +11,13 @@ def test_an_estimate_tells_itself():
     assert repr(Estimate.exactly(12.5)) == "12.5"
 
 
+def test_an_estimate_is_written_and_counted_as_its_value():
+    estimate = Estimate(30.5, 21.0, 43.0)
+    assert f"{estimate:.2f}" == "30.50"
+    assert f"{estimate}" == "30.5 (21 to 43)"
+    assert (int(estimate), float(estimate)) == (30, 30.5)
+
+
 def test_what_lies_inside():
     estimate = Estimate(3.0, 2.0, 5.0)
     assert 2.0 in estimate

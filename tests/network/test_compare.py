@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fedcell import Scenario, compare, simulate_network, sweep_costs
+from fedcell import (
+    BadInput,
+    Scenario,
+    compare,
+    load_scenario,
+    prepare_training,
+    simulate_network,
+    sweep_costs,
+)
 from fedcell.core.dice import replicate_seeds
 from fedcell.core.estimates import mean_estimate
 from fedcell.network.compare import MEASURES, sweep_axes
@@ -47,6 +55,21 @@ def test_every_point_of_a_sweep_is_a_direct_run():
         p.comparison["even"].mean["upload_cost"].value for p in sweep.points if p.axis == "cohort"
     ]
     assert by_k[-1] > 2 * by_k[0]  # uploading costs more with more clients: no flat line
+
+
+@pytest.mark.parametrize("call", [compare, sweep_costs])
+def test_a_scenario_that_trains_is_priced_with_its_own_model(call):
+    """Its bits, cycles and data sizes are not known before the data is dealt."""
+    with pytest.raises(
+        BadInput, match="D_j are not known: take the scenario of `prepare_training`"
+    ):
+        call(load_scenario("digits"), ["even"], rounds=3)
+    with pytest.raises(BadInput, match="D_j are not known"):
+        simulate_network(load_scenario("digits"), "even", 3)
+    settled = prepare_training(load_scenario("digits")).scenario
+    assert call(settled, ["even"], rounds=3)
+    with pytest.raises(BadInput, match="`scenario` = 'digits': expected a Scenario, as load_scen"):
+        call("digits", ["even"], rounds=3)
 
 
 def test_the_axes_of_a_sweep_are_those_of_fig_6():

@@ -1,6 +1,7 @@
 """Plans against brute force, limits, and the questions around them."""
 
 import json
+import re
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -549,6 +550,38 @@ OWN_LAW = GivenLaw(mixing=30.0, drift=0.5, start=40.0)
 def test_calls_that_are_refused_in_a_sentence(given, message):
     with pytest.raises(BadInput, match=message):
         plan_training(SMALL, **{"law": OWN_LAW, "policy": "even", "max_steps": 3} | given)
+
+
+def test_a_plan_says_which_limits_it_keeps_and_how_surely(fedcell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pilot = Path(__file__).parents[2] / "benchmarks" / "results" / "planning" / "pilot-digits.json"
+    words = ["plan", "digits", "--pilot", pilot, "--deadline", "50s", "--energy-budget", "900J"]
+    said = " ".join(fedcell(*words).out.split())
+    assert re.search(
+        r"keeps the deadline of 50 s as expected, not at the upper end \(\S+ s\)", said
+    )
+    assert "--sure asks for that" in said
+    assert "keeps the energy budget of 900 J as expected, also at the upper end" in said
+    assert "keeps the" not in fedcell("plan", "digits", "--pilot", pilot).out
+
+
+def test_a_plan_for_another_target_than_the_scenarios_says_so():
+    pilot = Path(__file__).parents[2] / "benchmarks" / "results" / "planning" / "pilot-digits.json"
+    world = load_scenario("digits").using(learning={"target": 0.5})
+    plan = plan_training(world, pilot, policy="even", max_steps=10)
+    assert plan.target == 0.2
+    assert (
+        "the scenario's own target is 0.5, and this plan is for 0.2: `target` ch" in plan.notes[0]
+    )
+    asked = plan_training(world, pilot, policy="even", max_steps=10, target=0.3)
+    assert not [note for note in asked.notes if "own target" in note]
+
+
+def test_limits_may_be_text():
+    assert Limits(deadline="2h") == Limits(deadline=7200.0)
+    assert Limits(energy="2kJ").energy == 2000.0
+    with pytest.raises(BadInput, match="deadline = soon: expected a time such as 90s"):
+        Limits(deadline="soon")
 
 
 def test_worlds_without_a_plan_say_why(fedcell):

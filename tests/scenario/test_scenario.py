@@ -315,6 +315,18 @@ def test_a_broken_csv_is_named(tmp_path):
         load_scenario(tmp_path / "mine.toml")
 
 
+def test_a_column_that_is_not_one_is_named_once(tmp_path):
+    (tmp_path / "mine.toml").write_text("[clients]\ntable = 'fleet.csv'\n[plan]\ncohort = 1")
+    (tmp_path / "fleet.csv").write_text("name,distance\n" + "dev,80\n" * 20)
+    with pytest.raises(BadInput, match=r"'name' is not a column; known: samples, kappa") as caught:
+        load_scenario(tmp_path / "mine.toml")
+    assert len(caught.value.faults) == 1
+    (tmp_path / "fleet.csv").write_text("samples;distance\n" + "3;80\n" * 20)
+    with pytest.raises(BadInput, match="are its columns separated by commas") as caught:
+        load_scenario(tmp_path / "mine.toml")
+    assert len(caught.value.faults) == 1
+
+
 def test_a_folder_does_not_hide_a_shipped_scenario(tmp_path, monkeypatch):
     (tmp_path / "paper").mkdir()
     monkeypatch.chdir(tmp_path)

@@ -21,6 +21,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # paragraphs of help are filled, not cut as in the source
 )
 
 # The library names its arguments and functions, in backticks; here they are options and commands.
@@ -41,6 +42,7 @@ WORDS = {
     "scenario": "scenario file",
     "seed": "--seed",
     "solve_for": "--solve-for",
+    "sure": "--sure",
     "threads": "--threads",
     "target": "--target-loss",
     "load_round": "`fedcell schedule`",

@@ -33,7 +33,10 @@ from .app import (
 from .progress import progress_bars, trial_bar
 
 Budget = Annotated[
-    str, typer.Option(help="Time to run for: 60s, 5min. Two seeds are run in any case.")
+    str,
+    typer.Option(
+        help="Time to run for: 60s, 5min. Two seeds are run in any case, if the first gets there."
+    ),
 ]
 
 

@@ -17,8 +17,9 @@ class Estimate:
     `low` and `high` are NaN where nothing is known of the spread (a single value), and equal to
     the value where there is none.
 
-    >>> Estimate(30.0, 21.0, 43.0, level=0.9)
-    30 (21 to 43)
+    >>> rounds = Estimate(30.0, 21.0, 43.0, level=0.9)
+    >>> rounds, int(rounds), f"{rounds:.2f}", 40 in rounds
+    (30 (21 to 43), 30, '30.00', True)
     """
 
     value: float
@@ -35,6 +36,15 @@ class Estimate:
     def half_width(self) -> float:
         """Half of the interval, what stands behind a plus-minus."""
         return (self.high - self.low) / 2
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __int__(self) -> int:
+        return int(self.value)
+
+    def __format__(self, form: str) -> str:
+        return format(self.value, form) if form else repr(self)
 
     def __contains__(self, number: float) -> bool:
         return self.low <= number <= self.high

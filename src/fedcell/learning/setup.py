@@ -11,7 +11,7 @@ from fedcell.core.errors import BadInput, FedcellError
 from fedcell.core.showing import Showable
 from fedcell.core.types import Array, Ints
 from fedcell.scenario.learning import Learning
-from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.scenario import Scenario, check_scenario
 
 from .data.dataset import Dataset, load_data
 from .data.download import Report
@@ -193,9 +193,10 @@ def prepare_training(
 
 def require_learning(scenario: Scenario) -> Learning:
     """The learning of a scenario that must have one."""
-    if scenario.learning is None:
+    learning = check_scenario(scenario).learning
+    if learning is None:
         raise BadInput("the scenario has no [learning]: say what is trained, see docs/training.md")
-    return scenario.learning
+    return learning
 
 
 def _analytic_sizes(scenario: Scenario, seed: int) -> Array:

@@ -58,16 +58,24 @@ def certify(problem: Problem, schedule: Schedule) -> Certificate:
     )
 
 
-def check_schedule(problem: Problem, schedule: Schedule) -> None:
+def check_schedule(problem: Problem, schedule: Schedule, name: str = "the policy") -> None:
     """Refuses a schedule that breaks (22b) or (22c), as a policy from elsewhere may."""
     a, f = schedule.share, schedule.freq
     shape, slack = problem.band_time.shape, 1 + 1e-9
     if a.shape != shape or f.shape != shape:
-        raise BadInput(f"the policy answered with shapes {a.shape}, {f.shape}: expected {shape}")
+        raise BadInput(f"{name} answered with shapes {a.shape}, {f.shape}: expected {shape}")
     if not ((a > 0).all() and (a.sum(-1) <= slack).all()):
-        raise BadInput("the policy breaks (22b): shares must be above 0 and sum to at most 1")
-    if not ((f * slack >= problem.freq_min) & (f <= problem.freq_max * slack)).all():
-        raise BadInput("the policy breaks (22c): frequencies must be within their bounds")
+        raise BadInput(
+            f"{name} breaks (22b): shares must be above 0 and sum to at most 1; the least is "
+            f"{a.min():.4g}, the largest sum {a.sum(-1).max():.6g}"
+        )
+    wrong = ~((f * slack >= problem.freq_min) & (f <= problem.freq_max * slack))
+    if wrong.any():
+        low, high = problem.freq_min[wrong][0], problem.freq_max[wrong][0]
+        raise BadInput(
+            f"{name} breaks (22c): frequencies must be within their bounds; {f[wrong][0]:.4g} is "
+            f"not from {low:.4g} to {high:.4g} cycle/s"
+        )
 
 
 def dual(problem: Problem, beta: Array) -> tuple[Array, Array]:

@@ -11,7 +11,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.estimates import Estimate, mean_estimate
 from fedcell.core.showing import Showable
 from fedcell.core.types import Array
-from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.scenario import Scenario, check_scenario
 
 from .ledger import Ledger, simulate_network
 from .policies.names import NAMED, Policies, policies_by_name
@@ -142,6 +142,7 @@ def compare(
     >>> costs["optimal"].difference["objective"].high < 0
     True
     """
+    check_scenario(scenario).require_sizes()
     known = policies_by_name(policies)
     rounds = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
     fleets = _checked_fleets(scenario, fleets)
@@ -214,6 +215,7 @@ def sweep_costs(
     >>> sweep_costs(Scenario(), ["even", "distributed"], spreads=[0.1, 0.5], rounds=5)
     <CostSweep: 24 points over cohort and local_steps>
     """
+    check_scenario(scenario).require_sizes()
     points = [
         (axis, value, spread)
         for axis, values in sweep_axes(scenario).items()

@@ -9,7 +9,7 @@ from fedcell.core.dice import as_range, chunks
 from fedcell.core.errors import BadInput
 from fedcell.core.showing import Showable, rows_from
 from fedcell.core.types import Array, Bools, Ints
-from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.scenario import Scenario, check_scenario
 
 from .certificate import check_schedule
 from .draw import candidates, draw_fleet, draw_trace
@@ -28,8 +28,10 @@ def _none() -> Any:
 class Ledger(Showable):
     """What each round took and gave: arrays of length `rounds`.
 
-    A round that nobody could join costs its broadcast and nothing else. The last four are empty
-    unless a model was trained.
+    duration [s] and energy [J] really spent; upload_cost, compute_cost, their sum staged_cost,
+    cost (with the broadcast) and objective (22) [s]; how many were called, drawn, received and
+    excluded; totals for each client. A round that nobody could join costs its broadcast and
+    nothing else. The last four are empty unless a model was trained.
 
     >>> from fedcell import simulate_network
     >>> ledger = simulate_network(Scenario(), "optimal", rounds=50)
@@ -129,6 +131,7 @@ def simulate_network(
     >>> simulate_network(Scenario(), "optimal", rounds=50)
     <Ledger: 50 rounds, 545.5 s, 2739 J>
     """
+    check_scenario(scenario).require_sizes()
     every = as_range(scenario.rounds if rounds is None else rounds)
     fleet = draw_fleet(scenario, seed)
     policy = resolve_policy(policy, Broadcast.to(scenario, fleet))

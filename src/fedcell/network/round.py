@@ -24,6 +24,11 @@ VECTORS = ("band_time", "upload_energy", "samples", "kappa", "freq_min", "freq_m
 class Problem:
     """All that a policy may know of the clients of a round: vectors of shape (..., client).
 
+    band_time [s] is u_j, the time to upload with the whole band; upload_energy [J] is spent
+    whatever the share; samples are those of a local step; kappa [J s^2]: a cycle at f costs
+    kappa f^2 joules; freq_min and freq_max [cycle/s]. Two numbers: work [cycle/sample], E_l
+    alpha_0, and energy_weight [s/J], l_0.
+
     >>> Problem(
     ...     band_time=[2.0, 3.0],
     ...     upload_energy=[20.0, 30.0],
@@ -108,6 +113,8 @@ class Certificate:
 @dataclass(frozen=True, eq=False)
 class Schedule:
     """The answer: each client's share of the band and its processor frequency, (..., client).
+
+    share is a_j, above 0 and with sum at most 1; freq is f_j [cycle/s].
 
     >>> Schedule(share=[0.5, 0.5], freq=[1e9, 1e9]).share.sum()
     np.float64(1.0)

@@ -18,6 +18,8 @@ from fedcell.core.types import Array, Bools, Ints
 class Fleet:
     """The N clients, as arrays of length N.
 
+    samples D_j; kappa [J s^2]; power p_j^0 [W/Hz]; mean_gain, linear; freq_min, freq_max [cycle/s].
+
     >>> from fedcell import draw_fleet
     >>> fleet = draw_fleet(Scenario(), seed=1)
     >>> fleet.count, fleet.kappa.shape

@@ -60,8 +60,7 @@ def evaluate_plans(
     """Rounds, duration, energy and cost of every plan."""
     if most_steps < 1:
         raise BadInput(f"`most_steps` = {most_steps}: expected a whole number above 0")
-    if scenario.learning is not None and scenario.clients.sizes is None:
-        raise BadInput("D_j are not known: take the scenario of `prepare_training`")
+    scenario.require_sizes()
     round_costs = price_round_grid(scenario, policy, most_steps, seed)
     cohorts, steps = _whole(int(round_costs.cohorts[-1])), _whole(most_steps)
     k, e = np.meshgrid(cohorts, steps, indexing="ij")

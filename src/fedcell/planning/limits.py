@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.errors import BadInput, NoPlan
+from fedcell.core.quantities import parse_duration, parse_energy
 from fedcell.core.types import Array, Bools
 
 from .fitted import NORMAL
@@ -17,10 +18,10 @@ from .grid import PlanGrid
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a plan must not exceed; infinite where it may.
+    """What a plan must not exceed, in seconds and joules or as text; infinite where it may.
 
-    >>> Limits(deadline=120.0, sure=True).given()
-    {'deadline': 120.0, 'sure': True}
+    >>> Limits(deadline="2min", energy=500.0, sure=True).given()
+    {'deadline': 120.0, 'energy': 500.0, 'sure': True}
     """
 
     deadline: float = inf  # [s]
@@ -29,6 +30,9 @@ class Limits:
     sure: bool = False  # keep within them at the upper end of what is predicted
 
     def __post_init__(self) -> None:
+        for name, parse in (("deadline", parse_duration), ("energy", parse_energy)):
+            if isinstance(value := getattr(self, name), str):
+                object.__setattr__(self, name, parse(value, name))
         for name in ("deadline", "energy", "energy_per_client"):
             if not isinstance(getattr(self, name), Real) or not getattr(self, name) > 0:
                 raise BadInput(f"{name} = {getattr(self, name)}: expected a number above 0")

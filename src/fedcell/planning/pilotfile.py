@@ -15,7 +15,7 @@ import numpy as np
 from msgspec import Meta
 from msgspec.structs import asdict as table_asdict
 
-from fedcell.core.errors import BadInput
+from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.files import as_json, check_stamp, naming, read_tables, stamp, write_text
 from fedcell.core.schema import Count, Fraction, NotNegative, Positive, Table, Text, Whole, decode
 
@@ -176,7 +176,10 @@ def load_pilot(path: str | Path, what: str = "pilot") -> Pilot:
     0.2
     """
     path = Path(path)
-    content = read_tables(path)
+    try:
+        content = read_tables(path)
+    except BadFile as error:
+        raise BadFile(f"{error}; {WAY_OUT[what]}") from error
     with naming(path):
         if check_stamp(content, what, (1, FORMAT), WAY_OUT[what]) == 1:
             content = _from_format_1(content, what, path.stem)

@@ -10,7 +10,7 @@ from fedcell.core.quantities import check_target_loss, parse_duration
 from fedcell.learning.learner import warm_up
 from fedcell.learning.setup import require_learning
 from fedcell.scenario.identity import check_pilot_identity, differences, pilot_identity
-from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.scenario import Scenario, check_scenario
 from fedcell.simulation.checks import with_learner_sizes
 from fedcell.simulation.run import Progress
 
@@ -41,8 +41,9 @@ def run_pilot(
     """Finds out by short runs how many rounds training takes, as a law in K, E_l and gamma.
 
     Six settings around the scenario's plan are run, seed after seed, until `budget` (seconds,
-    or text such as "5min") is used up; two seeds in any case. With a `path`, each run is saved
-    as it ends, and what is there already is gone on with. `target` is the training loss to
+    or text such as "5min") is used up; two seeds in any case, unless the first reaches nothing.
+    With a `path`, each run is saved as it ends, and what is there already is gone on with. `target`
+    is the training loss to
     reach (learning.target where left out), `rounds` what a run ends after at the latest. A
     `learner` of your own is a function of a scenario and a seed.
 
@@ -52,6 +53,7 @@ def run_pilot(
     >>> run_pilot(scenario, budget="1s").fit().settings
     6
     """
+    check_scenario(scenario)
     seconds = parse_duration(budget, "`budget`")
     runner, empty, sized = prepare_pilot(
         scenario, target, rounds, seed, name, data_dir, threads, learner, progress

@@ -64,7 +64,10 @@ def is_plan_file(path: Path) -> bool:
 
 def load_plan(path: Path) -> TrainingPlan:
     """A plan from its file."""
-    content = read_tables(path)
+    try:
+        content = read_tables(path)
+    except BadFile as error:
+        raise BadFile(f"{error}; {WAY_OUT}") from error
     with naming(path):
         check_stamp(content, "plan", [FORMAT], WAY_OUT)
         try:

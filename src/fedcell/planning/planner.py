@@ -14,7 +14,7 @@ from fedcell.core.quantities import check_target_loss
 from fedcell.learning.setup import prepare_training
 from fedcell.network.policies.names import NAMED, PolicyLike
 from fedcell.scenario.identity import check_pilot_identity, pilot_identity
-from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.scenario import Scenario, check_scenario
 
 from .choose import choose_plan, totals_under
 from .design import Setting
@@ -51,8 +51,10 @@ def plan_training(
     The rounds to the `target` loss come from a `pilot` of the scenario (its value, or its file)
     or from a `law`; what a round costs under the `policy` comes from the scenario. All whole K
     and E_l (up to `max_steps`) are compared, and what is to be least is the paper's cost (12),
-    the duration or the energy, within the `limits`. `solve_for="bandwidth"` finds the least band
-    that keeps them; `what_if` adds how the plan moves in nearby worlds.
+    the duration or the energy, within the `limits`: `Limits(deadline=120.0, energy=50.0)`, in
+    seconds and joules. `max_steps` is what the pilot tried where left out, or 200 with a law by
+    hand; `target` is the pilot's. `solve_for="bandwidth"` finds the least band that keeps the
+    deadline; `what_if` adds how the plan moves in nearby worlds.
 
     >>> from fedcell import GivenLaw, load_scenario
     >>> law = GivenLaw(mixing=50, drift=0.02, start=250, floor=12)
@@ -60,6 +62,7 @@ def plan_training(
     >>> plan.cohort, plan.local_steps
     (5, 41)
     """
+    check_scenario(scenario)
     limits = Limits() if limits is None else limits
     if not isinstance(limits, Limits):
         raise BadInput(f"`limits` = {limits!r}: expected Limits(deadline=..., energy=...)")
@@ -147,10 +150,18 @@ def _law_source(
     if world.learning is None and pilot.sizes is None:
         raise BadInput("the scenario has no [learning], so no pilot is of it")
     check_pilot_identity(pilot.identity, pilot_identity(world, fingerprint), pilot.path)
+    asked = target is not None
     target = pilot.target if target is None else target
+    own = None if world.learning is None else world.learning.target
+    notes = []
+    if not asked and own not in (None, target):
+        notes.append(
+            f"the scenario's own target is {own:g}, and this plan is for {target:g}: `target` "
+            "chooses"
+        )
     fitted = pilot.fit(target)
     paper_fit = fitted if fitted.form == "paper" else pilot.fit(target, "paper")
-    notes = [
+    notes += [
         f"training diverged in the pilot at K = {s.cohort}, E_l = {s.local_steps}"
         for s in pilot.diverged
     ]

@@ -28,7 +28,8 @@ class EstimateRow(Table, frozen=True, kw_only=True):
     def faults(self) -> list[str]:
         if self.low <= self.value <= self.high:
             return []
-        return [f"value = {self.value:g} is not from {self.low:g} to {self.high:g}"]
+        edges = f"low = {self.low:g} and high = {self.high:g}"
+        return [f"value = {self.value:g} is not between {edges}"]
 
     def estimate(self) -> Estimate:
         """The estimate."""

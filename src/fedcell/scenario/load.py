@@ -11,7 +11,7 @@ import numpy as np
 
 from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.files import naming, read_tables, read_text
-from fedcell.core.schema import decode
+from fedcell.core.schema import decode, suggestion
 
 from .arrays import ClientTable, Gains
 from .save import commented
@@ -132,6 +132,14 @@ def _table(given: Any, folder: Path) -> ClientTable:
     else:
         raise BadInput("clients.table: expected the path of a .csv file or a list of tables")
     known = ClientTable.__dataclass_fields__
+    if unknown := [name for name in names if name not in known]:
+        several = "; are its columns separated by commas?" if len(names) == 1 else ""
+        raise BadInput(
+            *(
+                f"clients.table: {name!r} is not a column; {suggestion(name, known)}{several}"
+                for name in unknown
+            )
+        )
     faults = [f"clients.table: {name!r} stands twice" for name in known if names.count(name) > 1]
     for place, row in rows:
         if len(row) != len(names):

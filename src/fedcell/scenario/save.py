@@ -73,6 +73,7 @@ def save_scenario(scenario: Scenario, path: str | Path) -> None:
 def commented(scenario: Scenario, header: str = "", tables: dict[str, Any] | None = None) -> str:
     """A scenario as TOML, every key with what it means; `tables` are its own if left out."""
     given = to_tables(scenario) if tables is None else tables
+    header = header or "Keys marked * are left open by the paper and chosen by us. SI units."
     lines = [f"# {line}".rstrip() for line in header.splitlines()]
     for name in ("cell", "clients", "task", "plan", "learning"):
         if (table := getattr(scenario, name)) is not None:

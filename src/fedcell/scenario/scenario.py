@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, Self
 import msgspec
 import numpy as np
 
+from fedcell.core.errors import BadInput
 from fedcell.core.schema import Doc, Table, decode, documented
 from fedcell.core.types import Array
 
@@ -114,6 +115,14 @@ class Scenario(Table, frozen=True, kw_only=True):
             mean = cell.mean_gain(cell.ring[1])
         return float(cell.gain_threshold * mean)
 
+    def require_sizes(self) -> None:
+        """Refuses a scenario that trains a model and does not know yet who holds how much."""
+        if self.learning is not None and self.clients.sizes is None:
+            raise BadInput(
+                "D_j are not known: take the scenario of `prepare_training`, which also has the "
+                "bits and cycles of the model"
+            )
+
     def with_plan(self, cohort: int, local_steps: int) -> Self:
         """This scenario with another K and E_l; local epochs give way to steps."""
         plan = {"cohort": cohort, "local_steps": local_steps, "local_epochs": None}
@@ -131,3 +140,10 @@ class Scenario(Table, frozen=True, kw_only=True):
                 values = kept | values
             tables[name] = values
         return decode(type(self), tables)
+
+
+def check_scenario(given: Any) -> Scenario:
+    """What a caller gave as a scenario, if it is one."""
+    if not isinstance(given, Scenario):
+        raise BadInput(f"`scenario` = {given!r}: expected a Scenario, as load_scenario gives one")
+    return given

@@ -22,6 +22,7 @@ from fedcell.planning.validate import Validation
 from fedcell.simulation.run import RunResult
 
 from .figures import partitions, plans, rounds, runs, style
+from .tables import pilots as pilot_tables
 from .tables import plans as plan_tables
 from .tables import rounds as round_tables
 from .tables import runs as run_tables
@@ -35,12 +36,12 @@ TABLES: Mapping[type, Callable[..., None]] = {
     Ledger: round_tables.print_ledger,
     RunResult: run_tables.print_run,
     PartitionReport: run_tables.print_partition,
-    Pilot: plan_tables.print_pilot,
-    FittedLaw: plan_tables.print_law,
-    Validation: plan_tables.print_validation,
+    Pilot: pilot_tables.print_pilot,
+    FittedLaw: pilot_tables.print_law,
+    Validation: pilot_tables.print_validation,
     TrainingPlan: plan_tables.print_plan,
     PlanOutcome: plan_tables.print_outcome,
-    ConstantsReport: plan_tables.print_constants,
+    ConstantsReport: pilot_tables.print_constants,
 }
 
 

@@ -42,10 +42,12 @@ class RunFolder:
                 verb = "differ" if "," in changed else "differs"
                 raise BadFile(
                     f"{path}: already holds a different run ({changed} {verb}): choose another "
-                    "`folder`"
+                    "`folder`, or remove it"
                 )
             if not resume:
-                raise BadFile(f"{path}: holds this run already: give `resume` to go on with it")
+                raise BadFile(
+                    f"{path}: holds this run already: give `resume` to go on, or remove it"
+                )
         elif resume and not path.is_dir():
             raise BadFile(f"{path}: there is no run to resume; leave `resume` out to start one")
         return folder

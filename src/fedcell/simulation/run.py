@@ -23,7 +23,7 @@ from fedcell.network.ledger import Ledger, price_trace, require_usable
 from fedcell.network.policies.base import Broadcast
 from fedcell.network.policies.names import NAMED, Policies, policies_by_name, resolve_policy
 from fedcell.scenario.identity import run_identity
-from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.scenario import Scenario, check_scenario
 
 from .folder import RunFolder
 from .summary import RunSummary, summarise
@@ -94,6 +94,7 @@ def run(
     >>> result.ledgers["optimal"].rounds, result.complete
     (3, True)
     """
+    check_scenario(scenario)
     rounds = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
     target = check_target_loss(target, "`target`")
     target = require_learning(scenario).target if target is None else target

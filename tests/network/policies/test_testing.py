@@ -134,3 +134,18 @@ def test_the_samples_hold_bounds_that_bind():
     best = Optimal()(tight)
     assert (best.freq == tight.freq_max).any()
     assert (best.freq == tight.freq_min).any()
+
+
+def test_a_policy_that_breaks_a_bound_is_named_with_the_number():
+    def greedy(problem: Problem) -> Schedule:
+        return Schedule(even_share(problem), 2 * problem.freq_max)
+
+    def hungry(problem: Problem) -> Schedule:
+        return Schedule(2 * even_share(problem), problem.freq_max)
+
+    with pytest.raises(
+        BadInput, match=r"greedy breaks \(22c\): .*; 4e\+09 is not from 1e\+07 to 2e\+0"
+    ):
+        compare(Scenario(), ["even", greedy], 5)
+    with pytest.raises(BadInput, match=r"hungry breaks \(22b\): .* the largest sum 2"):
+        compare(Scenario(), ["even", hungry], 5)

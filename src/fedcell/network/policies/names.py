@@ -7,6 +7,7 @@ from typing import Any
 
 from fedcell.core.errors import BadInput
 from fedcell.core.schema import suggestion
+from fedcell.network.certificate import check_schedule
 from fedcell.network.round import Problem, Schedule
 
 from .base import Broadcast, Policy
@@ -89,6 +90,7 @@ def as_policy(given: Any, broadcast: Broadcast, name: str | None = None) -> Poli
         if not isinstance(schedule, Schedule):
             what = type(schedule).__name__
             raise BadInput(f"the policy {name} answered with a {what}: expected a Schedule")
+        check_schedule(problem, schedule, f"the policy {name}")
         return schedule
 
     return checked
