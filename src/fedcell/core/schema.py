@@ -48,6 +48,9 @@ class Doc:
         words = f"{self.symbol}, {self.text}" if self.symbol else self.text
         return f"{words} [{self.unit}]" if self.unit else words
 
+    def __repr__(self) -> str:  # short, for it stands in the signatures that `help` shows
+        return f"{self.symbol} [{self.unit}]" if self.unit else self.symbol or "Doc"
+
 
 @dataclass(frozen=True)
 class FieldInfo:
@@ -90,7 +93,7 @@ def documented(kind: type[T]) -> type[T]:
         f"{f.name}: {f.doc}" if f.is_table else f"{f.name} = {f.default!r}: {f.doc}"
         for f in field_infos(kind)
     ]
-    kind.__doc__ = f"{kind.__doc__}\n\n    " + "\n    ".join(lines) + "\n    "
+    kind.__doc__ = f"{(kind.__doc__ or '').rstrip()}\n\n    " + "\n    ".join(lines) + "\n    "
     return kind
 
 
