@@ -8,7 +8,7 @@ from fedcell import Estimate
 def test_an_estimate_tells_itself():
     assert repr(Estimate(30.0, 21.0, 43.0)) == "30 (21 to 43)"
     assert repr(Estimate(30.0)) == "30"
-    assert repr(Estimate.exactly(12.5)) == "12.5"
+    assert repr(Estimate(12.5, 12.5, 12.5)) == "12.5"
 
 
 def test_an_estimate_is_written_and_counted_as_its_value():

@@ -15,18 +15,20 @@ from fedcell.core.version import __version__
 from . import constants, demo, network, pilot, plan, runs
 from .app import app, in_options
 
-
-def _function(command: Any) -> str:
-    return str(command.callback.__name__)
-
-
-def _place(name: str) -> int:
-    return ORDER.index(name) if name in ORDER else len(ORDER)
-
-
 COMMANDS = (network, runs, pilot, plan, constants, demo)  # importing them is what adds them
-ORDER = ["demo", "scenario", "partition", "pilot", "plan", "run", "cost", "schedule", "validate"]
-app.registered_commands.sort(key=lambda command: _place(command.name or _function(command)))
+ORDER = [
+    "demo",
+    "scenario",
+    "partition",
+    "pilot",
+    "plan",
+    "run",
+    "cost",
+    "schedule",
+    "validate",
+    "constants",
+]
+app.registered_commands.sort(key=lambda c: ORDER.index(c.name or c.callback.__name__))  # type: ignore[union-attr]
 
 
 @app.callback(invoke_without_command=True)

@@ -1,7 +1,6 @@
 """A number with its interval, in one form wherever one is given."""
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 
@@ -26,11 +25,6 @@ class Estimate:
     low: float = NAN
     high: float = NAN
     level: float = 0.9
-
-    @classmethod
-    def exactly(cls, value: float) -> Self:
-        """A number that is not in doubt."""
-        return cls(value, value, value, 1.0)
 
     @property
     def half_width(self) -> float:

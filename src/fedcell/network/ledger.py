@@ -11,7 +11,6 @@ from fedcell.core.showing import Showable, rows_from
 from fedcell.core.types import Array, Bools, Ints
 from fedcell.scenario.scenario import Scenario, check_scenario
 
-from .certificate import check_schedule
 from .draw import candidates, draw_fleet, draw_trace
 from .policies.base import Broadcast, Policy
 from .policies.names import PolicyLike, resolve_policy
@@ -200,9 +199,7 @@ def _price(
             if scenario.plan.cohort_drawn == "after-training":  # their frequencies are past
                 f = _own_freq(scenario, fleet)[part.cohort]
                 problem = replace(problem, freq_min=f, freq_max=f)
-            schedule = policy(problem)
-            check_schedule(problem, schedule)
-            cost = price(problem, schedule)
+            cost = price(problem, policy(problem))
             for name, values in sums.items():
                 values[where] = getattr(cost, name)
             duration[where, :size] = cost.compute_time + cost.upload_time

@@ -8,7 +8,7 @@ import numpy as np
 from fedcell.core.errors import BadInput
 from fedcell.core.showing import Showable, rows_from
 
-from .certificate import certify, check_schedule
+from .certificate import certify
 from .policies.base import Broadcast
 from .policies.names import PolicyLike, policy_name, resolve_policy
 from .round import Certificate, Cost, Problem, Schedule, price
@@ -62,7 +62,6 @@ def schedule_round(problem: Problem, policy: PolicyLike = "optimal") -> Schedule
         raise BadInput("`problem` holds many rounds: take one, as problem[0]")
     name = policy_name(policy)
     answer = resolve_policy(policy, Broadcast.among(problem))(problem)
-    check_schedule(problem, answer)
     cost = price(problem, answer)
     values = [answer.share, answer.freq, *(getattr(cost, n) for n in (*COLUMNS, *TOTALS))]
     if not all(np.isfinite(value).all() for value in values):

@@ -20,8 +20,7 @@ from fedcell.learning.learner import warm_up
 from fedcell.learning.setup import prepare_training, require_learning
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.ledger import Ledger, price_trace, require_usable
-from fedcell.network.policies.base import Broadcast
-from fedcell.network.policies.names import NAMED, Policies, policies_by_name, resolve_policy
+from fedcell.network.policies.names import NAMED, Policies, policies_by_name
 from fedcell.scenario.identity import run_identity
 from fedcell.scenario.scenario import Scenario, check_scenario
 
@@ -99,8 +98,6 @@ def run(
     target = check_target_loss(target, "`target`")
     target = require_learning(scenario).target if target is None else target
     known = policies_by_name(policies)
-    for policy in known.values():  # a name that is not known is refused before any work
-        resolve_policy(policy, Broadcast(freq=1.0, samples=1.0))
     if resume and folder is None:
         raise BadInput("`resume` needs the folder of the run: give `folder`")
     setup = prepare_training(scenario, seed, data_dir, progress.download)

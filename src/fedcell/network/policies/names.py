@@ -42,11 +42,8 @@ def policy_by_name(name: str, broadcast: Broadcast) -> Policy:
         raise BadInput(f"{name!r} is not the name of a policy: {', '.join(NAMED)}")
     if name in NAMED:
         return NAMED[name](broadcast)
-    module, colon, attribute = name.partition(":")
-    if not colon:
-        raise BadInput(
-            f"{name} is not a policy: {suggestion(name, NAMED)}; module:callable for your own"
-        )
+    _check_name(name)
+    module, _, attribute = name.partition(":")
     if "/" in module or module.endswith(".py"):
         raise BadInput(f"the policy {name}: give the name of a module, as in mine:policy")
     try:
@@ -67,11 +64,17 @@ def policy_by_name(name: str, broadcast: Broadcast) -> Policy:
     return guarded
 
 
+def _check_name(name: str) -> None:
+    if name not in NAMED and ":" not in name:
+        raise BadInput(
+            f"{name} is not a policy: {suggestion(name, NAMED)}; module:callable for your own"
+        )
+
+
 def resolve_policy(policy: PolicyLike, broadcast: Broadcast) -> Policy:
-    """A policy by its name, or one's own callable."""
-    if isinstance(policy, str):
-        return policy_by_name(policy, broadcast)
-    return as_policy(policy, broadcast)
+    """A policy by its name, or one's own callable, whose schedules are checked."""
+    named = policy_by_name(policy, broadcast) if isinstance(policy, str) else policy
+    return as_policy(named, broadcast, policy_name(policy))
 
 
 def as_policy(given: Any, broadcast: Broadcast, name: str | None = None) -> Policy:
@@ -110,7 +113,9 @@ def policies_by_name(policies: Policies | PolicyLike) -> dict[str, PolicyLike]:
     if not named:
         raise BadInput("`policies`: give at least one")
     for policy in named.values():
-        if not isinstance(policy, str) and not callable(policy):
+        if isinstance(policy, str):
+            _check_name(policy)
+        elif not callable(policy):
             raise BadInput(f"`policies`: {policy!r} is neither a name nor can it be called")
     return named
 
