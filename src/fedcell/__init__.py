@@ -22,7 +22,7 @@ from fedcell.learning.setup import prepare_training
 from fedcell.network.certificate import certify
 from fedcell.network.compare import compare, sweep_costs
 from fedcell.network.draw import draw_fleet, draw_trace
-from fedcell.network.ledger import Ledger, simulate_network
+from fedcell.network.ledger import Ledger
 from fedcell.network.policies.base import Broadcast, Policy
 from fedcell.network.policies.exact import EqualFinish, OptimalStaged
 from fedcell.network.policies.names import policy_by_name
@@ -32,6 +32,7 @@ from fedcell.network.policies.testing import check_policy
 from fedcell.network.round import Cost, Problem, Schedule, make_problem, price
 from fedcell.network.roundfile import load_round
 from fedcell.network.schedule import schedule_round
+from fedcell.network.simulate import simulate_network
 from fedcell.network.trace import Fleet, Trace
 from fedcell.planning.law import GivenLaw
 from fedcell.planning.limits import Limits

@@ -213,7 +213,7 @@ def test_cost_compares_policies_on_the_same_dice(fedcell):
 def test_cost_prints_a_table_for_people(fedcell):
     said = fedcell("cost", "cnn", "--rounds", 5)
     assert said.code == 0
-    for words in ("C_u [s]", "energy [J]", "±", "optimal-staged", "sat out"):
+    for words in ("C_u [s]", "energy [J]", "±", "optimal-staged", "passed over"):
         assert words in said.out
     assert max(map(len, said.out.splitlines())) <= 80
 

@@ -15,12 +15,15 @@ from fedcell import (
     Optimal,
     Scenario,
     Trace,
+    compare,
     draw_fleet,
     draw_trace,
     simulate_network,
 )
 from fedcell.core import dice
-from fedcell.network.ledger import price_trace
+from fedcell.network.draw import candidates
+from fedcell.network.selection import ask_uniformly
+from fedcell.network.simulate import price_trace
 
 
 def trace_of(rounds: int | range = 200, seed: int = 0, **changes) -> Trace:
@@ -49,6 +52,87 @@ def test_chunks_do_not_show(monkeypatch):
     whole = trace_of(50)
     monkeypatch.setattr(dice, "CHUNK", 700)  # 7 rounds of 100 clients at a time
     assert same(trace_of(50), whole)
+
+
+@pytest.mark.parametrize("count", [3, 37, 10_000])
+@pytest.mark.parametrize("seed", [0, 2**64 - 1])
+def test_places_are_read_one_by_one_to_the_same_bits(count, seed):
+    """numpy's own generator, read in order, is the reference."""
+    places = np.random.default_rng(count).integers(0, count, (9, 2))
+    rounds = range(10**6, 10**6 + 9)
+    whole = dice.uniform(dice.Purpose.LOSS, seed, rounds, count)
+    picked = dice.uniform_at(dice.Purpose.LOSS, seed, rounds, places, count)
+    assert_array_equal(picked, np.take_along_axis(whole, places, axis=1))
+
+
+def shuffled(row: np.ndarray, count: int) -> list[int]:
+    """The textbook's shuffle of all clients, as far as there are dice."""
+    clients = list(range(count))
+    for place, die in enumerate(row):
+        drawn = place + int(die * (count - place))
+        clients[place], clients[drawn] = clients[drawn], clients[place]
+    return clients[: len(row)]
+
+
+@pytest.mark.parametrize(("count", "asks"), [(1, 1), (2, 2), (5, 3), (20, 20), (300, 200)])
+def test_asking_is_a_shuffle_that_stops_early(count, asks):
+    rolled = np.random.default_rng(count).random((50, asks))
+    assert ask_uniformly(rolled, count).tolist() == [shuffled(row, count) for row in rolled]
+
+
+def test_every_order_is_as_likely_as_another():
+    trace = trace_of(24_000, clients={"count": 4}, plan={"cohort": 4}, cell={"gain_threshold": 0.0})
+    orders = np.unique(trace.cohort @ [64, 16, 4, 1], return_counts=True)[1]
+    assert orders.size == 24
+    assert ((orders - 1000) ** 2 / 1000).sum() < 49.7  # chi-square of 23, 0.1 %
+
+
+@pytest.mark.parametrize("selection", ["uniform", "weighted"])
+def test_cohorts_are_nested_where_most_are_passed_over(selection):
+    """Also where K decides how many must be asked."""
+    cell = {"gain_threshold": 3.0, "loss_rate": 0.4}
+    few, more = (
+        trace_of(80, clients={"count": 400}, cell=cell, plan={"cohort": k, "selection": selection})
+        for k in (3, 25)
+    )
+    if selection == "uniform":
+        assert_array_equal(more.cohort[:, :3], few.cohort)
+        assert_array_equal(more.gain[:, :3], few.gain)
+        assert_array_equal(more.lost[:, :3], few.lost)
+        assert (more.called < 25).any()
+    else:  # a client that is drawn again stands where it first was
+        for small, large in zip(few.cohort, more.cohort, strict=True):
+            found = small[small >= 0]
+            assert_array_equal(large[: found.size], found)
+    assert (more.excluded_by_channel > few.excluded_by_channel).all()
+
+
+def test_a_round_of_a_large_fleet_looks_at_few_clients():
+    scenario = Scenario().using(clients={"count": 10**6}, plan={"cohort": 1000})
+    fleet = draw_fleet(scenario)
+    for selection in ("uniform", "weighted"):
+        world = scenario.using(plan={"selection": selection})
+        trace = draw_trace(world, fleet, range(10**5, 10**5 + 2))
+        assert (trace.draws == 1000).all()
+        assert (np.abs(trace.excluded_by_channel - 1000 * np.expm1(0.05)) < 35).all()
+        assert same(trace[1:], draw_trace(world, fleet, range(10**5 + 1, 10**5 + 2)))
+
+
+def test_weighted_draws_end_where_hardly_anybody_is_heard():
+    """After as many asks as there are clients, only those are drawn from."""
+    samples = np.r_[np.full(999, 1.0), 9.0]
+    distance = np.r_[np.full(998, 2000.0), 10.0, 10.0]
+    trace = trace_of(
+        300,
+        clients={"table": ClientTable(samples=samples, distance=distance)},
+        plan={"cohort": 40, "selection": "weighted"},
+        cell={"gain_threshold": 50.0},  # of the median client's: e^-50 of those far away
+    )
+    heard = trace.cohort >= 0
+    assert set(trace.cohort[heard].tolist()) == {998, 999}
+    assert (trace.draws == 40).all()
+    share = trace.count[trace.cohort == 999].sum() / trace.count.sum()
+    assert abs(share - 0.9) < 4.5 * np.sqrt(0.09 / (40 * 300))
 
 
 def test_seeds_and_purposes_differ():
@@ -133,11 +217,14 @@ def test_fading_is_exponential_above_the_threshold():
     assert abs((shifted > 1).mean() - np.exp(-1)) < 4.5 * 0.5 / np.sqrt(n)
 
 
-def test_the_threshold_excludes_and_counts():
+def test_the_threshold_excludes_and_counts_those_that_were_asked():
     trace = trace_of(5000)
-    expected = 100 * -np.expm1(-0.05)  # 4.88 of 100 clients
+    expected = 10 * np.expm1(0.05)  # passed over before ten have joined
     assert abs(trace.excluded_by_channel.mean() - expected) < 4.5 * np.sqrt(expected / 5000)
     assert (trace.excluded_by_data == 0).all()
+    everybody = trace_of(5000, plan={"cohort": 100})  # all are asked
+    expected = 100 * -np.expm1(-0.05)  # 4.88 of 100 clients
+    assert abs(everybody.excluded_by_channel.mean() - expected) < 4.5 * np.sqrt(expected / 5000)
 
 
 def test_the_threshold_is_absolute():
@@ -162,7 +249,8 @@ def test_the_cohort_shrinks_when_too_few_can_be_called():
     )
     trace = draw_trace(scenario, draw_fleet(scenario), 300)
     assert 0 < trace.called.min() < 10
-    assert_array_equal(trace.called, np.minimum(10, 12 - trace.excluded_by_channel))
+    few = trace.called < 10  # then all were asked
+    assert_array_equal(trace.called[few], 12 - trace.excluded_by_channel[few])
     sizes = [(where.size, part.cohort.shape[1]) for where, part in trace.by_size()]
     assert sum(rounds for rounds, _ in sizes) == 300
     ledger = simulate_network(scenario, "optimal", 300)
@@ -242,22 +330,43 @@ def test_all_train_when_the_cohort_is_drawn_after_training():
     after = before.using(plan={"cohort_drawn": "after-training"})
     one, other = (simulate_network(s, "distributed", 50) for s in (before, after))
     assert_array_equal(one.duration, other.duration)
-    candidates = 100 - one.excluded_by_channel
+    may = candidates(before, draw_fleet(before), range(50)).sum(1)
     # Alike clients: training energy per client is that of one of the ten, upload as before.
     c, f = 20 * 5e5 * 500, 1e9 / 10 ** (1 / 3)
-    extra = (candidates - 10) * 5e-27 * f**2 * c
+    extra = (may - 10) * 5e-27 * f**2 * c
     assert_allclose(other.energy - one.energy, extra, rtol=1e-9)
 
 
 def test_a_million_clients_need_a_few_vectors():
     scenario = Scenario().using(clients={"count": 10**6}, plan={"cohort": 1000})
     fleet = draw_fleet(scenario)
+    draw_trace(scenario, fleet, 1)
     tracemalloc.start()
     trace = draw_trace(scenario, fleet, 3)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert trace.called.tolist() == [1000, 1000, 1000]
-    assert peak < 12 * 8 * 10**6  # a dozen vectors of N; measured: 8.6
+    assert peak < 3 * 10**6  # one vector of N is who has enough data, a byte each; measured: 2.4e6
+
+
+def peak_of(work) -> int:
+    """Bytes that a piece of work held at once, beyond what was there before."""
+    tracemalloc.start()
+    work()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    return peak
+
+
+def test_memory_does_not_grow_with_rounds_or_fleets():
+    scenario = Scenario().using(clients={"count": 10**5}, plan={"cohort": 300})
+    simulate_network(scenario, "even", 1)
+    few, many = (peak_of(lambda r=r: simulate_network(scenario, "even", r)) for r in (1500, 6000))
+    assert many < few + 10**6  # kept: a dozen numbers a round, and no vector of N
+    two, six = (
+        peak_of(lambda n=n: compare(scenario, ["even"], rounds=2, fleets=n)) for n in (2, 6)
+    )
+    assert six < two + 10**5
 
 
 def test_bad_seeds_are_refused():

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fedcell import BadInput, Scenario, draw_fleet, draw_trace, simulate_network
-from fedcell.network.ledger import price_trace
+from fedcell.network.simulate import price_trace
 from fedcell.network.spending import Totals
 
 WORLDS = {
@@ -123,7 +123,7 @@ def test_many_clients_are_summed_in_place(monkeypatch):
 
 def test_a_ledger_tells_what_it_is():
     ledger = simulate_network(Scenario(), "optimal", 50)
-    assert repr(ledger) == "<Ledger: 50 rounds, 545.5 s, 2739 J>"
+    assert repr(ledger) == "<Ledger: 50 rounds, 546.6 s, 2746 J>"
     assert not ledger.trained
     with pytest.raises(BadInput, match="no model was trained"):
         ledger.rounds_to(0.1)

@@ -589,7 +589,7 @@ def test_worlds_without_a_plan_say_why(fedcell):
     free = json.loads(fedcell("plan", "paper", *law, "--json").out)["duration"]["value"]
     words = ["--deadline", f"{1.001 * free}s", "--sensitivity"]
     said = " ".join(fedcell("plan", "paper", *law, *words).out.split())
-    assert "note: gamma from 0 to 0.1: no plan keeps the deadline of" in said
+    assert "note: half the band: no plan keeps the deadline of" in said
 
 
 def test_notes_speak_of_options_on_the_command_line_and_of_arguments_in_python(fedcell):

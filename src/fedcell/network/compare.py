@@ -13,10 +13,12 @@ from fedcell.core.showing import Showable
 from fedcell.core.types import Array
 from fedcell.scenario.scenario import Scenario, check_scenario
 
-from .ledger import Ledger, simulate_network
+from .ledger import Ledger
 from .policies.names import NAMED, Policies, policies_by_name
+from .simulate import simulate_network
 
 MEASURES = ("upload_cost", "compute_cost", "staged_cost", "objective", "duration", "energy")
+COUNTED = ("called", "received", "excluded_by_channel", "excluded_by_data")
 Track = Callable[[Sequence[Any]], Iterable[Any]]  # wraps what is gone through, for progress
 
 
@@ -148,11 +150,16 @@ def compare(
     fleets = _checked_fleets(scenario, fleets)
     costs: list[PolicyCosts] = []
     first: dict[str, Array] = {}
-    ledgers: list[Ledger] = []
+    seen: list[dict[str, float]] = []
     for name in track(list(known)):
-        seeds = replicate_seeds(seed, fleets)
-        ledgers = [simulate_network(scenario, known[name], rounds, s) for s in seeds]
-        values = {measure: _values(ledgers, measure) for measure in MEASURES}
+        seen, by_fleet = [], []
+        for its_seed in replicate_seeds(seed, fleets):
+            ledger = simulate_network(scenario, known[name], rounds, its_seed)
+            seen.append(_counts(scenario, ledger))
+            by_fleet.append({m: getattr(ledger, m)[ledger.called > 0] for m in MEASURES})
+            if fleets > 1:  # of each only its means are needed
+                by_fleet[-1] = {m: values.mean() for m, values in by_fleet[-1].items()}
+        values = {m: np.ravel([of_fleet[m] for of_fleet in by_fleet]) for m in MEASURES}
         first = first or values
         costs.append(
             PolicyCosts(
@@ -161,17 +168,24 @@ def compare(
                 difference={m: mean_estimate(values[m] - first[m]) for m in MEASURES},
             )
         )
-    counted = ("called", "received", "excluded_by_channel", "excluded_by_data")
     return Comparison(
         scenario=scenario,
         seed=seed,
         rounds=rounds,
         fleets=fleets,
         policies=tuple(costs),
-        **{n: float(np.mean([getattr(ledger, n) for ledger in ledgers])) for n in counted},
-        short_rounds=sum(int((x.draws < scenario.plan.cohort).sum()) for x in ledgers),
-        empty_rounds=sum(int((x.called == 0).sum()) for x in ledgers),
+        **{n: float(np.mean([counts[n] for counts in seen])) for n in COUNTED},
+        short_rounds=sum(int(counts["short_rounds"]) for counts in seen),
+        empty_rounds=sum(int(counts["empty_rounds"]) for counts in seen),
     )
+
+
+def _counts(scenario: Scenario, ledger: Ledger) -> dict[str, float]:
+    """How many took part: means over the rounds, and rounds with too few."""
+    return {name: float(getattr(ledger, name).mean()) for name in COUNTED} | {
+        "short_rounds": int((ledger.draws < scenario.plan.cohort).sum()),
+        "empty_rounds": int((ledger.called == 0).sum()),
+    }
 
 
 def _plain(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
@@ -183,11 +197,6 @@ def _checked_fleets(scenario: Scenario, fleets: int) -> int:
     if fleets > 1 and (scenario.clients.table is not None or scenario.cell.gains is not None):
         raise BadInput(f"`fleets` = {fleets}: there is one fleet where clients or gains are listed")
     return fleets
-
-
-def _values(ledgers: Sequence[Ledger], measure: str) -> Array:
-    joined = [getattr(ledger, measure)[ledger.called > 0] for ledger in ledgers]
-    return joined[0] if len(joined) == 1 else np.array([values.mean() for values in joined])
 
 
 def sweep_axes(scenario: Scenario) -> dict[str, list[int]]:

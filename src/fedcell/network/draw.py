@@ -4,18 +4,16 @@ Every random draw of the network is made here and kept as data, so two policies 
 clients, fading and losses.
 """
 
-from collections.abc import Iterator
-
 import numpy as np
 
-from fedcell.core.dice import Purpose, as_range, chunks, spread_evenly, uniform
+from fedcell.core.dice import DENSE, Purpose, as_range, chunks, spread_evenly, uniform, uniform_at
 from fedcell.core.errors import BadInput
 from fedcell.core.schema import SMALL
-from fedcell.core.types import Array, Bools
+from fedcell.core.types import Array, Bools, Ints
 from fedcell.scenario.scenario import Scenario
 
-from .channel import gains_of, usable_channels
-from .selection import select_uniform, select_weighted
+from .channel import channel_gains, is_heard
+from .selection import ask_by_weight, ask_uniformly, first_joined, merge_repeated
 from .trace import Fleet, Trace
 
 
@@ -70,7 +68,8 @@ def draw_trace(
     """
     every = as_range(scenario.rounds if rounds is None else rounds)
     check_fleet(scenario, fleet)
-    return Trace.join([_draw(scenario, fleet, part, seed) for part in chunks(every, fleet.count)])
+    cohort = scenario.plan.cohort
+    return _draw(scenario, fleet, every, seed, min(fleet.count, cohort + cohort // 8 + 8))
 
 
 def check_fleet(scenario: Scenario, fleet: Fleet) -> None:
@@ -87,41 +86,81 @@ def has_enough_data(scenario: Scenario, fleet: Fleet) -> Bools:
     return fleet.samples >= scenario.clients.min_samples
 
 
-def candidates(
-    scenario: Scenario, fleet: Fleet, rounds: int | range, seed: int = 0
-) -> Iterator[Bools]:
-    """Who may be called, (round, client), in chunks of rounds."""
-    for part in chunks(as_range(rounds), fleet.count):
-        yield usable_channels(scenario, fleet, part, seed)[0] & has_enough_data(scenario, fleet)
+def candidates(scenario: Scenario, fleet: Fleet, rounds: range, seed: int = 0) -> Bools:
+    """Who of all may be called, (round, client)."""
+    everybody = np.broadcast_to(np.arange(fleet.count), (len(rounds), fleet.count))
+    gain = channel_gains(scenario, fleet, rounds, everybody, seed)
+    return is_heard(scenario, gain) & has_enough_data(scenario, fleet)
 
 
-def _draw(scenario: Scenario, fleet: Fleet, rounds: range, seed: int) -> Trace:
-    cell, plan, n = scenario.cell, scenario.plan, fleet.count
-    is_heard, channel_draws = usable_channels(scenario, fleet, rounds, seed)
+def _draw(scenario: Scenario, fleet: Fleet, rounds: range, seed: int, asks: int) -> Trace:
+    """The rounds of a trace, for which `asks` clients are asked, and more where too few join."""
+    if len(parts := list(chunks(rounds, min(fleet.count, DENSE * asks)))) > 1:
+        return Trace.join([_draw(scenario, fleet, part, seed, asks) for part in parts])
+    plan, n = scenario.plan, fleet.count
     enough = has_enough_data(scenario, fleet)
-    dice = uniform(Purpose.SELECTION, seed, rounds, n)
-    if plan.selection == "uniform":
-        cohort, count = select_uniform(dice, is_heard & enough, plan.cohort)
+    asked = _asked(scenario, fleet, rounds, seed, asks)
+    heard_at = channel_gains(scenario, fleet, rounds, asked, seed)
+    is_weak = enough[asked] & ~is_heard(scenario, heard_at)
+    may = enough[asked] & ~is_weak
+    if asks < n and (may.sum(1) < plan.cohort).any():
+        return _draw(scenario, fleet, rounds, seed, min(n, 2 * asks))
+    # Who is asked after the last one that joined is not asked at all.
+    is_weak &= may.cumsum(1) < plan.cohort
+    where, count = first_joined(may, plan.cohort)
+    if plan.selection == "weighted":
+        where, count = merge_repeated(asked, where, count)
+        weak = [np.unique(who[passed]).size for who, passed in zip(asked, is_weak, strict=True)]
     else:
-        cohort, count = select_weighted(dice, (is_heard & enough) * fleet.samples, plan.cohort)
-    present = cohort >= 0
-    gain = gains_of(scenario, fleet, cohort, channel_draws)
-    loss_dice = np.take_along_axis(uniform(Purpose.LOSS, seed, rounds, n), cohort, axis=1)
-    if cell.loss_kind == "independent":
-        lost = loss_dice < cell.loss_rate
-    else:  # as many as K_gamma >= K(1 - gamma) allows (Sec. II-B-1), the unluckiest first
-        drawn = count.sum(1, keepdims=True)
-        losses = np.minimum(np.floor(cell.loss_rate * drawn + 1e-9), drawn - 1)
-        order = np.where(present, loss_dice, np.inf).argsort(1)
-        lost = np.empty_like(present)
-        so_far = np.take_along_axis(count, order, axis=1).cumsum(1)
-        np.put_along_axis(lost, order, so_far <= losses, axis=1)
+        weak = is_weak.sum(1)
+    present = count > 0
+    cohort = np.where(present, np.take_along_axis(asked, where, axis=1), -1)
+    gain = np.take_along_axis(heard_at, where, axis=1)
     return Trace(
         cohort=cohort,
         gain=np.where(present, gain, 0.0),
-        lost=lost & present,
+        lost=_lost(scenario, rounds, seed, cohort, count, n),
         count=count,
-        excluded_by_channel=(enough & ~is_heard).sum(1),
+        excluded_by_channel=np.asarray(weak, np.int64),
         excluded_by_data=np.full(len(rounds), n - enough.sum()),
         first_round=rounds.start,
     )
+
+
+def _asked(scenario: Scenario, fleet: Fleet, rounds: range, seed: int, asks: int) -> Ints:
+    """The first clients that are asked in each round, (round, ask); of weighted draws some more
+    where that is not enough."""
+    n, cohort = fleet.count, scenario.plan.cohort
+
+    def dice(first: int, last: int, places: int) -> Array:
+        every = np.broadcast_to(np.arange(first, last), (len(rounds), last - first))
+        return uniform_at(Purpose.SELECTION, seed, rounds, every, places)
+
+    if scenario.plan.selection == "uniform":
+        return ask_uniformly(dice(0, asks, n), n)
+    weight = np.where(has_enough_data(scenario, fleet), fleet.samples, 0.0)
+    asked = ask_by_weight(dice(0, asks, 2 * n), weight)
+    if asks < n:
+        return asked
+    # After as many asks as there are clients, only those that can be called are drawn from.
+    can = candidates(scenario, fleet, rounds, seed) * weight
+    more = zip(dice(n, n + cohort, 2 * n), can, strict=True)
+    return np.hstack([asked, [ask_by_weight(*row) for row in more]])
+
+
+def _lost(
+    scenario: Scenario, rounds: range, seed: int, cohort: Ints, count: Ints, clients: int
+) -> Bools:
+    """Whose upload does not arrive, (round, place)."""
+    cell, present = scenario.cell, cohort >= 0
+    dice = uniform_at(Purpose.LOSS, seed, rounds, np.maximum(cohort, 0), clients)
+    if cell.loss_kind == "independent":
+        return present & (dice < cell.loss_rate)
+    # As many as K_gamma >= K(1 - gamma) allows (Sec. II-B-1), the unluckiest first.
+    drawn = count.sum(1, keepdims=True)
+    losses = np.minimum(np.floor(cell.loss_rate * drawn + 1e-9), drawn - 1)
+    order = np.where(present, dice, np.inf).argsort(1)
+    lost = np.empty_like(present)
+    so_far = np.take_along_axis(count, order, axis=1).cumsum(1)
+    np.put_along_axis(lost, order, so_far <= losses, axis=1)
+    return present & lost

@@ -1,22 +1,15 @@
-"""The network side of a run: every round scheduled and priced, and their sums over rounds."""
+"""What each round of a run took and gave, and their sums over rounds."""
 
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
-from fedcell.core.dice import as_range, chunks
 from fedcell.core.errors import BadInput
 from fedcell.core.showing import Showable, rows_from
-from fedcell.core.types import Array, Bools, Ints
-from fedcell.scenario.scenario import Scenario, check_scenario
+from fedcell.core.types import Array, Ints
 
-from .draw import candidates, draw_fleet, draw_trace
-from .policies.base import Broadcast, Policy
-from .policies.names import PolicyLike, resolve_policy
-from .round import make_problem, price, training_energy
-from .spending import Idle, Spending, Totals
-from .trace import Fleet, Trace
+from .spending import Spending, Totals
 
 
 def _none() -> Any:
@@ -35,7 +28,7 @@ class Ledger(Showable):
     >>> from fedcell import simulate_network
     >>> ledger = simulate_network(Scenario(), "optimal", rounds=50)
     >>> round(float(ledger.total_duration[-1]), 1), ledger.totals.energy.shape
-    (545.5, (100,))
+    (546.6, (100,))
     """
 
     duration: Array  # broadcast and round, T_d + H [s]
@@ -48,8 +41,8 @@ class Ledger(Showable):
     called: Ints  # clients that uploaded
     draws: Ints  # draws that found a client; more than called where one was drawn twice
     received: Ints  # clients whose upload arrived
-    excluded_by_channel: Ints  # clients that sat out because of a weak channel
-    excluded_by_data: Ints  # clients that sat out because of too little data
+    excluded_by_channel: Ints  # clients asked and passed over: a weak channel
+    excluded_by_data: Ints  # clients never called: too little data
     totals: Totals
     spending: Spending | None = None  # by round, where the ledger may be cut
     discarded_uploads: Ints = field(default_factory=_none)  # that arrived and were not finite
@@ -119,55 +112,6 @@ class Ledger(Showable):
         return f"<Ledger: {words}>"
 
 
-def simulate_network(
-    scenario: Scenario, policy: PolicyLike, rounds: int | None = None, seed: int = 0
-) -> Ledger:
-    """The rounds of a scenario under a policy; nothing is trained.
-
-    `policy` is a name of ours, or a callable of yours. The dice are the same for every policy.
-    Memory is that of one chunk of rounds. Rounds in which no client is ever called are refused.
-
-    >>> simulate_network(Scenario(), "optimal", rounds=50)
-    <Ledger: 50 rounds, 545.5 s, 2739 J>
-    """
-    check_scenario(scenario).require_sizes()
-    every = as_range(scenario.rounds if rounds is None else rounds)
-    fleet = draw_fleet(scenario, seed)
-    policy = resolve_policy(policy, Broadcast.to(scenario, fleet))
-    parts: list[Ledger] = []
-    totals: Totals | None = None
-    for part in chunks(every, fleet.count):
-        trace = draw_trace(scenario, fleet, part, seed)
-        ledger = _price(scenario, fleet, trace, policy, _who_trains(scenario, fleet, part, seed))
-        totals = ledger.totals if totals is None else totals + ledger.totals
-        parts.append(replace(ledger, totals=totals, spending=None))
-    names = parts[0].column_names()
-    columns: dict[str, Any] = {n: np.concatenate([getattr(p, n) for p in parts]) for n in names}
-    return require_usable(replace(parts[-1], **columns))
-
-
-def price_trace(
-    scenario: Scenario,
-    fleet: Fleet,
-    trace: Trace,
-    policy: PolicyLike,
-    seed: int | None = None,
-) -> Ledger:
-    """The rounds of a trace under a policy, as a ledger that can be cut.
-
-    `seed` is that of the trace, where it was drawn: with plan.cohort_drawn "after-training"
-    it says who else trained.
-    """
-    if scenario.plan.cohort_drawn == "after-training" and seed is None:
-        raise BadInput(
-            "a trace does not say who else trained: give the `seed` that it was drawn with, or set "
-            'plan.cohort_drawn to "before-training"'
-        )
-    policy = resolve_policy(policy, Broadcast.to(scenario, fleet))
-    every = range(trace.first_round, trace.first_round + trace.rounds)
-    return _price(scenario, fleet, trace, policy, _who_trains(scenario, fleet, every, seed or 0))
-
-
 def require_usable(ledger: Ledger) -> Ledger:
     """A ledger that says something: costs that are numbers, and clients that were called."""
     if not np.isfinite(ledger.objective).all():
@@ -178,63 +122,3 @@ def require_usable(ledger: Ledger) -> Ledger:
             "lower cell.gain_threshold or clients.min_samples"
         )
     return ledger
-
-
-def _who_trains(scenario: Scenario, fleet: Fleet, rounds: range, seed: int) -> Bools | None:
-    """Who trains whether drawn or not, (round, client), where the cohort is drawn after."""
-    if scenario.plan.cohort_drawn == "before-training":
-        return None
-    return np.concatenate(list(candidates(scenario, fleet, rounds, seed)))
-
-
-def _price(
-    scenario: Scenario, fleet: Fleet, trace: Trace, policy: Policy, trained: Bools | None
-) -> Ledger:
-    names = ("duration", "energy", "upload_cost", "compute_cost", "objective")
-    sums: dict[str, Any] = {name: np.zeros(trace.rounds) for name in names}
-    duration, energy = np.zeros(trace.cohort.shape), np.zeros(trace.cohort.shape)
-    for where, part in trace.by_size():
-        if (size := part.cohort.shape[1]) > 0:
-            problem = make_problem(scenario, fleet, part)
-            if scenario.plan.cohort_drawn == "after-training":  # their frequencies are past
-                f = _own_freq(scenario, fleet)[part.cohort]
-                problem = replace(problem, freq_min=f, freq_max=f)
-            cost = price(problem, policy(problem))
-            for name, values in sums.items():
-                values[where] = getattr(cost, name)
-            duration[where, :size] = cost.compute_time + cost.upload_time
-            energy[where, :size] = cost.compute_energy + cost.upload_energy
-    idle = None if trained is None else _idle(scenario, fleet, trace.cohort, trained)
-    if idle is not None:
-        sums["energy"] += idle.trained @ idle.energy
-    spending = Spending(
-        client=trace.cohort, arrived=trace.arrived, duration=duration, energy=energy, idle=idle
-    )
-    sums["duration"] += scenario.cell.broadcast_time
-    staged = sums["upload_cost"] + sums["compute_cost"]
-    return Ledger(
-        **sums,
-        staged_cost=staged,
-        cost=staged + scenario.cell.broadcast_time,
-        totals=spending.totals(fleet.count),
-        spending=spending,
-        called=trace.called,
-        draws=trace.draws,
-        received=trace.received,
-        excluded_by_channel=trace.excluded_by_channel,
-        excluded_by_data=trace.excluded_by_data,
-    )
-
-
-def _own_freq(scenario: Scenario, fleet: Fleet) -> Array:
-    samples = scenario.step_samples(fleet.samples)
-    return Broadcast.to(scenario, fleet).own_freq(samples, fleet.freq_min, fleet.freq_max)
-
-
-def _idle(scenario: Scenario, fleet: Fleet, cohort: Ints, trained: Bools) -> Idle:
-    """Those that train and are not drawn."""
-    c, f = scenario.work * scenario.step_samples(fleet.samples), _own_freq(scenario, fleet)
-    idle = trained.copy()
-    rounds, places = np.nonzero(cohort >= 0)
-    idle[rounds, cohort[rounds, places]] = False
-    return Idle(trained=idle, duration=c / f, energy=training_energy(c, f, fleet.kappa))

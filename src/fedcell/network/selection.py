@@ -1,7 +1,8 @@
-"""Who is called in a round: uniformly, or by the size of their data.
+"""Who is called in a round: the clients in the order in which they are asked.
 
-This is the place for other selectors: each takes dice and who may be called, (round, client),
-and gives the clients of each round with how often each was drawn, (round, place).
+A round asks one client after the other until K have joined; those that cannot are passed over.
+So it costs what the asked cost, however many others there are. This is the place for other
+selectors: each takes dice, (round, ask), and gives the clients that are asked, (round, ask).
 """
 
 import numpy as np
@@ -9,28 +10,54 @@ import numpy as np
 from fedcell.core.types import Array, Bools, Ints
 
 
-def select_uniform(dice: Array, may: Bools, cohort: int) -> tuple[Ints, Ints]:
-    """The `cohort` candidates with the smallest dice, in that order."""
-    dice = np.where(may, dice, 2.0)
-    if cohort < dice.shape[1]:
-        first = np.argpartition(dice, cohort - 1, axis=1)[:, :cohort]
-    else:
-        first = np.broadcast_to(np.arange(cohort), dice.shape)
-    order = np.take_along_axis(dice, first, axis=1).argsort(1, kind="stable")
-    chosen = np.take_along_axis(first, order, axis=1)
-    present = np.take_along_axis(dice, chosen, axis=1) < 2
-    return np.where(present, chosen, -1), present.astype(np.int64)
+def ask_uniformly(dice: Array, count: int) -> Ints:
+    """The first places of a random order of `count` clients: each order is as likely as another.
+
+    A shuffle in which place i is exchanged with one drawn from i and those behind it. The places
+    that nobody has touched hold their own client, so nothing of the fleet's length is made.
+    """
+    rounds, asks = dice.shape
+    place = np.arange(asks)
+    drawn = place + (dice * (count - place)).astype(np.int64)
+    first = np.arange(rounds)[:, None] * count  # a number of its own for each place of each round
+    key = (first + drawn).ravel()
+    order = key.argsort(kind="stable")
+    same = key[order[1:]] == key[order[:-1]]
+    before = np.full(key.size, -1)  # the exchange that last brought something to the drawn place
+    before[order[1:][same]] = order[:-1][same]
+    # The exchange that last brought something to a place before its own turn, if any did.
+    own = (first + place).ravel()
+    last = order[np.searchsorted(key[order], own, side="right") - 1]
+    last = np.where(last == np.arange(key.size), before, np.where(key[last] == own, last, -1))
+    # What an exchange brings is what its own place held, which another may have brought there.
+    origin = np.where(last >= 0, last, np.arange(key.size))
+    while (origin != (further := origin[origin])).any():
+        origin = further
+    brought = origin[np.maximum(before, 0)] % asks
+    return np.where(before >= 0, brought, drawn.ravel()).reshape(rounds, asks)
 
 
-def select_weighted(dice: Array, weight: Array, cohort: int) -> tuple[Ints, Ints]:
-    """`cohort` draws by weight with replacement; a client drawn again counts where it first was."""
-    chosen = np.full((len(dice), cohort), -1)
-    count = np.zeros_like(chosen)
-    for t, (die, total) in enumerate(zip(dice[:, :cohort], weight.cumsum(1), strict=True)):
-        if total[-1] == 0:
-            continue
-        drawn = np.searchsorted(total, die * total[-1], side="right")
-        who, first, times = np.unique(drawn, return_index=True, return_counts=True)
+def ask_by_weight(dice: Array, weight: Array) -> Ints:
+    """Clients drawn by weight, with replacement."""
+    total = weight.cumsum()
+    # Rounded up, a die may be at the total; the last client that weighs anything has it.
+    found = np.searchsorted(total, dice * total[-1], side="right")
+    return np.asarray(np.minimum(found, np.searchsorted(total, total[-1])))
+
+
+def first_joined(may: Bools, cohort: int) -> tuple[Ints, Ints]:
+    """Which asks found the first `cohort` that may join, (round, place); 1 where one did, 0 where
+    too few could."""
+    where = (~may).argsort(1, kind="stable")[:, :cohort]
+    return where, np.take_along_axis(may, where, axis=1).astype(np.int64)
+
+
+def merge_repeated(clients: Ints, where: Ints, count: Ints) -> tuple[Ints, Ints]:
+    """A client that was drawn again counts where it first was."""
+    merged, times = np.zeros_like(where), np.zeros_like(count)
+    for t, (row, found) in enumerate(zip(where, count, strict=True)):
+        drawn = row[found > 0]
+        _, first, again = np.unique(clients[t, drawn], return_index=True, return_counts=True)
         order = first.argsort()
-        chosen[t, : who.size], count[t, : who.size] = who[order], times[order]
-    return chosen, count
+        merged[t, : order.size], times[t, : order.size] = drawn[first[order]], again[order]
+    return merged, times

@@ -1,7 +1,6 @@
 """Who pays: what each client spends, round by round and in all."""
 
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,10 +16,11 @@ class Totals:
     duration: Array  # training and uploading [s]
     energy: Array  # [J]
 
-    def __add__(self, other: "Totals") -> "Totals":
-        return Totals(
-            **{f.name: getattr(self, f.name) + getattr(other, f.name) for f in fields(Totals)}
-        )
+    @classmethod
+    def none(cls, count: int) -> "Totals":
+        """Those of `count` clients before the first round."""
+        called, arrived = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        return cls(called=called, arrived=arrived, duration=np.zeros(count), energy=np.zeros(count))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,23 +44,22 @@ class Spending:
 
     def totals(self, count: int) -> Totals:
         """The sums for each of `count` clients."""
+        return self.add_to(Totals.none(count))
 
-        def summed(where: Bools, weights: Array | None = None) -> Any:
-            given = None if weights is None else weights[where]
-            return np.bincount(self.client[where], given, minlength=count)
-
+    def add_to(self, totals: Totals) -> Totals:
+        """Adds these rounds in place, one after the other: parts of a run sum to the same bits
+        as the whole, and nothing else as long as the fleet is made."""
         is_client = self.client >= 0
-        of_cohort = Totals(
-            called=summed(is_client),
-            arrived=summed(self.arrived),
-            duration=summed(is_client, self.duration),
-            energy=summed(is_client, self.energy),
-        )
-        if self.idle is None:
-            return of_cohort
-        times, none = self.idle.trained.sum(0), np.zeros(count, np.int64)
-        duration, energy = times * self.idle.duration, times * self.idle.energy
-        return of_cohort + Totals(called=none, arrived=none, duration=duration, energy=energy)
+        who = self.client[is_client]
+        np.add.at(totals.called, who, 1)
+        np.add.at(totals.arrived, self.client[self.arrived], 1)
+        np.add.at(totals.duration, who, self.duration[is_client])
+        np.add.at(totals.energy, who, self.energy[is_client])
+        if self.idle is not None:
+            for trained in self.idle.trained:
+                totals.duration[trained] += self.idle.duration[trained]
+                totals.energy[trained] += self.idle.energy[trained]
+        return totals
 
     def first(self, rounds: int) -> "Spending":
         """The first rounds."""

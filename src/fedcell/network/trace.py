@@ -57,8 +57,8 @@ class Trace:
     gain: Array  # h_j, linear
     lost: Bools  # its upload does not arrive
     count: Ints  # how often the client was drawn; above 1 only for weighted selection
-    excluded_by_channel: Ints  # (round,) clients that sat out because of a weak channel
-    excluded_by_data: Ints  # (round,) clients that sat out because of too little data
+    excluded_by_channel: Ints  # (round,) clients asked and passed over: a weak channel
+    excluded_by_data: Ints  # (round,) clients never called: too little data
     first_round: int = 0  # which round of the run the first of these is
 
     @classmethod

@@ -7,8 +7,8 @@ import numpy as np
 from fedcell.core.errors import BadInput
 from fedcell.core.estimates import Estimate
 from fedcell.core.types import Bools, Ints
-from fedcell.network.ledger import simulate_network
 from fedcell.network.policies.names import PolicyLike, policy_name
+from fedcell.network.simulate import simulate_network
 from fedcell.scenario.scenario import Scenario
 
 from .fitted import LEVEL

@@ -60,7 +60,7 @@ def plan_training(
     >>> law = GivenLaw(mixing=50, drift=0.02, start=250, floor=12)
     >>> plan = plan_training(load_scenario("digits"), law=law, name="digits")
     >>> plan.cohort, plan.local_steps
-    (5, 41)
+    (4, 37)
     """
     check_scenario(scenario)
     limits = Limits() if limits is None else limits

@@ -13,8 +13,8 @@ import numpy as np
 from fedcell.core.errors import BadInput
 from fedcell.core.types import Array, Ints
 from fedcell.network.draw import draw_fleet, draw_trace, has_enough_data
-from fedcell.network.ledger import price_trace
 from fedcell.network.policies.names import PolicyLike
+from fedcell.network.simulate import price_trace
 from fedcell.scenario.scenario import Scenario
 
 from .lost_uploads import Number

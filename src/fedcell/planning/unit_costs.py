@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedcell.network.draw import draw_fleet
-from fedcell.network.ledger import simulate_network
 from fedcell.network.policies.base import mean_freq
 from fedcell.network.policies.names import PolicyLike
 from fedcell.network.round import training_energy
+from fedcell.network.simulate import simulate_network
 from fedcell.scenario.scenario import Scenario
 
 from .law import UnitCosts

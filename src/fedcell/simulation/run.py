@@ -19,8 +19,9 @@ from fedcell.learning.data.download import Report
 from fedcell.learning.learner import warm_up
 from fedcell.learning.setup import prepare_training, require_learning
 from fedcell.network.draw import draw_fleet, draw_trace
-from fedcell.network.ledger import Ledger, price_trace, require_usable
+from fedcell.network.ledger import Ledger, require_usable
 from fedcell.network.policies.names import NAMED, Policies, policies_by_name
+from fedcell.network.simulate import price_trace
 from fedcell.scenario.identity import run_identity
 from fedcell.scenario.scenario import Scenario, check_scenario
 

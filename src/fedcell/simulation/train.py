@@ -18,8 +18,9 @@ from fedcell.core.types import Array, Floats, Ints
 from fedcell.learning.aggregate import aggregate
 from fedcell.learning.learner import Learner, Scores
 from fedcell.network.draw import draw_fleet, draw_trace, has_enough_data
-from fedcell.network.ledger import Ledger, price_trace, require_usable
+from fedcell.network.ledger import Ledger, require_usable
 from fedcell.network.policies.names import PolicyLike
+from fedcell.network.simulate import price_trace
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
 

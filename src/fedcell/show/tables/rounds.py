@@ -93,8 +93,8 @@ def print_comparison(out: Console, comparison: Comparison, name: str = "scenario
         print_table(out, f"Change against {names[0]}, on the same dice", columns)
     out.print(
         f"clients per round: {comparison.called:.4g} called, {comparison.received:.4g} received;\n"
-        f"sat out: {comparison.excluded_by_channel:.3g} with a weak channel, "
-        f"{comparison.excluded_by_data:.3g} with little data"
+        f"asked and passed over: {comparison.excluded_by_channel:.3g} with a weak channel; "
+        f"never called: {comparison.excluded_by_data:.3g} with little data"
     )
     if plan.cohort_drawn == "after-training":
         out.print("all who may be called train; their joules are in the energy")
