@@ -121,7 +121,8 @@ def test_schedule_and_python_agree(fedcell, round_file):
         ({"bandwidth": 1e300}, "bandwidth = 1e+300: expected a number above 0 (1e-60 to 1e60)"),
         ({"bandwidth": 1e60, "model_bits": 1e-5}, "band_time has a client with"),
         ({"clients": [CLIENT | {"gain": -120.0}]}, "(linear, not dB)"),
-        ({"model_bits": 10**400}, "model_bits = 1000"),
+        ({"model_bits": 10**400}, "model_bits: a whole number of 1329 bits is too large"),
+        ({"model_bits": 10**200}, "model_bits = 1000"),
     ],
 )
 def test_a_bad_round_is_one_clear_sentence_and_exit_2(fedcell, tmp_path, change, message):

@@ -51,7 +51,7 @@ QUADRATIC: Tables = {
 }
 DIGITS: Tables = tomllib.loads(shipped("digits"))
 FILES = {"ledger.csv", "clients.csv", "scenario.json", "summary.json", "loss.png"}
-KEPT = {"run.json", "checkpoint.npz"}
+KEPT = {"run.json", "checkpoint.npz", "history.csv"}
 MAIN = "from fedcell.cli.main import main; main()"
 
 
@@ -74,11 +74,12 @@ def held(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def results(folder: Path) -> tuple[bytes, bytes, bytes]:
-    """What must agree to the last bit: both tables, and the model."""
+def results(folder: Path) -> list[bytes]:
+    """What must agree to the last bit: the tables, and the model."""
     with np.load(folder / "checkpoint.npz") as saved:
         model = saved["model"].tobytes()
-    return (folder / "ledger.csv").read_bytes(), (folder / "clients.csv").read_bytes(), model
+    tables = ("ledger.csv", "clients.csv", "history.csv")
+    return [model, *((folder / name).read_bytes() for name in tables)]
 
 
 def column(folder: Path, name: str) -> list[float]:
@@ -263,7 +264,7 @@ def rounds_done(folder: Path) -> int:
     if not (folder / "checkpoint.npz").exists():
         return 0
     with np.load(folder / "checkpoint.npz") as saved:
-        return len(saved["train_loss"])
+        return int(saved["rounds"])
 
 
 LONG = ["run", "digits", "--rounds", 120, "--target-loss", 1e-9, "--policy", "optimal", "--out"]
@@ -327,20 +328,25 @@ class Drawn:
 figures.run_figure = Drawn
 
 def at(moment, *words):
-    '''The command in a fork that is killed when it renames a file: before, if even, or after.'''
+    '''The command in a fork that is killed when it changes a file: before, if even, or after.'''
     child = os.fork()
     if child:
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    rename, count = os.replace, 0
-    def replace(source, target):
-        nonlocal count
-        for turn in (count, count + 1):
-            if turn == moment:
-                os.kill(os.getpid(), signal.SIGKILL)
-            if turn == count:
-                rename(source, target)
-        count += 2
-    os.replace = replace
+    count = 0
+    def deadly(change):
+        def changed(*arguments):
+            nonlocal count
+            for turn in (count, count + 1):
+                if turn == moment:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                if turn == count:
+                    done = change(*arguments)
+            count += 2
+            return done
+        return changed
+    os.replace, os.ftruncate = deadly(os.replace), deadly(os.ftruncate)
+    write = os.write
+    os.write = deadly(lambda handle, text: write(handle, text[:20]))  # a part at a time
     sys.argv = ["fedcell", *words]
     sys.stdout = open(os.devnull, "w")
     try:
@@ -350,7 +356,7 @@ def at(moment, *words):
     os._exit(0)
 
 file, home = sys.argv[1:]
-for moment in range(100):
+for moment in range(500):
     words = ["run", file, "--rounds", "3", "--policy", "even", "--out", f"{home}/{moment}"]
     code = at(moment, *words)
     begun = os.path.exists(f"{home}/{moment}/run.json")
@@ -361,16 +367,16 @@ for moment in range(100):
 """
 
 
-def test_killed_at_every_rename_and_resumed(tmp_path):
-    """The folder, what the run is, checkpoints, results: no moment leaves a folder that can
-    neither be resumed nor started."""
+def test_killed_at_every_change_of_a_file_and_resumed(tmp_path):
+    """The folder, what the run is, records, checkpoints, results: no moment leaves a folder that
+    can neither be resumed nor started, or that ends elsewhere."""
     file = write(tmp_path / "world.json", changed(QUADRATIC, cell={"gains": None}))
     command = [sys.executable, "-c", KILLING, file, tmp_path]
     ran = subprocess.run(command, capture_output=True, text=True, check=False)
     assert ran.stderr == ""
     said = [list(map(int, line.split())) for line in ran.stdout.splitlines()]
     moments = len(said) - 1  # the last was not killed
-    assert moments == 2 * (2 + 3 + 4)  # what it is and is given, rounds, results
+    assert moments > 2 * (2 + 3 + 4 + 3 * 4)  # what it is and is given, rounds, results, lines
     assert [codes for _, *codes in said] == [[-signal.SIGKILL, 0]] * moments + [[0, 0]]
     straight = held(tmp_path / str(moments))
     assert set(straight) == FILES | KEPT
@@ -549,7 +555,7 @@ def test_a_place_that_may_not_be_written(fedcell, world, tmp_path):
     assert "cannot be made: Permission denied: choose another --out" in said.err
 
 
-@pytest.mark.parametrize("name", ["checkpoint.npz", "run.json"])
+@pytest.mark.parametrize("name", ["checkpoint.npz", "history.csv", "run.json"])
 @pytest.mark.parametrize("damage", ["empty", "cut", "noise", "text"])
 def test_damaged_files_are_named_with_the_way_out(fedcell, done, world, name, damage):
     file = done / name
@@ -562,7 +568,8 @@ def test_damaged_files_are_named_with_the_way_out(fedcell, done, world, name, da
     said = fedcell("run", world, "--out", done, "--resume")
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith(f"fedcell: {file}: is damaged: ")
-    assert ("delete it" if name == "checkpoint.npz" else "choose another --out") in said.err
+    ways_out = {"checkpoint.npz": "delete it", "history.csv": "delete checkpoint.npz to start"}
+    assert ways_out.get(name, "choose another --out") in said.err
     assert len(said.err.splitlines()) == 1
     assert held(done) == before
     if name == "checkpoint.npz":
@@ -570,12 +577,11 @@ def test_damaged_files_are_named_with_the_way_out(fedcell, done, world, name, da
         assert fedcell("run", world, "--out", done, "--policy", "even", "--resume").code == 0
 
 
-SAVED = {  # a checkpoint of two rounds
+SAVED = {  # a checkpoint of one round
     "model": np.zeros(20, np.float32),
-    "discarded_uploads": np.zeros(2, np.int64),
-    "train_loss": np.zeros(2),
-    "test_loss": np.zeros(2),
-    "accuracy": np.zeros(2),
+    "rounds": np.int64(1),
+    "last": np.zeros(4),
+    "checksum": np.int64(0),
 }
 
 
@@ -591,23 +597,32 @@ SAVED = {  # a checkpoint of two rounds
         (
             "run.json",
             b'{"fedcell": "0.1.0", "format": 1}',
-            "is a run of an older fedcell (0.1.0, format 1; this one reads 2): choose",
+            "is a run of an older fedcell (0.1.0, format 1; this one reads 3): choose",
         ),
-        ("run.json", b'{"fedcell": "0.9", "format": 3}', "is a run of a newer fedcell (0.9,"),
-        ("run.json", b'{"fedcell": "0.2.0", "format": 2}', "already holds a different run"),
+        ("run.json", b'{"fedcell": "0.9", "format": 4}', "is a run of a newer fedcell (0.9,"),
+        ("run.json", b'{"fedcell": "0.2.0", "format": 3}', "already holds a different run"),
         (
             "run.json",
-            b'{"fedcell": "0.2.0", "format": 2, "scenario": 3, "seed": "0"}',
+            b'{"fedcell": "0.2.0", "format": 3, "scenario": 3, "seed": "0"}',
             "already holds a different run",
         ),
         ("run.json", b"[" * 100_000, "is damaged"),
-        ("checkpoint.npz", SAVED | {"train_loss": 3.0}, "does not fit"),
-        ("checkpoint.npz", SAVED | {"train_loss": np.zeros(3)}, "does not fit"),
-        ("checkpoint.npz", SAVED | {"discarded_uploads": np.zeros(2)}, "does not fit"),
+        ("checkpoint.npz", SAVED | {"last": 3.0}, "does not fit"),
+        ("checkpoint.npz", SAVED | {"last": np.zeros(3)}, "does not fit"),
+        ("checkpoint.npz", SAVED | {"rounds": np.zeros(2)}, "does not fit"),
+        ("checkpoint.npz", SAVED | {"rounds": np.int64(0)}, "is damaged"),
+        ("checkpoint.npz", SAVED | {"rounds": np.int64(-3)}, "is damaged"),
+        ("checkpoint.npz", SAVED | {"rounds": np.int64(2)}, "history.csv: is damaged"),
+        ("checkpoint.npz", SAVED | {"checksum": np.int64(7)}, "history.csv: is damaged"),
+        ("checkpoint.npz", SAVED | {"last": np.array([-1.0, 1, 1, 1])}, "is damaged"),
+        ("checkpoint.npz", SAVED | {"last": np.array([np.nan, 1, 1, 1])}, "is damaged"),
+        ("checkpoint.npz", SAVED | {"last": np.array([0.5, 1, 1, 1])}, "is damaged"),
+        ("checkpoint.npz", SAVED | {"model": np.full(20, np.nan, np.float32)}, "is damaged"),
+        ("checkpoint.npz", SAVED | {"model": np.full(20, np.inf, np.float32)}, "is damaged"),
         ("checkpoint.npz", SAVED | {"model": np.zeros(20)}, "does not fit"),
         ("checkpoint.npz", SAVED | {"model": np.zeros(9, np.float32)}, "does not fit"),
         ("checkpoint.npz", {"model": np.zeros(20, np.float32)}, "is damaged"),
-        ("checkpoint.npz", SAVED | {"model": np.array([None])}, "is damaged"),
+        ("checkpoint.npz", SAVED | {"model": np.array([None])}, "does not fit"),
     ],
 )
 def test_files_of_something_else(fedcell, done, world, name, content, message):
@@ -664,7 +679,7 @@ SPLIT, NETS = "learning.partition", "learning.layers"
         ({"dataset": "digit"}, "digit is not a dataset: did you mean digits?"),
         ({"dataset": "no.npz"}, "no.npz: cannot be read: No such file or directory"),
         ({"dataset": "bad.npz"}, "bad.npz: is not a sound .npz file of arrays"),
-        ({"dataset": "\x00.npz"}, "is not a sound .npz file"),
+        ({"dataset": "\x00.npz"}, "holds a character that cannot be shown"),
         ({"dataset": ""}, "learning.dataset = '': expected text"),
         ({"dataset": ["digits"]}, "learning.dataset = ['digits']: expected text"),
         ({"model": "resnet"}, "learning.model = 'resnet': expected \"cnn-small\" or"),

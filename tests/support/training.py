@@ -5,7 +5,8 @@ from typing import Any
 
 from fedcell import Learner, Scenario, draw_fleet, draw_trace, prepare_training
 from fedcell.learning.quadratic import Quadratics
-from fedcell.simulation.train import State, train_rounds
+from fedcell.simulation.history import State
+from fedcell.simulation.train import train_rounds
 
 
 def states(

@@ -1,17 +1,17 @@
 """Bars on the terminal for long work, if somebody looks."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
 from fedcell.network.ledger import Ledger
 from fedcell.planning.trials import Trial
+from fedcell.simulation.history import State
 from fedcell.simulation.run import Progress
-from fedcell.simulation.train import State
 
 from .app import err
 
@@ -32,6 +32,7 @@ def progress_bars() -> Iterator[Progress]:
         transient=True,
     )
     bars: dict[str, Any] = {}
+    totals: dict[str, Any] = {}
 
     def download(name: str, done: int, total: int | None) -> None:
         loads.start()
@@ -44,10 +45,12 @@ def progress_bars() -> Iterator[Progress]:
         turns.start()
         if "run" not in bars:
             bars["run"] = turns.add_task("", total=rounds)
-        known = state.history.train_loss[np.isfinite(state.history.train_loss)]
-        loss, last = known[-1] if known.size else float("nan"), state.rounds - 1
-        duration, energy = network.total_duration[last], network.total_energy[last]
-        text = f"loss {loss:.4f}, {duration:.4g} s, {energy:.4g} J"
+        if "total" not in totals:  # once: a long run would sum ever more
+            totals["total"] = network.total_duration, network.total_energy
+        if math.isfinite(state.last_loss):
+            totals["loss"] = state.last_loss
+        duration, energy = (total[state.rounds - 1] for total in totals["total"])
+        text = f"loss {totals.get('loss', math.nan):.4f}, {duration:.4g} s, {energy:.4g} J"
         turns.update(bars["run"], completed=state.rounds, description=text)
 
     def compiling() -> Any:

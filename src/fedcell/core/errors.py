@@ -9,6 +9,19 @@ FedcellError
     Diverged            training blew up
 """
 
+import re
+
+# What moves a cursor, hides or turns text around: control, line and direction characters, and
+# halves of characters, which no terminal can show.
+UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def printable(text: str) -> str:
+    """A text that does nothing to a terminal but show: what is not printable stands escaped."""
+    return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
+
 
 class FedcellError(Exception):
     """Base of every error that fedcell raises on purpose. `faults` has a sentence each.
@@ -22,8 +35,8 @@ class FedcellError(Exception):
     """
 
     def __init__(self, *faults: str) -> None:
-        self.faults = faults
-        super().__init__("\n".join(faults))
+        self.faults = tuple(map(printable, faults))  # they may quote a file or a server
+        super().__init__("\n".join(self.faults))
 
 
 class BadInput(FedcellError, ValueError):  # noqa: N818

@@ -7,23 +7,27 @@ always whole, and a power cut after a state counts as saved does not take it bac
 import json
 import math
 import os
-import secrets
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from .errors import BadFile, BadInput
+from .asides import aside, sync, sync_folder
+from .errors import UNPRINTABLE, BadFile, BadInput
 from .version import __version__
 
-ASIDE = ".fedcell-"  # begins the name of a file that is being written; kill -9 may leave one
+MOST_TEXT = 2**30  # [byte] that a table or a scenario may have: a device has no end
 
 
 def read_text(path: Path) -> str:
     """The text of a file in UTF-8."""
     try:
-        return path.read_text("utf-8-sig")
+        with path.open("rb") as file:
+            content = file.read(MOST_TEXT + 1)
+        if len(content) > MOST_TEXT:
+            raise BadFile(f"{path}: is longer than a gigabyte of text: name another file")
+        return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except OSError as error:
         raise BadFile(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -49,7 +53,28 @@ def read_tables(path: Path) -> dict[str, Any]:
         raise BadFile(f"{path}: {error}") from error
     if not isinstance(content, dict):
         raise BadFile(f"{path}: expected tables with keys, not a {type(content).__name__}")
+    with naming(path):
+        _check_plain(content)
     return content
+
+
+def _check_plain(content: dict[str, Any]) -> None:
+    """Refuses what can be written down but neither be computed with nor be shown."""
+    inside: list[tuple[str, Any]] = [("", content)]
+    while inside:
+        where, value = inside.pop()
+        if isinstance(value, dict):
+            for key, item in value.items():
+                name = f"{where}.{key}" if where else key
+                if UNPRINTABLE.search(key):
+                    raise BadInput(f"{name}: the key holds a character that cannot be shown")
+                inside.append((name, item))
+        elif isinstance(value, list):
+            inside += [(f"{where}[{i}]", item) for i, item in enumerate(value)]
+        elif isinstance(value, str) and UNPRINTABLE.search(value):
+            raise BadInput(f"{where} = {value[:80]!r}: holds a character that cannot be shown")
+        elif isinstance(value, int) and value.bit_length() > 1024:  # too many digits to print
+            raise BadInput(f"{where}: a whole number of {value.bit_length()} bits is too large")
 
 
 def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -109,31 +134,14 @@ def write_file(path: Path, write: Callable[[Path], None]) -> None:
 
     File and folder are on the disk when this returns.
     """
-    # A name that nobody can foresee, made anew: no link that lies in wait is followed.
-    aside = path.parent / f"{ASIDE}{os.getpid()}-{secrets.token_hex(8)}-{path.name}"
     try:
-        try:
-            os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
-            write(aside)
-            with aside.open("rb") as file:
-                os.fsync(file.fileno())
-            os.replace(aside, path)
-            _sync_folder(path.parent)
-        finally:
-            with suppress(OSError):
-                aside.unlink(missing_ok=True)
+        with aside(path) as temporary:
+            write(temporary)
+            sync(temporary)
+            os.replace(temporary, path)
+            sync_folder(path.parent)
     except OSError as error:
         raise BadFile(f"{path}: cannot be written: {error.strerror or error}") from error
-
-
-def _sync_folder(folder: Path) -> None:
-    """Brings a renamed name to the disk, where folders can be opened for that."""
-    with suppress(OSError):  # some file systems, and Windows, have no such thing
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 def write_text(path: Path, text: str) -> None:

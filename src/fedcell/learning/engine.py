@@ -30,6 +30,13 @@ def available_threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def vector_width() -> int:
+    """Numbers that this processor takes at a time: sums are rounded in an order that follows."""
+    from .kernels.registers import LANES
+
+    return LANES
+
+
 class Engine:
     """Trains a network on partitioned data. Same seed, same bits, however many threads."""
 

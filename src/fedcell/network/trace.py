@@ -107,7 +107,7 @@ class Trace:
     def uploads(self, round: int) -> tuple[list[int], list[int]]:
         """The clients whose upload arrives in a round, and how often each was drawn: all that
         learning sees of the network."""
-        here = self.arrived[round]
+        here = (self.cohort[round] >= 0) & ~self.lost[round]
         return self.cohort[round][here].tolist(), self.count[round][here].tolist()
 
     def by_size(self) -> Iterator[tuple[Ints, "Trace"]]:

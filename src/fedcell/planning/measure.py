@@ -10,8 +10,9 @@ from fedcell.learning.gradients import Probe, probe
 from fedcell.learning.learner import KnownOptimum, warm_up
 from fedcell.learning.setup import TrainingSetup
 from fedcell.network.draw import draw_fleet, draw_trace
+from fedcell.simulation.history import State
 from fedcell.simulation.run import Progress
-from fedcell.simulation.train import State, at_target, train_rounds
+from fedcell.simulation.train import at_target, train_rounds
 
 from .constants import MeasuredConstants, estimate_constants
 from .trials import PROBED

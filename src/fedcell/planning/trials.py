@@ -18,7 +18,8 @@ from fedcell.learning.setup import TrainingSetup, prepare_training, require_lear
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.scenario.scenario import Scenario
 from fedcell.simulation.checks import with_learner_sizes
-from fedcell.simulation.train import State, Stop, at_target, train_rounds
+from fedcell.simulation.history import State
+from fedcell.simulation.train import Stop, at_target, train_rounds
 
 from .design import Setting
 from .lost_uploads import LossKind

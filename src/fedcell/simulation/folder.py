@@ -2,48 +2,50 @@
 
 import csv
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedcell.core.asides import ASIDE, made_folder
 from fedcell.core.errors import BadFile
-from fedcell.core.files import ASIDE, as_json, check_stamp, naming, stamp, write_file, write_text
+from fedcell.core.files import as_json, check_stamp, naming, stamp, write_file, write_text
+from fedcell.core.locks import locked
 from fedcell.network.ledger import Ledger
 from fedcell.scenario.identity import differences
 from fedcell.scenario.save import GAINS, to_tables
 from fedcell.scenario.scenario import Scenario
 
-from .train import History, State
+from .records import Records
 
-FORMAT = 2
-CHECKPOINT, IDENTITY, SCENARIO = "checkpoint.npz", "run.json", "scenario.json"
+FORMAT = 3
+IDENTITY, SCENARIO, LOCK = "run.json", "scenario.json", ".lock"
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Where a run lives. Every file is written aside and renamed, so none is ever half there."""
+    """Where a run lives. Every file is written aside and renamed, so none is ever half there;
+    only the records of rounds grow, by a line that tells whether it is whole."""
 
     path: Path
     identity: dict[str, Any]
+    vector_width: int | None = None  # of the machine code that trains; None: it has none
 
     @classmethod
-    def find(cls, path: Path, identity: dict[str, Any], resume: bool) -> "RunFolder":
+    def find(
+        cls, path: Path, identity: dict[str, Any], vector_width: int | None, resume: bool
+    ) -> "RunFolder":
         """A folder to be made, or that of the same run if it is to be resumed; not touched yet."""
-        folder = cls(path, identity)
+        folder = cls(path, identity, vector_width)
         if path.exists() and not path.is_dir():
             raise BadFile(f"{path}: is not a folder: choose another `folder`")
-        if path.is_dir() and any(not file.name.startswith(ASIDE) for file in path.iterdir()):
+        if path.is_dir() and any(not _passing(file.name) for file in path.iterdir()):
             if not (path / IDENTITY).is_file():
                 raise BadFile(f"{path}: holds other things than a run: choose another `folder`")
-            if changed := folder._changed():
-                verb = "differ" if "," in changed else "differs"
-                raise BadFile(
-                    f"{path}: already holds a different run ({changed} {verb}): choose another "
-                    "`folder`, or remove it"
-                )
+            folder._check_same()
             if not resume:
                 raise BadFile(
                     f"{path}: holds this run already: give `resume` to go on, or remove it"
@@ -52,25 +54,33 @@ class RunFolder:
             raise BadFile(f"{path}: there is no run to resume; leave `resume` out to start one")
         return folder
 
-    def begin(self, scenario: Scenario) -> None:
-        """Makes the folder. What the run is comes first: with it, it can be resumed."""
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Makes the folder, and keeps other processes from working on it meanwhile."""
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            with made_folder(self.path), locked(self.path / LOCK, str(self.path)):
+                yield
         except OSError as error:
             reason = error.strerror or error
             raise BadFile(
                 f"{self.path}: cannot be made: {reason}: choose another `folder`"
             ) from error
-        for left in self.path.glob(f"{ASIDE}*"):
-            left.unlink(missing_ok=True)
-        self.write_text(IDENTITY, as_json(stamp("run", FORMAT) | self.identity))
+
+    def records(self, model_size: int, rounds: int, resume: bool) -> Records:
+        """The rounds that are done, of at most `rounds`; none where a run begins."""
+        return Records.load(self.path, model_size, rounds) if resume else Records(self.path)
+
+    def begin(self, scenario: Scenario) -> None:
+        """Says what the run is, before anything else: with that, it can be resumed."""
+        written = stamp("run", FORMAT) | self.identity | {"vector_width": self.vector_width}
+        self.write_text(IDENTITY, as_json(written))
         if scenario.cell.gains is not None:
             values = scenario.cell.gains.values
             self.write(GAINS, lambda path: np.save(path, values))
         self.write_text(SCENARIO, as_json(to_tables(scenario)))
 
-    def _changed(self) -> str:
-        """In what the run that is there is another one, in words."""
+    def _check_same(self) -> None:
+        """Refuses to go on with a run that is another one, or from another kind of processor."""
         path = self.path / IDENTITY
         try:
             content = json.loads(path.read_text("utf-8"))
@@ -79,36 +89,19 @@ class RunFolder:
         with naming(self.path):
             way_out = "choose another `folder` and run it anew"
             check_stamp(content if isinstance(content, dict) else {}, "run", [FORMAT], way_out)
-        return differences({key: content.get(key) for key in self.identity}, self.identity)
-
-    def save(self, state: State) -> None:
-        """The checkpoint: one file, so that model and history always belong together."""
-        columns = {"model": state.model, **state.history.columns()}
-        self.write(CHECKPOINT, lambda path: np.savez(path, **columns))
-
-    def load(self, model_size: int, rounds: int) -> State | None:
-        """Where the run stopped, of at most `rounds` rounds; None if it had not done a round."""
-        path = self.path / CHECKPOINT
-        if not path.exists():
-            return None
-        expected = {name: column.dtype for name, column in History.none().columns().items()}
-        try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as saved:
-                model, columns = saved["model"], {name: saved[name] for name in expected}
-        except Exception as error:  # numpy and zipfile have many ways to fail
-            raise BadFile(f"{path}: is damaged: delete it to start the run anew") from error
-        kinds = {name: column.dtype for name, column in columns.items()} == expected
-        shapes = {column.shape for column in columns.values()}
-        sound = kinds and len(shapes) == 1 and len(next(iter(shapes))) == 1
-        if not sound or (model.dtype, model.shape) != (np.float32, (model_size,)):
-            raise BadFile(f"{path}: does not fit this run: delete it to start anew")
-        history = History(**columns)
-        if history.rounds > rounds:
+        then = {key: content.get(key) for key in self.identity}
+        if changed := differences(then, self.identity):
+            verb = "differ" if "," in changed else "differs"
             raise BadFile(
-                f"{self.path}: has done {history.rounds} rounds already: "
-                f"give `rounds` {history.rounds} or more"
+                f"{self.path}: already holds a different run ({changed} {verb}): choose another "
+                "`folder`, or remove it"
             )
-        return State(model, history)
+        if (width := content.get("vector_width")) != self.vector_width:
+            raise BadFile(
+                f"{self.path}: was trained on a processor that takes {width} numbers at a time, "
+                f"and this one takes {self.vector_width}: sums would be rounded otherwise; set "
+                f"FEDCELL_LANES={width} to go on to the same bits"
+            )
 
     def write(self, name: str, write: Callable[[Path], None]) -> None:
         """Writes a file of the folder, whole or not at all."""
@@ -138,3 +131,8 @@ class RunFolder:
                         writer.writerow([policy, first + i, *line])
 
         self.write(name, write)
+
+
+def _passing(name: str) -> bool:
+    """Whether a file is there only while somebody works, or was killed at work."""
+    return name.startswith(ASIDE) or name == LOCK

@@ -5,7 +5,7 @@ one training.
 """
 
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from fedcell.core.files import as_json
 from fedcell.core.quantities import check_target_loss
 from fedcell.core.showing import Showable
 from fedcell.learning.data.download import Report
+from fedcell.learning.engine import Engine, vector_width
 from fedcell.learning.learner import warm_up
 from fedcell.learning.setup import prepare_training, require_learning
 from fedcell.network.draw import draw_fleet, draw_trace
@@ -26,8 +27,9 @@ from fedcell.scenario.identity import run_identity
 from fedcell.scenario.scenario import Scenario, check_scenario
 
 from .folder import RunFolder
+from .history import State
 from .summary import RunSummary, summarise
-from .train import State, at_target, train_rounds, with_training
+from .train import at_target, train_rounds, with_training
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,33 +117,36 @@ def run(
         for name, policy in known.items()
     }
     first = next(iter(networks.values()))
-    home = None
-    if folder is not None:
-        identity = run_identity(used, setup.fingerprint, seed)
-        home = RunFolder.find(Path(folder), identity, resume)
     learner = setup.learner(threads)
-    state = State.start(learner)
-    if home and resume:
-        state = home.load(state.model.size, rounds) or state
-    with progress.compile():
-        warm_up(learner)
-    if home:
-        home.begin(used)
-    complete = True
-    try:
-        states = train_rounds(scenario, learner, fleet, trace, state, [at_target(target)])
-        state = next(states)
-        for after in states:
-            state = after  # what an interrupt leaves
-            if home:
-                home.save(state)
-            if progress.round:
-                progress.round(state, first, rounds)
-    except KeyboardInterrupt:
-        complete = False
-    ledgers = {n: with_training(network, state) for n, network in networks.items() if state.rounds}
-    outcome = summarise(setup, learner.evaluate(learner.start()), ledgers, target, complete)
-    if home and ledgers:
-        home.write_ledgers(ledgers)
-        home.write_text("summary.json", as_json(outcome.to_dict()))
+    home, records = None, None
+    with ExitStack() as held:
+        if folder is not None:
+            identity = run_identity(used, setup.fingerprint, seed)
+            width = vector_width() if isinstance(learner, Engine) else None
+            home = RunFolder.find(Path(folder), identity, width, resume)
+            held.enter_context(home.held())
+            records = home.records(learner.start().size, rounds, resume)
+        state = (records.state if records else None) or State.start(learner)
+        with progress.compile():
+            warm_up(learner)
+        if home:
+            home.begin(used)
+        complete = True
+        try:
+            states = train_rounds(scenario, learner, fleet, trace, state, [at_target(target)])
+            state = next(states)
+            for after in states:
+                state = after  # what an interrupt leaves
+                if records:
+                    records.save(state)
+                if progress.round:
+                    progress.round(state, first, rounds)
+        except KeyboardInterrupt:
+            complete = False
+        ledgers = {n: with_training(net, state) for n, net in networks.items() if state.rounds}
+        outcome = summarise(setup, learner.evaluate(learner.start()), ledgers, target, complete)
+        if home and records and ledgers:
+            records.finish(state)
+            home.write_ledgers(ledgers)
+            home.write_text("summary.json", as_json(outcome.to_dict()))
     return RunResult(ledgers=ledgers, outcome=outcome, state=state)

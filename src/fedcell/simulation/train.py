@@ -6,15 +6,13 @@ learning reads only whose uploads arrived.
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, replace
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput, FedcellWarning
 from fedcell.core.quantities import check_target_loss
-from fedcell.core.types import Array, Floats, Ints
 from fedcell.learning.aggregate import aggregate
 from fedcell.learning.learner import Learner, Scores
 from fedcell.network.draw import draw_fleet, draw_trace, has_enough_data
@@ -25,75 +23,9 @@ from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
 
 from .checks import aggregation_doubts, aggregation_rule, with_learner_sizes
+from .history import State
 
 UNKNOWN = Scores(float("nan"))  # of a round that was not evaluated
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class History:
-    """What was seen after each round: arrays of length `rounds`; NaN where not evaluated."""
-
-    discarded_uploads: Ints  # uploads that arrived and were not finite
-    train_loss: Array  # (2)
-    test_loss: Array
-    accuracy: Array
-
-    @classmethod
-    def none(cls) -> "History":
-        """That of no rounds."""
-        empty = np.empty(0)
-        return cls(
-            discarded_uploads=np.empty(0, np.int64),
-            train_loss=empty,
-            test_loss=empty,
-            accuracy=empty,
-        )
-
-    @property
-    def rounds(self) -> int:
-        """Rounds that are done."""
-        return self.train_loss.size
-
-    def columns(self) -> dict[str, Any]:
-        """The arrays by name."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
-
-    def with_round(self, discarded: int, scores: Scores) -> "History":
-        """With one round more."""
-        return History(
-            discarded_uploads=np.append(self.discarded_uploads, discarded),
-            train_loss=np.append(self.train_loss, scores.train_loss),
-            test_loss=np.append(self.test_loss, scores.test_loss),
-            accuracy=np.append(self.accuracy, scores.accuracy),
-        )
-
-    def with_last(self, scores: Scores) -> "History":
-        """With other scores in the last round."""
-        before = History(**{name: column[:-1] for name, column in self.columns().items()})
-        return before.with_round(int(self.discarded_uploads[-1]), scores)
-
-
-@dataclass(frozen=True, eq=False)
-class State:
-    """All that learning carries from one round to the next; what is saved to resume."""
-
-    model: Floats
-    history: History
-
-    @property
-    def rounds(self) -> int:
-        """Rounds that are done."""
-        return self.history.rounds
-
-    @property
-    def last_loss(self) -> float:
-        """The training loss after the last round; NaN where it was not evaluated."""
-        return float(self.history.train_loss[-1]) if self.rounds else float("nan")
-
-    @classmethod
-    def start(cls, learner: Learner) -> "State":
-        """Before the first round."""
-        return cls(learner.start(), History.none())
 
 
 Stop = Callable[[State], bool]  # says whether a training ends here
@@ -101,7 +33,7 @@ Stop = Callable[[State], bool]  # says whether a training ends here
 
 def at_target(target: float | None) -> Stop:
     """Ends a training once its loss has been at the target; never where there is none."""
-    return lambda state: target is not None and bool((state.history.train_loss <= target).any())
+    return lambda state: target is not None and state.history.least_loss <= target
 
 
 def train_rounds(

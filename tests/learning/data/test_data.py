@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import io
 import lzma
 import os
 import pickle
@@ -9,7 +10,11 @@ import shutil
 import socket
 import tarfile
 import threading
+import time
+import tracemalloc
+import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -20,10 +25,14 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fedcell import BadInput, DataUnavailable
+from fedcell.core import asides
+from fedcell.learning.data import cache
 from fedcell.learning.data import download as fetch
-from fedcell.learning.data.dataset import NAMES, PARTS, Dataset, load_data
-from fedcell.learning.data.decode import PUBLISHED
-from fedcell.learning.data.download import Source, data_folder, user_cache
+from fedcell.learning.data.checks import PARTS
+from fedcell.learning.data.dataset import NAMES, Dataset, load_data
+from fedcell.learning.data.decode import FORMATS
+from fedcell.learning.data.download import data_folder, user_cache
+from fedcell.learning.data.sources import PUBLISHED, Content, Download, Source
 
 REAL = os.environ.get("FEDCELL_DATA")
 NOWHERE = "http://127.0.0.1:9"  # where no server is
@@ -44,7 +53,7 @@ def md5(content: bytes) -> str:
 
 def idx(array: np.ndarray) -> bytes:
     lengths = np.array(array.shape, ">u4").tobytes()
-    return gzip.compress(bytes([0, 0, 8, array.ndim]) + lengths + array.tobytes())
+    return bytes([0, 0, 8, array.ndim]) + lengths + array.tobytes()
 
 
 def batch(rows: np.ndarray, labels: list[int]) -> bytes:
@@ -95,10 +104,19 @@ def check_standard(data: Dataset) -> None:
 
 
 def publish(monkeypatch, name: str, files: dict[str, bytes], **changes) -> Source:
-    sums = {file: md5(content) for file, content in files.items()}
-    source = replace(PUBLISHED[name], files=sums, **changes)
+    """Makes these files, unpacked, what was published."""
+    contents = {file: content_of(raw) for file, raw in files.items()}
+    source = replace(PUBLISHED[name], contents=contents, **changes)
     monkeypatch.setitem(PUBLISHED, name, source)
     return source
+
+
+def content_of(raw: bytes) -> Content:
+    return Content(len(raw), hashlib.sha256(raw).hexdigest())
+
+
+def download_of(packed: bytes) -> Download:
+    return Download(len(packed), md5(packed))
 
 
 @pytest.fixture
@@ -114,9 +132,11 @@ def mnist(monkeypatch) -> Tiny:
         idx(array[..., 0] if name[0] == "x" else array.astype(np.uint8))
         for name, array in arrays.items()
     )
-    files = dict(zip(PUBLISHED["mnist"].files, contents, strict=True))
-    source = publish(monkeypatch, "mnist", files, image=(4, 3, 1), sizes=(6, 2))
-    return Tiny(source, files, arrays)
+    files = dict(zip(PUBLISHED["mnist"].contents, contents, strict=True))
+    packed = {f"{name}.gz": gzip.compress(raw) for name, raw in files.items()}
+    downloads = {name: download_of(raw) for name, raw in packed.items()}
+    changes = {"image": (4, 3, 1), "sizes": (6, 2), "downloads": downloads}
+    return Tiny(publish(monkeypatch, "mnist", files, **changes), packed, arrays)
 
 
 @pytest.fixture
@@ -126,7 +146,7 @@ def cifar(monkeypatch, tmp_path) -> Tiny:
     labels = np.arange(12) % 10
     rows = images.transpose(0, 3, 1, 2).reshape(12, 3072)
     contents = (batch(rows[i : i + 2], labels[i : i + 2].tolist()) for i in range(0, 12, 2))
-    files = dict(zip(PUBLISHED["cifar10"].files, contents, strict=True))
+    files = dict(zip(PUBLISHED["cifar10"].contents, contents, strict=True))
     parts = (images[:10], labels[:10], images[10:], labels[10:])
     publish(monkeypatch, "cifar10", files, sizes=(10, 2))
     made = Tiny(PUBLISHED["cifar10"], files, dict(zip(PARTS, parts, strict=True)))
@@ -137,14 +157,27 @@ def cifar(monkeypatch, tmp_path) -> Tiny:
     return made
 
 
-def as_xz(tiny: Tiny) -> Tiny:
-    files = {f"{name}.xz": lzma.compress(content) for name, content in tiny.files.items()}
-    return replace(tiny, files=files)
+def unpacked(tiny: Tiny) -> dict[str, bytes]:
+    """Its files as they are when unpacked."""
+    return {
+        name.removesuffix(".gz"): gzip.decompress(raw) if name.endswith(".gz") else raw
+        for name, raw in tiny.files.items()
+    }
+
+
+def packed_as(tiny: Tiny, form: str) -> Tiny:
+    """The same content as people have it: packed otherwise, or not at all."""
+    ending, pack = {
+        "plain": ("", lambda raw: raw),
+        "gz": (".gz", lambda raw: gzip.compress(raw, 1, mtime=5)),  # as nobody published it
+        "xz": (".xz", lzma.compress),
+    }[form]
+    return replace(tiny, files={n + ending: pack(raw) for n, raw in unpacked(tiny).items()})
 
 
 def as_archive(tiny: Tiny, tmp_path: Path, monkeypatch) -> Tiny:
     content = (tmp_path / "cifar.tar.gz").read_bytes()
-    source = replace(tiny.source, archive={"cifar-10-python.tar.gz": md5(content)})
+    source = replace(tiny.source, downloads={"cifar-10-python.tar.gz": download_of(content)})
     monkeypatch.setitem(PUBLISHED, "cifar10", source)
     return Tiny(source, {"cifar-10-python.tar.gz": content}, tiny.arrays)
 
@@ -153,7 +186,7 @@ class Server(ThreadingHTTPServer):
     """Serves `pages`; one that is a tuple claims a length that its content has not."""
 
     def __init__(self) -> None:
-        self.pages: dict[str, bytes | tuple[int, bytes]] = {}
+        self.pages: dict[str, Any] = {}
         self.asked: list[str] = []
         super().__init__(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self.server_port}/data/"
@@ -172,7 +205,8 @@ class Handler(BaseHTTPRequestHandler):
             return
         length, content = page if isinstance(page, tuple) else (len(page), page)
         self.send_response(200)
-        self.send_header("Content-Length", str(length))
+        if length is not None:
+            self.send_header("Content-Length", str(length))
         self.end_headers()
         self.wfile.write(content)
 
@@ -222,19 +256,20 @@ def test_every_sixth_digit_of_a_class_is_a_test():
         assert_array_equal(test, x[y == label][5::6])
 
 
-@pytest.mark.parametrize("place", ["mnist", "MNIST/raw", "."])
-def test_mnist_is_found_and_decoded(mnist, tmp_path, place):
-    mnist.put(tmp_path / "data" / place)
+@pytest.mark.parametrize("place", ["mnist", "MNIST/raw", "raw", "."])
+@pytest.mark.parametrize("form", ["plain", "gz", "xz"])
+def test_mnist_is_found_and_decoded(mnist, tmp_path, place, form):
+    packed_as(mnist, form).put(tmp_path / "data" / place)
     data = load_data("mnist", tmp_path / "data")
     mnist.check(data)
     assert (data.name, data.image, data.classes) == ("mnist", (4, 3, 1), 3)
 
 
 @pytest.mark.parametrize("place", ["cifar10", "."])
-@pytest.mark.parametrize("form", ["plain", "xz", "archive"])
+@pytest.mark.parametrize("form", ["plain", "gz", "xz", "archive"])
 def test_cifar_is_found_and_decoded(cifar, tmp_path, monkeypatch, place, form):
-    if form != "plain":
-        cifar = as_xz(cifar) if form == "xz" else as_archive(cifar, tmp_path, monkeypatch)
+    archive = form == "archive"
+    cifar = as_archive(cifar, tmp_path, monkeypatch) if archive else packed_as(cifar, form)
     cifar.put(tmp_path / "data" / place)
     data = load_data("cifar10", tmp_path / "data")
     cifar.check(data)
@@ -243,12 +278,23 @@ def test_cifar_is_found_and_decoded(cifar, tmp_path, monkeypatch, place, form):
 
 def test_fashion_mnist_is_told_from_mnist(mnist, tmp_path, monkeypatch):
     """Its files have the names of MNIST's."""
-    content = {name: idx(np.zeros((3, 2, 2), np.uint8)) for name in mnist.files}
-    publish(monkeypatch, "fashion-mnist", content, image=(2, 2, 1), sizes=(3, 3))
+    other = {name: flipped(raw) for name, raw in unpacked(mnist).items()}  # of the same lengths
+    publish(monkeypatch, "fashion-mnist", other, image=(4, 3, 1), sizes=(6, 2))
     mnist.put(tmp_path)
     with pytest.raises(DataUnavailable, match=r"fashion-mnist/train-images.*cannot be downloaded"):
         load_data("fashion-mnist", tmp_path)
-    assert PUBLISHED["fashion-mnist"].folders == ("fashion-mnist", "FashionMNIST/raw")
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted(mnist.files)
+    damaged = tmp_path / "t10k-labels-idx1-ubyte.gz"
+    damaged.write_bytes(gzip.compress(b"neither"))
+    with pytest.raises(BadInput, match=r"t10k-labels-idx1-ubyte\.gz: is not the published file"):
+        load_data("fashion-mnist", tmp_path)
+
+
+def test_a_good_copy_counts_where_another_is_damaged(mnist, tmp_path):
+    folder = mnist.put(tmp_path / "mnist")
+    packed_as(mnist, "plain").put(tmp_path / "MNIST" / "raw")
+    (folder / "train-images-idx3-ubyte.gz").write_bytes(b"")
+    mnist.check(load_data("mnist", tmp_path))
 
 
 def test_where_data_are_looked_for(mnist, tmp_path, monkeypatch):
@@ -271,12 +317,17 @@ def flipped(content: bytes) -> bytes:
     return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
 
 
-@pytest.mark.parametrize("damage", [flipped, lambda content: content[:-20], lambda _: b""])
+def halved(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+@pytest.mark.parametrize("damage", [flipped, halved, lambda _: b""])
 @pytest.mark.parametrize("form", ["idx", "plain", "xz", "archive"])
 def test_a_damaged_file_is_named_and_not_used(mnist, cifar, tmp_path, monkeypatch, form, damage):
     tiny = mnist if form == "idx" else cifar
     if form in ("xz", "archive"):
-        tiny = as_xz(cifar) if form == "xz" else as_archive(cifar, tmp_path, monkeypatch)
+        archive = form == "archive"
+        tiny = as_archive(cifar, tmp_path, monkeypatch) if archive else packed_as(cifar, "xz")
     folder = tiny.put(tmp_path / "data" / tiny.source.folders[0])
     file = folder / list(tiny.files)[-1]
     file.write_bytes(damage(file.read_bytes()))
@@ -284,6 +335,43 @@ def test_a_damaged_file_is_named_and_not_used(mnist, cifar, tmp_path, monkeypatc
         load_data(tiny.source.name, tmp_path / "data")
     assert str(caught.value).startswith(f"{file}: ")
     assert not (tmp_path / "cache").exists()
+
+
+def peak_of(work) -> int:
+    """Bytes that a piece of work held at once, beyond what was there before."""
+    tracemalloc.start()
+    try:
+        work()
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    return peak
+
+
+@pytest.mark.parametrize("form", ["xz", "gz", "archive", "longname"])
+def test_a_small_file_that_unpacks_to_much_is_given_up(cifar, tmp_path, form):
+    """30 MB out of some kilobytes, where the content should be 6 kB."""
+    folder, name = tmp_path / "data", "cifar-10-batches-py/data_batch_1"
+    cifar.put(folder)
+    (folder / name).unlink()
+    bomb = bytes(30_000_000)
+    if form == "xz":
+        (folder / f"{name}.xz").write_bytes(lzma.compress(bomb))
+    elif form == "gz":
+        (folder / f"{name}.gz").write_bytes(gzip.compress(bomb))
+    else:
+        with tarfile.open(folder / "cifar-10-python.tar.gz", "w:gz") as archive:
+            member = tarfile.TarInfo(name if form == "archive" else "x" * 30_000_000)
+            member.size = len(bomb) if form == "archive" else 0
+            archive.addfile(member, io.BytesIO(bomb))
+
+    def load() -> None:
+        with pytest.raises(
+            BadInput, match=r"is not the published file \(it (holds|unpacks to) more"
+        ):
+            load_data("cifar10", folder)
+
+    assert peak_of(load) < 20_000_000
 
 
 class Malice:
@@ -302,8 +390,8 @@ def test_a_foreign_pickle_never_runs(cifar, tmp_path, monkeypatch):
     with pytest.raises(BadInput, match=r"data_batch_1: is not the published file"):
         load_data("cifar10", folder)
     # Even with the right checksum there is nothing that it could call.
-    sums = cifar.source.files | {"cifar-10-batches-py/data_batch_1": md5(bad)}
-    monkeypatch.setitem(PUBLISHED, "cifar10", replace(cifar.source, files=sums))
+    sums = dict(cifar.source.contents) | {"cifar-10-batches-py/data_batch_1": content_of(bad)}
+    monkeypatch.setitem(PUBLISHED, "cifar10", replace(cifar.source, contents=sums))
     with pytest.raises(pickle.UnpicklingError, match="has no place in a batch"):
         load_data("cifar10", folder)
     assert not (tmp_path / "ran").exists()
@@ -345,10 +433,13 @@ def test_an_archive_is_downloaded_once(cifar, server, tmp_path, monkeypatch):
     ("page", "message"),
     [
         (None, "cannot be downloaded: HTTP Error 404: Not Found"),
-        (lambda content: (len(content), content[:-5]), r"broke off after \d+ of \d+ bytes|Incompl"),
-        (lambda content: content[:-5], "is not the published file: its md5 is"),
+        (lambda content: (len(content), content[:-5]), r"broke off after \d+ of \d+ bytes"),
+        (lambda content: (None, content[:-5]), r"broke off after \d+ of \d+ bytes"),
+        (lambda content: (None, content * 9), r"is not the published file: it has more than \d+ b"),
+        (lambda content: content[:-5], r"is not the published file: it has \d+ bytes, not \d+"),
         (flipped, "is not the published file: its md5 is"),
-        (lambda _: b"<html>Please log in</html>", "is not the published file: its md5 is"),
+        (lambda _: b"<html>Please log in</html>", "the published file: it has 26 bytes, not"),
+        (lambda content: ("2 MB\x1b[2J", content), r"invalid literal.*2 MB\\x1b\[2J"),
     ],
 )
 def test_a_bad_download_leaves_nothing_and_says_what_to_do(mnist, server, tmp_path, page, message):
@@ -377,7 +468,7 @@ def test_without_a_network_it_says_what_to_put_where(mnist, tmp_path, monkeypatc
         DataUnavailable, match=r"put cifar-10-python\.tar\.gz from https://www\.cs\.tor"
     ):
         load_data("cifar10", tmp_path)
-    assert not [file for file in tmp_path.glob("*/**/*") if file.is_file()]
+    assert not list(tmp_path.iterdir())  # not even the folders that were made for them
     with pytest.raises(DataUnavailable, match=r"nonsense/mnist/train-.* cannot be .*: unknown url"):
         load_data("mnist", tmp_path, mirror="nonsense")
     monkeypatch.setattr(fetch, "TIMEOUT", 0.05)
@@ -385,6 +476,49 @@ def test_without_a_network_it_says_what_to_put_where(mnist, tmp_path, monkeypatc
         mirror = f"http://127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(DataUnavailable, match="cannot be downloaded: timed out"):
             load_data("mnist", tmp_path, mirror=mirror)
+
+
+@pytest.mark.usefixtures("mnist")
+@pytest.mark.parametrize("slow", ["headers", "content"])
+def test_a_download_has_an_end(tmp_path, monkeypatch, slow):
+    """A server that sends a byte now and then, for ever."""
+    monkeypatch.setattr(fetch, "PATIENCE", 0.3)
+    stop = threading.Event()
+
+    def drip(server: socket.socket) -> None:
+        with suppress(OSError), server.accept()[0] as peer:
+            peer.sendall(b"HTTP/1.0 200 OK\r\n" + b"\r\n" * (slow == "content"))
+            while not stop.wait(0.02):
+                peer.sendall(b"x")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=drip, args=(server,))
+        thread.start()
+        mirror = f"http://127.0.0.1:{server.getsockname()[1]}"
+        begin = time.monotonic()
+        with pytest.raises(DataUnavailable, match="cannot be downloaded: it takes too long"):
+            load_data("mnist", tmp_path / "data", mirror=mirror)
+        assert time.monotonic() - begin < 20
+        stop.set()
+        thread.join()
+    assert not (tmp_path / "data").exists()
+
+
+@pytest.mark.usefixtures("mnist")
+def test_what_a_server_says_does_nothing_to_a_terminal(tmp_path):
+    def answer(server: socket.socket) -> None:
+        with server.accept()[0] as peer:
+            peer.recv(10_000)
+            peer.sendall(b"HTTP/1.0 500 \x1b]0;owned\x07\x1b[2J\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=answer, args=(server,))
+        thread.start()
+        with pytest.raises(DataUnavailable) as caught:
+            load_data("mnist", tmp_path, mirror=f"http://127.0.0.1:{server.getsockname()[1]}")
+        thread.join()
+    assert r"HTTP Error 500: \x1b]0;owned\x07\x1b[2J" in str(caught.value)
+    assert str(caught.value).isprintable()
 
 
 def test_a_folder_that_cannot_be_written_is_only_read(mnist, server, tmp_path, monkeypatch):
@@ -453,17 +587,40 @@ def test_without_a_cache_it_works_from_memory(mnist, tmp_path, monkeypatch):
     mnist.check(load_data("mnist", tmp_path / "data"))
 
 
+def test_a_flipped_byte_in_the_cache_is_noticed(mnist, tmp_path):
+    folder = mnist.put(tmp_path / "data" / "mnist")
+    load_data("mnist", tmp_path / "data")
+    home = user_cache() / "decoded" / f"mnist-{mnist.source.fingerprint}"
+    for file in sorted(home.iterdir()):
+        whole = file.read_bytes()
+        for place in {len(whole) - 1, len(whole) // 2, 130 % len(whole)}:
+            file.write_bytes(whole[:place] + bytes([whole[place] ^ 4]) + whole[place + 1 :])
+            mnist.check(load_data("mnist", tmp_path / "data"))
+    shutil.rmtree(folder)
+    mnist.check(load_data("mnist", tmp_path / "data"))
+
+
+def test_what_killed_processes_left_in_the_cache_is_taken_away(mnist, tmp_path):
+    mnist.put(tmp_path / "mnist")
+    decoded = user_cache() / "decoded"
+    (decoded / ".fedcell-1-0123-mnist" / "fresh").mkdir(parents=True)
+    (decoded / ".fedcell-1-0123-mnist" / "fresh" / "x_train.npy").write_bytes(b"half")
+    asides._swept.discard(decoded)
+    mnist.check(load_data("mnist", tmp_path))
+    assert [file.name for file in decoded.iterdir()] == [f"mnist-{mnist.source.fingerprint}"]
+
+
 @pytest.mark.parametrize("damaged", [False, True])
 def test_many_first_starts_at_once(mnist, tmp_path, monkeypatch, damaged):
     together = threading.Barrier(6)
 
     def decode(files):
-        arrays = mnist.source.decode(files)
+        arrays = FORMATS["idx"](files)
         together.wait(10)  # all have found no cache, and now all write it
         return arrays
 
     mnist.put(tmp_path / "mnist")
-    monkeypatch.setitem(PUBLISHED, "mnist", replace(mnist.source, decode=decode))
+    monkeypatch.setattr(cache, "FORMATS", {"idx": decode})
     home = user_cache() / "decoded" / f"mnist-{mnist.source.fingerprint}"
     if damaged:
         home.mkdir(parents=True)
@@ -545,8 +702,8 @@ def test_a_channel_that_never_changes_stays_finite():
         ({"y_train": [0, 1, 0.5, 1]}, r"y_train: sample 2 has the label 0\.5: expected a whole"),
         ({"y_train": [0, np.nan, 0.5, 1]}, "y_train: sample 1 has the label nan: expected"),
         ({"y_test": [0, 10_000]}, "y_test: sample 1 has the label 10000: .* from 0 to 9999"),
-        ({"x_test": np.array([[[0.0]], [[np.inf]]])}, "x_test: sample 1 has a value that is not"),
-        ({"x_test": np.array([[[1e300]], [[0]]])}, "x_test: sample 0 has .* a finite float32"),
+        ({"x_test": np.full((2, 2, 3), np.inf)}, "x_test: sample 0 has a value that is not"),
+        ({"x_test": np.full((2, 2, 3), 1e300)}, "x_test: sample 0 has .* a finite float32"),
     ],
 )
 def test_faults_of_own_data_in_one_sentence(tmp_path, changes, message):
@@ -562,12 +719,79 @@ def test_faults_of_own_data_in_one_sentence(tmp_path, changes, message):
 
 def test_faults_of_own_data_are_named_together():
     with pytest.raises(BadInput) as caught:
-        Dataset.of(**mine(x_train=np.zeros(3), y_test=[-1, 0]))
-    assert [fault[:7] for fault in caught.value.faults] == ["x_train", "y_test:"]
+        Dataset.of(**mine(x_train=np.zeros(3), y_test=np.zeros((2, 2))))
+    assert [fault[:6] for fault in caught.value.faults] == ["x_trai", "y_test"]
+    with pytest.raises(BadInput) as caught:
+        Dataset.of(**mine(y_train=[0, 1, -2, 1], y_test=[-1, 0]))
+    assert [fault[:7] for fault in caught.value.faults] == ["y_train", "y_test:"]
     with pytest.raises(BadInput, match="x_train is not an array"):
         Dataset.of(**mine() | {"x_train": [[1, 2], [3]]})
     with pytest.raises(BadInput, match="x_train has masked values"):
         Dataset.of(**mine() | {"x_train": np.ma.masked_array(np.zeros((4, 6)))})
+
+
+def test_what_an_npz_file_will_be_is_known_before_it_is_unpacked(tmp_path):
+    """Forty megabytes of zeros in a file of forty kilobytes, in shapes that do not fit."""
+    file = tmp_path / "mine.npz"
+    np.savez_compressed(file, **mine(x_train=np.zeros((4_000_000, 10), np.uint8)))
+    assert file.stat().st_size < 100_000
+
+    def load() -> None:
+        with pytest.raises(BadInput, match="y_train has 4 labels for the 4000000 samples"):
+            load_data(file)
+
+    load()
+    assert peak_of(load) < 1_000_000
+
+
+@pytest.mark.parametrize("count", [3, 4 * 10**12])
+def test_an_npz_header_that_lies_is_refused(tmp_path, count):
+    file = saved(tmp_path, mine())
+    with zipfile.ZipFile(file) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    for name in ("y_train.npy", "x_train.npy"):
+        old = members[name]
+        shape = old[old.index(b"(") : old.index(b")") + 1]
+        new = b"(" + str(count).encode() + shape[2:]
+        spare = b" " * (len(new) - len(shape))
+        members[name] = old.replace(spare + b"\n", b"\n", 1).replace(shape, new, 1)
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    with pytest.raises(BadInput, match=r"is not a sound \.npz file.*bytes for a shape of \(\d+,"):
+        load_data(file)
+
+
+def test_a_dataset_made_directly_is_checked_too():
+    """What goes into machine code unchecked reads and writes where it must not."""
+    good = Dataset.of(**mine())
+    for bad in (-(10**9), -1, 10_000, 2**62):
+        labels = np.array([0, 1, bad, 1])
+        with pytest.raises(BadInput, match=f"y_train: sample 2 has the label {bad}: expected"):
+            replace(good, y_train=labels)
+        with pytest.raises(BadInput, match="y_test: sample 1 has the label"):
+            replace(good, y_test=labels[1:3])
+    for name, value, message in [
+        ("x_train", good.x_train[..., 0], "x_train has 3 axes of float32: use Dataset.of"),
+        ("x_train", good.x_train.astype(">f4"), "x_test has 4 axes of float32: use Dataset.of"),
+        ("x_train", good.x_train[:2], "y_train has 4 labels for the 2 samples"),
+        ("x_test", good.x_test[:, :1], "x_test has samples of shape"),
+        ("x_test", good.x_test.astype(float), "x_test has 4 axes of float64: use Dataset.of"),
+        ("scale", np.ones(2, np.float32), r"scale has shape \(2,\): expected a number a channel"),
+        ("shift", np.array([np.nan], np.float32), "shift has shape"),
+    ]:
+        with pytest.raises(BadInput, match=message):
+            replace(good, **{name: value})
+
+
+def test_labels_belong_to_the_dataset_alone():
+    labels = np.array([0, 1, 2, 1])
+    data = Dataset.of(**mine() | {"y_train": labels})
+    made = replace(data, y_train=labels)
+    labels[:] = -(10**9)
+    for one in (data, made):
+        assert one.y_train.tolist() == [0, 1, 2, 1]
+        assert not one.y_train.flags.writeable
 
 
 def test_files_that_are_no_data(tmp_path):
@@ -585,7 +809,7 @@ def test_files_that_are_no_data(tmp_path):
         with pytest.raises(BadInput, match=r"mine\.npz: is not a sound \.npz file"):
             load_data(file)
     np.savez(file, **mine(y_test=np.array([Malice(tmp_path / "ran"), 0])))
-    with pytest.raises(BadInput, match=r"mine\.npz: is not a sound \.npz file.*allow_pickle"):
+    with pytest.raises(BadInput, match=r"mine\.npz: y_test holds object: expected real numbers"):
         load_data(file)
     assert not (tmp_path / "ran").exists()
 

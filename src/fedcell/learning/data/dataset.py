@@ -2,6 +2,7 @@
 
 import hashlib
 from dataclasses import dataclass
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Any, Self
@@ -12,17 +13,18 @@ from numpy.typing import NDArray
 
 from fedcell.core.errors import BadInput
 from fedcell.core.files import naming
+from fedcell.core.npz import Arrays, read_npz
 from fedcell.core.schema import suggestion
 
-from .decode import PUBLISHED, decoded, standard
-from .download import Arrays, Report
+from .cache import decoded
+from .checks import PARTS, Labels, as_images, as_labels, as_numbers, check_shapes, each
+from .decode import standard
+from .download import Report
+from .sources import PUBLISHED
 
-MOST_CLASSES = 10_000  # a larger label is taken for a mistake
 NAMES = ("digits", *PUBLISHED)
-PARTS = ("x_train", "y_train", "x_test", "y_test")
 
 Images = NDArray[np.uint8 | np.float32]
-Labels = NDArray[np.int64]
 PerChannel = NDArray[np.float32]
 
 
@@ -49,8 +51,24 @@ class Dataset:
     fingerprint: str  # of the content, by which a resumed run tells other data
 
     def __post_init__(self) -> None:
-        for name in (*PARTS, "scale", "shift"):
-            view = np.asarray(getattr(self, name)).view()  # of an array that may be the user's
+        """However it was made, what goes into machine code is checked here."""
+        arrays: Arrays = {part: as_numbers(part, getattr(self, part)) for part in PARTS}
+        check_shapes(arrays)
+        for part, values in arrays.items():
+            if part[0] == "y":
+                arrays[part] = as_labels(part, values)
+            elif values.ndim != 4 or values.dtype != arrays["x_train"].dtype:
+                raise BadInput(f"{part} has {values.ndim} axes of {values.dtype}: use Dataset.of")
+        kind = arrays["x_train"].dtype
+        if kind not in (np.uint8, np.float32) or not kind.isnative:
+            raise BadInput(f"x_train holds {kind}: use Dataset.of, which makes it float32")
+        for name in ("scale", "shift"):
+            values = as_numbers(name, getattr(self, name)).astype(np.float32, copy=False)
+            if values.shape != arrays["x_train"].shape[3:] or not np.isfinite(values).all():
+                raise BadInput(f"{name} has shape {values.shape}: expected a number a channel")
+            arrays[name] = values
+        for name, values in arrays.items():
+            view = np.ascontiguousarray(values).view()  # of an array that may be the user's
             view.flags.writeable = False
             object.__setattr__(self, name, view)
 
@@ -74,17 +92,14 @@ class Dataset:
         uint8 stays so and is standardised, other numbers become float32 and must be finite.
         y is whole numbers from 0.
         """
-        faults: list[str] = []
-        given = dict(zip(PARTS, (x_train, y_train, x_test, y_test), strict=True))
-        arrays: Arrays = {}
-        for part, values in given.items():
-            try:
-                arrays[part] = (_images if part[0] == "x" else _labels)(part, values)
-            except BadInput as error:
-                faults += error.faults
-        faults = faults or _disagreements(arrays)
-        if faults:
-            raise BadInput(*faults)
+        given: Arrays = dict(zip(PARTS, (x_train, y_train, x_test, y_test), strict=True))
+        given = each({part: partial(as_numbers, part, values) for part, values in given.items()})
+        check_shapes(given)
+        made: dict[str, Any] = {"x": as_images, "y": as_labels}
+        arrays = each({part: partial(made[part[0]], part, x) for part, x in given.items()})
+        if arrays["x_train"].dtype != arrays["x_test"].dtype:  # they would be fed at two scales
+            kinds = arrays["x_test"].dtype, arrays["x_train"].dtype
+            raise BadInput("x_test is {} and x_train {}: give both alike".format(*kinds))
         x = arrays["x_train"]
         one = np.ones(x.shape[-1:], np.float32)
         as_is = {"scale": one, "shift": 0 * one}
@@ -136,87 +151,8 @@ def _digits() -> Dataset:
 
 def _read_npz(path: Path) -> Dataset:
     with naming(path):
-        try:
-            with path.open("rb") as file, NpzFile(file, allow_pickle=False) as arrays:
-                names = list(arrays)
-                given = {part: arrays[part] for part in PARTS if part in names}
-        except OSError as error:
-            raise BadInput(f"cannot be read: {error.strerror or error}") from error
-        except Exception as error:  # zip, zlib and numpy each have errors of their own
-            raise BadInput(f"is not a sound .npz file of arrays: {error}") from error
-        if missing := [part for part in PARTS if part not in given]:
-            raise BadInput(f"has no {', '.join(missing)}: it holds {', '.join(names) or 'nothing'}")
-        return Dataset.of(**given, name=path.stem)
-
-
-def _numbers(name: str, given: Any) -> NDArray[Any]:
-    if isinstance(given, np.ma.MaskedArray):
-        raise BadInput(f"{name} has masked values: fill them in first")
-    try:
-        values = np.asarray(given)
-    except (ValueError, TypeError) as error:
-        raise BadInput(f"{name} is not an array: {error}") from error
-    if values.dtype.kind not in "fiu":
-        raise BadInput(f"{name} holds {values.dtype}: expected real numbers")
-    if values.size == 0:
-        raise BadInput(f"{name} has shape {values.shape}: expected at least one sample")
-    return values
-
-
-def _images(name: str, given: Any) -> NDArray[Any]:
-    """(sample, height, width, channel) in uint8 or finite float32."""
-    x = _numbers(name, given)
-    if x.ndim == 2:
-        x = x[:, None, :, None]
-    elif x.ndim == 3:
-        x = x[..., None]
-    elif x.ndim != 4:
-        raise BadInput(
-            f"{name} has shape {x.shape}: expected (sample, feature), "
-            "(sample, height, width) or (sample, height, width, channel)"
-        )
-    x = np.ascontiguousarray(x)  # as the engine is compiled for
-    if x.dtype == np.uint8:
-        return x
-    with np.errstate(over="ignore"):  # what is too large becomes infinite and is named
-        x = x.astype(np.float32, copy=False)
-    sound = np.isfinite(x).all(axis=(1, 2, 3))
-    if not sound.all():
-        raise BadInput(
-            f"{name}: sample {np.argmin(sound)} has a value that is not a finite float32"
-        )
-    return x
-
-
-def _labels(name: str, given: Any) -> Labels:
-    y = _numbers(name, given)
-    if y.ndim == 2 and y.shape[1] == 1:
-        y = y[:, 0]
-    if y.ndim != 1:
-        raise BadInput(f"{name} has shape {y.shape}: expected (sample,)")
-    sound = (y >= 0) & (y < MOST_CLASSES) & (y == np.floor(y))
-    if not sound.all():
-        i = np.argmin(sound)
-        raise BadInput(
-            f"{name}: sample {i} has the label {y[i]}: "
-            f"expected a whole number from 0 to {MOST_CLASSES - 1}"
-        )
-    return y.astype(np.int64, copy=False)
-
-
-def _disagreements(arrays: Arrays) -> list[str]:
-    """What is wrong between arrays that are each right."""
-    x, x_test = arrays["x_train"], arrays["x_test"]
-    faults = [
-        f"{b} has {len(arrays[b])} labels for the {len(arrays[a])} samples of {a}"
-        for a, b in (PARTS[:2], PARTS[2:])
-        if len(arrays[a]) != len(arrays[b])
-    ]
-    if x.shape[1:] != x_test.shape[1:]:
-        faults.append(f"x_test has samples of shape {x_test.shape[1:]}, x_train {x.shape[1:]}")
-    if x.dtype != x_test.dtype:  # they would be fed at different scales
-        faults.append(f"x_test is {x_test.dtype} and x_train {x.dtype}: give both alike")
-    return faults
+        arrays = read_npz(path, PARTS, check_shapes)
+        return Dataset.of(**arrays, name=path.stem)
 
 
 def _fingerprint(arrays: Arrays) -> str:

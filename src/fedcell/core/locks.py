@@ -1,0 +1,78 @@
+"""Locks that end with the process that holds them, however it ends."""
+
+import os
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from .errors import BadFile
+
+try:
+    import fcntl
+except ImportError:  # Windows: there is no such lock, and nobody is kept out
+    fcntl = None  # type: ignore[assignment]
+
+
+def lock(
+    handle: int, *, shared: bool = False, release: bool = False, patience: float = 0.0
+) -> bool:
+    """Locks an open file or folder; False where somebody else has it, and for so many seconds.
+
+    Where the file system knows no locks there is none, and this is True.
+    """
+    if fcntl is None:
+        return True
+    kind = fcntl.LOCK_UN if release else fcntl.LOCK_SH if shared else fcntl.LOCK_EX
+    end = time.monotonic() + patience
+    while True:
+        try:
+            fcntl.flock(handle, kind | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                return False
+            time.sleep(0.005)
+        except OSError:
+            return True
+
+
+@contextmanager
+def locked(path: Path, what: str) -> Iterator[None]:
+    """Holds the lock file `path`, so that one process at a time works on `what`."""
+    try:
+        handle = _open_locked(path)
+    except OSError as error:
+        raise BadFile(f"{path}: cannot be written: {error.strerror or error}") from error
+    if handle is None:
+        holder = ""
+        with suppress(OSError, UnicodeDecodeError):
+            holder = path.read_text("utf-8")[:200]
+        who = f" ({holder})" if holder else ""
+        raise BadFile(f"{what}: another fedcell{who} is at work on it: wait until it is done")
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            path.unlink()
+        os.close(handle)
+
+
+def _open_locked(path: Path) -> int | None:
+    """The lock file, open and locked; None where another process has it."""
+    while True:
+        flags = os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
+        handle = os.open(path, flags, 0o666)
+        try:
+            if not lock(handle):
+                os.close(handle)
+                return None
+            if os.path.lexists(path) and os.path.samestat(os.fstat(handle), os.lstat(path)):
+                os.ftruncate(handle, 0)
+                os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
+                return handle
+        except OSError:
+            os.close(handle)
+            raise
+        os.close(handle)  # its holder took it away between our opening and locking it

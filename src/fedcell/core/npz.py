@@ -1,0 +1,75 @@
+"""Arrays out of an .npz file, what they are before what they hold."""
+
+import os
+import zipfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.lib import format as npy
+from numpy.typing import NDArray
+
+from .errors import BadInput, FedcellError
+
+Arrays = dict[str, NDArray[Any]]  # by name
+
+HEADERS: dict[tuple[int, int], Callable[..., Any]] = {
+    (1, 0): npy.read_array_header_1_0,
+    (2, 0): npy.read_array_header_2_0,
+}
+
+
+def read_npz(path: Path, names: Iterable[str], check: Callable[[Arrays], None]) -> Arrays:
+    """The named arrays of a file, unpacked only once `check` has seen what they will be.
+
+    It is given arrays of their shapes and types that take no memory and hold nothing.
+    """
+    names = list(names)
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = {n.removesuffix(".npy"): n for n in archive.namelist() if n.endswith(".npy")}
+            if missing := [name for name in names if name not in members]:
+                held = ", ".join(members) or "nothing"
+                raise BadInput(f"has no {', '.join(missing)}: it holds {held}")
+            announced = {name: _announced(archive, members[name]) for name in names}
+            check(announced)
+            _check_memory(announced)
+            return {name: _read(archive, members[name]) for name in names}
+    except FedcellError:
+        raise
+    except OSError as error:
+        raise BadInput(f"cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # zip, zlib and numpy each have errors of their own
+        raise BadInput(f"is not a sound .npz file of arrays: {error}") from error
+
+
+def _announced(archive: zipfile.ZipFile, member: str) -> NDArray[Any]:
+    """An array as its header says it is, with one element for all."""
+    with archive.open(member) as file:
+        shape, _, kind = HEADERS[npy.read_magic(file)](file)
+        size = archive.getinfo(member).file_size - file.tell()
+    array = np.broadcast_to(np.empty((), kind), shape)
+    if not kind.hasobject and size != array.size * kind.itemsize:
+        raise ValueError(f"{member} has {size} bytes for a shape of {shape}")
+    return array
+
+
+def _check_memory(announced: Arrays) -> None:
+    needed = sum(array.size * array.itemsize for array in announced.values())
+    try:
+        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        return
+    if needed > there:
+        raise BadInput(
+            f"unpacks to {needed / 1e9:.3g} GB, and this machine has {there / 1e9:.3g} GB of memory"
+        )
+
+
+def _read(archive: zipfile.ZipFile, member: str) -> NDArray[Any]:
+    with archive.open(member) as file:
+        array: NDArray[Any] = npy.read_array(file, allow_pickle=False)
+        if file.read(1):
+            raise ValueError(f"{member} goes on after its array")
+        return array

@@ -1,0 +1,80 @@
+"""Published datasets decoded once, then mapped from the user's cache directory.
+
+Each array is kept with its checksum, which is looked at whenever it is used again.
+"""
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcell.core.asides import aside, made_folder, sync, sync_folder
+from fedcell.core.npz import Arrays
+
+from .decode import FORMATS, standard
+from .download import Report, contents, user_cache
+from .sources import Source
+
+CHECKSUMS = "sha256.json"  # by the name of an array
+
+
+def decoded(
+    source: Source, folder: Path | None, mirror: str | None, report: Report | None
+) -> Arrays:
+    """x_train, y_train, x_test, y_test, scale and shift of a published dataset."""
+    home = user_cache() / "decoded" / f"{source.name}-{source.fingerprint}"
+    if (arrays := _recall(home, source)) is None:
+        arrays = FORMATS[source.format](contents(source, folder, mirror, report))
+        arrays |= standard(arrays["x_train"])
+        with suppress(OSError):  # without a cache it works as well, from memory
+            _remember(home, source, arrays)
+            arrays = _recall(home, source) or arrays
+    return arrays
+
+
+def _recall(home: Path, source: Source) -> Arrays | None:
+    """The arrays in the cache, mapped; None if they are not there, or not as they should be."""
+    (train, test), image = source.sizes, source.image
+    shapes = {"x_train": (train, *image), "y_train": (train,), "x_test": (test, *image)}
+    shapes |= {"y_test": (test,), "scale": image[2:], "shift": image[2:]}
+    kinds = {"x": np.uint8, "y": np.int64, "s": np.float32}
+    arrays = {}
+    try:
+        checksums = json.loads((home / CHECKSUMS).read_bytes())
+        for name, shape in shapes.items():
+            array = np.load(home / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+            if array.shape != shape or array.dtype != kinds[name[0]]:
+                return None
+            if _checksum(array) != checksums[name]:
+                return None
+            arrays[name] = array
+    except Exception:  # absent, cut off, or a header in which much can be wrong
+        return None
+    return arrays
+
+
+def _checksum(array: NDArray[Any]) -> str:
+    return hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()
+
+
+def _remember(home: Path, source: Source, arrays: Arrays) -> None:
+    """Puts the arrays into the cache, all at once, whoever else is doing so now."""
+    with made_folder(home.parent), aside(home, folder=True) as folder:
+        fresh = folder / "fresh"
+        fresh.mkdir()
+        for name, array in arrays.items():
+            np.save(fresh / f"{name}.npy", array)
+        checksums = {name: _checksum(array) for name, array in arrays.items()}
+        (fresh / CHECKSUMS).write_text(json.dumps(checksums), "utf-8")
+        for file in fresh.iterdir():
+            sync(file)
+        if os.path.lexists(home) and _recall(home, source) is None:  # damaged
+            os.rename(home, folder / "old")
+        with suppress(OSError):  # another process was faster: what it wrote is as good
+            os.rename(fresh, home)
+        sync_folder(home.parent)

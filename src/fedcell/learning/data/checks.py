@@ -1,0 +1,103 @@
+"""Labelled samples as arrays: what they must be, and how they are made so."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fedcell.core.errors import BadInput
+from fedcell.core.npz import Arrays
+
+PARTS = ("x_train", "y_train", "x_test", "y_test")
+MOST_CLASSES = 10_000  # a larger label is taken for a mistake
+
+Labels = NDArray[np.int64]
+
+
+def as_numbers(name: str, given: Any) -> NDArray[Any]:
+    if isinstance(given, np.ma.MaskedArray):
+        raise BadInput(f"{name} has masked values: fill them in first")
+    try:
+        values = np.asarray(given)
+    except (ValueError, TypeError) as error:
+        raise BadInput(f"{name} is not an array: {error}") from error
+    if values.dtype.kind not in "fiu":
+        raise BadInput(f"{name} holds {values.dtype}: expected real numbers")
+    if values.size == 0:
+        raise BadInput(f"{name} has shape {values.shape}: expected at least one sample")
+    return values
+
+
+def check_shapes(arrays: Arrays) -> None:
+    """Refuses arrays that cannot be labelled samples, by their shapes and types alone."""
+    each({part: partial(_check_shape, part, values) for part, values in arrays.items()})
+    x, x_test = _image_of(arrays["x_train"]), _image_of(arrays["x_test"])
+    faults = [
+        f"{b} has {len(arrays[b])} labels for the {len(arrays[a])} samples of {a}"
+        for a, b in (PARTS[:2], PARTS[2:])
+        if len(arrays[a]) != len(arrays[b])
+    ]
+    if x != x_test:
+        faults.append(f"x_test has samples of shape {x_test}, x_train {x}")
+    if faults:
+        raise BadInput(*faults)
+
+
+def _check_shape(name: str, given: NDArray[Any]) -> None:
+    as_numbers(name, given)
+    if name[0] == "y" and given.shape != (len(given),) and given.shape != (len(given), 1):
+        raise BadInput(f"{name} has shape {given.shape}: expected (sample,)")
+    if name[0] == "x" and given.ndim not in (2, 3, 4):
+        raise BadInput(
+            f"{name} has shape {given.shape}: expected (sample, feature), "
+            "(sample, height, width) or (sample, height, width, channel)"
+        )
+
+
+def _image_of(x: NDArray[Any]) -> tuple[int, ...]:
+    """Height, width and channels of samples that may lack some of them."""
+    return {2: (1, *x.shape[1:], 1), 3: (*x.shape[1:], 1)}.get(x.ndim, x.shape[1:])
+
+
+def as_images(name: str, x: NDArray[Any]) -> NDArray[Any]:
+    """(sample, height, width, channel) in uint8 or finite float32."""
+    x = np.ascontiguousarray(x.reshape(len(x), *_image_of(x)))  # as the engine is compiled for
+    if x.dtype == np.uint8:
+        return x
+    with np.errstate(over="ignore"):  # what is too large becomes infinite and is named
+        x = x.astype(np.float32, copy=False)
+    sound = np.isfinite(x).all(axis=(1, 2, 3))
+    if not sound.all():
+        raise BadInput(
+            f"{name}: sample {np.argmin(sound)} has a value that is not a finite float32"
+        )
+    return x
+
+
+def as_labels(name: str, y: NDArray[Any]) -> Labels:
+    """Whole numbers from 0, in an array of their own: machine code looks up by them."""
+    y = y.reshape(len(y))
+    sound = (y >= 0) & (y < MOST_CLASSES) & (y == np.floor(y))
+    if not sound.all():
+        i = np.argmin(sound)
+        raise BadInput(
+            f"{name}: sample {i} has the label {y[i]}: "
+            f"expected a whole number from 0 to {MOST_CLASSES - 1}"
+        )
+    return y.astype(np.int64)
+
+
+def each(makers: Mapping[str, Callable[[], Any]]) -> Arrays:
+    """What each makes, by name; what several find wrong is said together."""
+    made: Arrays = {}
+    faults: list[str] = []
+    for part, make in makers.items():
+        try:
+            made[part] = make()
+        except BadInput as error:
+            faults += error.faults
+    if faults:
+        raise BadInput(*faults)
+    return made

@@ -1,0 +1,129 @@
+"""What a training has seen so far, and all that it carries from one round to the next."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedcell.core.types import Array, Floats, Ints
+from fedcell.learning.learner import Learner, Scores
+
+COLUMNS: dict[str, type] = {
+    "discarded_uploads": np.int64,  # uploads that arrived and were not finite
+    "train_loss": np.float64,  # (2)
+    "test_loss": np.float64,
+    "accuracy": np.float64,
+}
+
+
+class _Rows:
+    """Rows that are only ever added to: who holds fewer of them does not see the others."""
+
+    def __init__(self, rows: Any) -> None:
+        self.data, self.count = rows, len(rows)
+
+    def with_row(self, place: int, row: tuple[Any, ...]) -> "_Rows":
+        """With a row at `place`: here if that is the end, else in rows of its own."""
+        if place < self.count:  # somebody went on from the same state
+            return _Rows(self.data[:place].copy()).with_row(place, row)
+        if place == len(self.data):
+            room = np.empty(max(64, 2 * place), self.data.dtype)
+            room[:place] = self.data
+            self.data = room
+        self.data[place] = row
+        self.count = place + 1
+        return self
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """What was seen after each round: arrays of length `rounds`; NaN where not evaluated."""
+
+    _rows: _Rows
+    rounds: int  # that are done
+    least_loss: float  # of the training losses; infinite before there is one
+
+    @classmethod
+    def of(cls, columns: Mapping[str, Any]) -> "History":
+        """From arrays by name, of equal length."""
+        rows = np.empty(len(columns["train_loss"]), list(COLUMNS.items()))
+        for name in COLUMNS:
+            rows[name] = columns[name]
+        least = float(np.fmin.reduce(rows["train_loss"], initial=np.inf))
+        return cls(_Rows(rows), len(rows), least)
+
+    @classmethod
+    def none(cls) -> "History":
+        """That of no rounds."""
+        return cls.of({name: np.empty(0, kind) for name, kind in COLUMNS.items()})
+
+    def _column(self, name: str) -> Any:
+        column = self._rows.data[name][: self.rounds]
+        column.flags.writeable = False
+        return column
+
+    @property
+    def discarded_uploads(self) -> Ints:
+        """Uploads that arrived and were not finite."""
+        return np.asarray(self._column("discarded_uploads"))
+
+    @property
+    def train_loss(self) -> Array:
+        """(2)."""
+        return np.asarray(self._column("train_loss"))
+
+    @property
+    def test_loss(self) -> Array:
+        """The loss of the test samples."""
+        return np.asarray(self._column("test_loss"))
+
+    @property
+    def accuracy(self) -> Array:
+        """The share of test samples whose class is found."""
+        return np.asarray(self._column("accuracy"))
+
+    def columns(self) -> dict[str, Any]:
+        """Copies of the arrays, by name."""
+        return {name: np.array(self._column(name)) for name in COLUMNS}
+
+    def rows(self, first: int = 0) -> list[tuple[int, float, float, float]]:
+        """Rounds from `first` on, one tuple each, in the order of the columns."""
+        listed: list[tuple[int, float, float, float]] = self._rows.data[
+            first : self.rounds
+        ].tolist()
+        return listed
+
+    def with_round(self, discarded: int, scores: Scores) -> "History":
+        """With one round more."""
+        row = (discarded, scores.train_loss, scores.test_loss, scores.accuracy)
+        least = float(np.fmin(self.least_loss, scores.train_loss))
+        return History(self._rows.with_row(self.rounds, row), self.rounds + 1, least)
+
+    def with_last(self, scores: Scores) -> "History":
+        """With other scores in the last round."""
+        before = History.of({name: column[:-1] for name, column in self.columns().items()})
+        return before.with_round(int(self.discarded_uploads[-1]), scores)
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """All that learning carries from one round to the next; what is saved to resume."""
+
+    model: Floats
+    history: History
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that are done."""
+        return self.history.rounds
+
+    @property
+    def last_loss(self) -> float:
+        """The training loss after the last round; NaN where it was not evaluated."""
+        return float(self.history.train_loss[-1]) if self.rounds else float("nan")
+
+    @classmethod
+    def start(cls, learner: Learner) -> "State":
+        """Before the first round."""
+        return cls(learner.start(), History.none())

@@ -1,0 +1,158 @@
+"""What a run has done so far, on disk: the model after the last round, and a line for each before.
+
+Before a checkpoint is replaced, the rounds that come before its own are in history.csv, each with
+a checksum; the checkpoint tells how many they are, and has its own round itself. A kill leaves at
+most a line too many, or a part of one, which the next line is written over. So a round costs the
+same however many there were.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+
+from fedcell.core.errors import BadFile, BadInput
+from fedcell.core.files import write_file
+from fedcell.core.npz import Arrays, read_npz
+
+from .history import COLUMNS, History, State
+
+HISTORY, CHECKPOINT = "history.csv", "checkpoint.npz"
+HEADER = (",".join(["round", *COLUMNS, "checksum"]) + "\n").encode()
+LONGEST = 1000  # [byte] of a line
+
+
+class Records:
+    """The rounds of a run in its folder: those that were found there, and those that come."""
+
+    def __init__(self, folder: Path) -> None:
+        self.state: State | None = None  # as it was found
+        self._path = folder
+        self._lines = 0  # rounds that history.csv has,
+        self._size = 0  # bytes that they take with the header,
+        self._checksum = 0  # and the checksum of the last, which the next begins with
+
+    @classmethod
+    def load(cls, folder: Path, model_size: int, most: int) -> "Records":
+        """The records of a run that is gone on with, of at most `most` rounds."""
+        records, path = cls(folder), folder / CHECKPOINT
+        if not path.exists():
+            return records
+        found = _read_checkpoint(path, model_size)
+        rounds = int(found["rounds"])
+        if rounds > most:
+            raise BadFile(
+                f"{folder}: has done {rounds} rounds already: give `rounds` {rounds} or more"
+            )
+        rows = records._read_lines(rounds - 1, int(found["checksum"]))
+        rows.append(tuple(found["last"].tolist()))
+        columns = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
+        records.state = State(found["model"], History.of(columns))
+        return records
+
+    def save(self, state: State) -> None:
+        """Adds the rounds before the last of a state, then replaces the checkpoint."""
+        rows = state.history.rows(self._lines)
+        self._add(rows[:-1])
+        arrays: dict[str, Any] = {
+            "model": state.model,
+            "rounds": np.int64(state.rounds),
+            "last": np.array(rows[-1], float),
+            "checksum": np.int64(self._checksum),
+        }
+        write_file(self._path / CHECKPOINT, lambda path: _save(path, arrays))
+
+    def finish(self, state: State) -> None:
+        """Adds the last round as well, for people who read the file."""
+        self._add(state.history.rows(self._lines))
+
+    def _add(self, rows: list[tuple[Any, ...]]) -> None:
+        if not rows:
+            return
+        text = b"" if self._size else HEADER
+        for row in rows:
+            self._lines += 1
+            line = ",".join(map(repr, (self._lines, *row))).encode()
+            self._checksum = crc32(line, self._checksum)
+            text += b"%b,%08x\n" % (line, self._checksum)
+        path = self._path / HISTORY
+        try:
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+            try:
+                os.ftruncate(handle, self._size)  # what a kill may have left
+                os.lseek(handle, self._size, os.SEEK_SET)
+                rest = memoryview(text)
+                while rest:
+                    rest = rest[os.write(handle, rest) :]
+                os.fsync(handle)
+            finally:
+                os.close(handle)
+        except OSError as error:
+            raise BadFile(f"{path}: cannot be written: {error.strerror or error}") from error
+        self._size += len(text)
+
+    def _read_lines(self, count: int, checksum: int) -> list[tuple[Any, ...]]:
+        """The first lines of history.csv, if they are the rounds that the checkpoint knows."""
+        rows: list[tuple[Any, ...]] = []
+        path = self._path / HISTORY
+        try:
+            if count:
+                with path.open("rb") as file:
+                    self._size = len(HEADER)
+                    if file.read(len(HEADER)) != HEADER:
+                        raise ValueError
+                    rows += [self._parse(file.readline(LONGEST)) for _ in range(count)]
+            if self._checksum != checksum:
+                raise ValueError
+        except (OSError, ValueError) as error:
+            raise _damaged(path) from error
+        return rows
+
+    def _parse(self, line: bytes) -> tuple[Any, ...]:
+        content, _, checksum = line.removesuffix(b"\n").rpartition(b",")
+        self._lines += 1
+        self._checksum = crc32(content, self._checksum)
+        if not line.endswith(b"\n") or checksum != b"%08x" % self._checksum:
+            raise ValueError
+        number, discarded, *scores = content.split(b",")
+        if int(number) != self._lines or int(discarded) < 0 or len(scores) != len(COLUMNS) - 1:
+            raise ValueError
+        self._size += len(line)
+        return (int(discarded), *map(float, scores))
+
+
+def _save(path: Path, arrays: dict[str, Any]) -> None:
+    with path.open("wb") as file:
+        np.savez(file, **arrays)
+
+
+def _read_checkpoint(path: Path, model_size: int) -> Arrays:
+    expected: dict[str, Any] = {
+        "model": (np.float32, (model_size,)),
+        "rounds": (np.int64, ()),
+        "last": (np.float64, (len(COLUMNS),)),
+        "checksum": (np.int64, ()),
+    }
+
+    def check(announced: Arrays) -> None:
+        if {n: (a.dtype, a.shape) for n, a in announced.items()} != expected:
+            raise BadFile(f"{path}: does not fit this run: delete it to start anew")
+
+    try:
+        found = read_npz(path, expected, check)
+    except BadFile:
+        raise
+    except BadInput as error:
+        raise _damaged(path) from error
+    discarded = found["last"][0]
+    counts = found["rounds"] >= 1 and discarded >= 0 and discarded == np.floor(discarded)
+    if not counts or not np.isfinite(found["model"]).all():
+        raise _damaged(path)
+    return found
+
+
+def _damaged(path: Path) -> BadFile:
+    which = "it" if path.name == CHECKPOINT else CHECKPOINT
+    return BadFile(f"{path}: is damaged: delete {which} to start the run anew")
