@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import fedcell
+import fedcell.api
 from fedcell.cli.app import WORDS
 
 ROOT = Path(__file__).parents[1]
@@ -123,7 +124,7 @@ def test_public_names_are_documented_and_their_examples_run(name, monkeypatch):
     thing = getattr(fedcell, name)
     assert thing.__doc__, name
     assert not thing.__doc__.startswith(f"{name}("), f"{name} has a generated docstring"
-    space = vars(fedcell) | {"np": np}
+    space = vars(fedcell.api) | {"np": np}
     for test in doctest.DocTestFinder(recurse=False).find(thing, name, globs=space):
         runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
         said: list[str] = []

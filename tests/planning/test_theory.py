@@ -1,5 +1,8 @@
 """Theorems 1 and 2 against the problems that they claim to solve."""
 
+import itertools
+from contextlib import suppress
+from decimal import Decimal, localcontext
 from math import comb, inf, isfinite, sqrt
 
 import numpy as np
@@ -166,6 +169,37 @@ def test_the_effective_cohort_of_very_many_is_a_series(gamma):
     found = effective_cohort(k, gamma)
     assert found[1] / found[0] == pytest.approx(10_001 / 9_999, rel=1e-6)
     assert found[2] == pytest.approx(1e9 * (1 - gamma), rel=1e-6)
+
+
+@pytest.mark.parametrize("gamma", [1e-300, 1e-30, 0.001, 0.3, 0.9, 0.999, 1 - 1e-7])
+def test_the_effective_cohort_of_thousands_is_that_of_its_recursion(gamma):
+    """In fractions where doubles would lose digits, one client after the other."""
+    k = np.array([1, 2, 7, 500, 3000])
+    loss, none, mean, exact = Decimal(gamma), Decimal(1), Decimal(0), {}
+    with localcontext(prec=50):
+        for n in range(1, k[-1] + 1):
+            none *= loss
+            mean = loss * mean + (1 - none) / n
+            exact[n] = float((1 - none) / mean)
+    assert effective_cohort(k, gamma) == pytest.approx([exact[n] for n in k.tolist()], rel=1e-12)
+
+
+def test_constants_at_the_ends_of_their_range_neither_vanish_nor_overflow():
+    for ends in itertools.product((1e-30, 1e30), repeat=4):
+        L, mu, C1, D = ends
+        found = constants(
+            smoothness=L, convexity=mu, relative_noise=C1, samples=D, diversity=1e30, gradients=1e30
+        )
+        every = [found.scale, found.rate(1), found.moment(1.0, 10**6)]
+        assert np.isfinite(every).all()
+        assert found.loss_bound(1, 1.0, 1, 1e30) > 0
+        with suppress(BadInput):  # a law of too many rounds is refused in words
+            found.law(1e-30)
+    for name in ("smoothness", "convexity", "relative_noise", "ratio", "samples"):
+        with pytest.raises(BadInput, match=f"{name} = 1e-200: expected a number from 1e-30"):
+            constants(**{name: 1e-200})
+    with pytest.raises(BadInput, match="`target` = 0: expected a number from 1e-30"):
+        constants().law(0)
 
 
 @pytest.mark.parametrize(("k", "gamma"), [(2.5, 0.1), (-3, 0.1), (0, 0.1), (5, 1.5), (5, -0.1)])
@@ -354,9 +388,9 @@ def test_laws_that_are_refused(given_, said):
     ("given_", "said"),
     [
         ({"diversity": 0.9}, "diversity = 0.9: expected a number from 1"),
-        ({"convexity": 0.0}, "convexity = 0.0: expected a number above 0"),
+        ({"convexity": 0.0}, r"convexity = 0.0: expected a number from 1e-30 to 1e\+30"),
         ({"noise": -0.1}, "noise = -0.1: expected a number from 0"),
-        ({"samples": inf}, "samples = inf: expected a number above 0"),
+        ({"samples": inf}, "samples = inf: expected a number from 1e-30"),
     ],
 )
 def test_constants_that_are_refused(given_, said):

@@ -1,6 +1,7 @@
 """What all commands share: the application, its consoles, and options that mean the same."""
 
 import re
+import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -9,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
+from fedcell.core.errors import FedcellError, printable
 from fedcell.core.files import check_target
 from fedcell.core.showing import Showable
 from fedcell.network.policies.names import NAMED
@@ -122,12 +124,29 @@ def figure_target(figure: Path | None) -> Path | None:
     return check_target(figure, FORMATS) if figure else None
 
 
-def draw(result: Showable, target: Path | None, shown: Path | None, quiet: bool) -> None:
-    """Draws a result last, when the answer is given: where, as the user named it, is told."""
-    if target is not None:
+failed_figures: list[Path] = []  # of this command: with any, it ends with code 2
+
+
+def draw(result: Showable, target: Path) -> bool:
+    """Draws a result, last, when its answer is given; whether it could be done.
+
+    What goes wrong is told, and costs nothing but the figure.
+    """
+    try:
         result.plot(target)
-        if not quiet:
-            out.print(f"figure: {shown}", soft_wrap=True)
+    except Exception as error:  # matplotlib has many ways to fail
+        failed_figures.append(target)
+        kind = "" if isinstance(error, FedcellError) else f"{type(error).__name__}: "
+        words = printable(in_options(f"{kind}{error}"))
+        print(f"fedcell: the figure could not be drawn: {words}", file=sys.stderr)
+        return False
+    return True
+
+
+def draw_if_asked(result: Showable, target: Path | None, shown: Path | None, quiet: bool) -> None:
+    """Draws a result to where `figure_target` said; the place is told as the user named it."""
+    if target is not None and draw(result, target) and not quiet:
+        out.print(f"figure: {shown}", soft_wrap=True)
 
 
 def track_pricing(items: Sequence[Any]) -> Iterable[Any]:

@@ -21,7 +21,7 @@ from .app import (
     Target,
     Threads,
     app,
-    draw,
+    draw_if_asked,
     figure_target,
     out,
 )
@@ -75,4 +75,4 @@ def constants(
         print_json(report.to_dict())
     else:
         print_result(out, report)
-    draw(report, picture, figure, quiet=as_json)
+    draw_if_asked(report, picture, figure, quiet=as_json)

@@ -4,16 +4,18 @@ import io
 import os
 import sys
 import warnings
+from contextlib import suppress
 from typing import Annotated, Any, NoReturn
 
 import numpy as np
 import typer
 
-from fedcell.core.errors import FedcellError, FedcellWarning
+from fedcell.core.errors import FedcellError, FedcellWarning, printable
 from fedcell.core.version import __version__
 
 from . import constants, demo, network, pilot, plan, runs
-from .app import app, in_options
+from .app import app, failed_figures, in_options
+from .signals import ending_in_order, exit_code, was_stopped
 
 COMMANDS = (network, runs, pilot, plan, constants, demo)  # importing them is what adds them
 ORDER = [
@@ -42,14 +44,30 @@ def version(
 
 def main() -> None:
     """Entry point: what goes wrong becomes sentences and exit code 2."""
-    sys.path.insert(0, "")  # for module:callable in the folder one is in
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows no plus-minus
+    failed_figures.clear()
+    with ending_in_order():
+        try:
+            _run()
+        except KeyboardInterrupt:
+            sys.exit(exit_code())
+        except Exception:
+            if was_stopped():  # in the middle of loading a module, which raises what it likes
+                sys.exit(exit_code())
+            raise
+
+
+def _run() -> None:
     try:
         warnings.showwarning = _note
         with np.errstate(all="ignore"):  # what overflows is found in the results and said in words
             app()
+    except SystemExit as end:
+        if end.code in (0, None) and failed_figures:
+            sys.exit(2)
+        raise
     except FedcellError as error:
         _fail(in_options(str(error)))
     except MemoryError:
@@ -59,17 +77,16 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:
         _fail(f"{error.filename or 'output'}: {error.strerror or error}")
-    except KeyboardInterrupt:
-        sys.exit(130)
 
 
 def _fail(faults: str) -> NoReturn:
-    for line in faults.splitlines():
-        print(f"fedcell: {line}", file=sys.stderr)
+    with suppress(OSError):  # a terminal that was closed
+        for line in faults.splitlines():
+            print(f"fedcell: {printable(line)}", file=sys.stderr)
     sys.exit(2)
 
 
 def _note(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
     """What the user should know, as one line; other warnings are for developers."""
     if issubclass(category, FedcellWarning):
-        print(f"fedcell: note: {in_options(str(message))}", file=sys.stderr)
+        print(f"fedcell: note: {in_options(printable(str(message)))}", file=sys.stderr)

@@ -27,7 +27,7 @@ from .app import (
     ScenarioName,
     Seed,
     app,
-    draw,
+    draw_if_asked,
     figure_target,
     out,
     track_pricing,
@@ -50,7 +50,7 @@ def schedule(
         print_json(scheduled.to_dict())
     else:
         print_result(out, scheduled)
-    draw(scheduled, target, figure, quiet=as_json)
+    draw_if_asked(scheduled, target, figure, quiet=as_json)
 
 
 @app.command()
@@ -89,7 +89,7 @@ def cost(
         swept = {"sweep": sweep.to_dict()} if sweep else {}
         print_json({"scenario": scenario} | comparison.to_dict() | swept)
     if sweep:
-        draw(sweep, target, figure, quiet=as_json)
+        draw_if_asked(sweep, target, figure, quiet=as_json)
 
 
 @app.command("scenario")

@@ -26,11 +26,12 @@ from .app import (
     Target,
     Threads,
     app,
-    draw,
+    draw_if_asked,
     figure_target,
     out,
 )
 from .progress import progress_bars, trial_bar
+from .signals import exit_code
 
 Budget = Annotated[
     str,
@@ -86,7 +87,7 @@ def pilot_command(
         print_result(out, pilot)
         words = shlex.join([scenario, "--pilot", str(out_path)])
         out.print(f"written to {out_path}; next: fedcell plan {words}", soft_wrap=True)
-    draw(pilot, picture, figure, quiet=as_json)
+    draw_if_asked(pilot, picture, figure, quiet=as_json)
 
 
 @app.command()
@@ -130,7 +131,7 @@ def validate(
         print_result(out, validation)
         words = f"runs written to {out_path}; more of them with a larger --budget"
         out.print(words, soft_wrap=True)
-    draw(validation, picture, figure, quiet=as_json)
+    draw_if_asked(validation, picture, figure, quiet=as_json)
 
 
 @contextmanager
@@ -140,4 +141,4 @@ def _interruptible() -> Iterator[None]:
         yield
     except KeyboardInterrupt:
         print("fedcell: interrupted; to go on, give the same command again", file=sys.stderr)
-        sys.exit(130)
+        sys.exit(exit_code())

@@ -18,7 +18,17 @@ from fedcell.scenario.load import load_scenario
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 
-from .app import AsJson, DataDir, PolicyName, ScenarioName, Seed, app, draw, figure_target, out
+from .app import (
+    AsJson,
+    DataDir,
+    PolicyName,
+    ScenarioName,
+    Seed,
+    app,
+    draw_if_asked,
+    figure_target,
+    out,
+)
 
 
 def _coefficient(term: str, needed: bool = True) -> Any:
@@ -123,7 +133,7 @@ def plan(
         print_result(out, best)
         if out_path:
             out.print(f"plan: {out_path}", soft_wrap=True)
-    draw(best, picture, figure, quiet=as_json)
+    draw_if_asked(best, picture, figure, quiet=as_json)
 
 
 def _given_law(pilot: Path | None, given: dict[str, float]) -> GivenLaw | None:

@@ -30,10 +30,12 @@ from .app import (
     Threads,
     app,
     draw,
+    draw_if_asked,
     figure_target,
     out,
 )
 from .progress import progress_bars
+from .signals import exit_code
 
 
 @app.command()
@@ -55,7 +57,7 @@ def partition(
         print_json(report.to_dict())
     else:
         print_result(out, report)
-    draw(report, target, figure, quiet=as_json)
+    draw_if_asked(report, target, figure, quiet=as_json)
 
 
 @app.command("run")
@@ -133,12 +135,12 @@ def run_command(
         how = f"give the same command with --resume --out {shlex.quote(str(folder))}"
         print(f"fedcell: interrupted; to go on, {how}", file=sys.stderr)
     if result.ledgers:
-        result.plot(folder / "loss.png")
+        names = ["ledger.csv", "clients.csv", "summary.json"]
+        names += ["loss.png"] if draw(result, folder / "loss.png") else []
         if not as_json:
-            written = f"written to {folder}: ledger.csv, clients.csv, summary.json, loss.png"
-            out.print(written, soft_wrap=True)
+            out.print(f"written to {folder}: {', '.join(names)}", soft_wrap=True)
     if not result.complete:
-        sys.exit(130)
+        sys.exit(exit_code())
 
 
 def _world(

@@ -44,7 +44,7 @@ def locked(path: Path, what: str) -> Iterator[None]:
     try:
         handle = _open_locked(path)
     except OSError as error:
-        raise BadFile(f"{path}: cannot be written: {error.strerror or error}") from error
+        raise BadFile(f"{what}: cannot be written: {error.strerror or error}") from error
     if handle is None:
         holder = ""
         with suppress(OSError, UnicodeDecodeError):

@@ -83,8 +83,15 @@ class Engine:
         space, floats = self._spaces.get(), np.empty(0, np.float32)
         images = *self._train, *self._standard
         ends = space.layers, space.scratch
-        train(space.weights, space.velocity, *images, none, none, floats, np.float32(0), *ends)
-        evaluate(space.weights, *images, none, EVALUATED, floats, np.empty(0, np.bool_), *ends)
+        try:
+            train(space.weights, space.velocity, *images, none, none, floats, np.float32(0), *ends)
+            evaluate(space.weights, *images, none, EVALUATED, floats, np.empty(0, np.bool_), *ends)
+        except Exception as error:  # a cache that is damaged, settings that numba cannot use
+            raise BadInput(
+                f"the engine cannot be compiled or loaded ({type(error).__name__}: {error}): check "
+                "the variables NUMBA_... of your environment, and delete NUMBA_CACHE_DIR or the "
+                "__pycache__ of fedcell/learning/kernels"
+            ) from error
         self._spaces.put(space)
 
     def start(self) -> Floats:

@@ -8,6 +8,8 @@ from fedcell.core.types import Array
 from .round import Certificate, Problem, Schedule, price
 
 ROUNDING = 1e-12  # a gap below it needs no second look
+NEAR = 1e-9  # a frequency that is so near to a bound, relative to it, is held by it
+HALVINGS = 100  # of a range of as many powers of two
 
 
 def certify(problem: Problem, schedule: Schedule) -> Certificate:
@@ -19,8 +21,8 @@ def certify(problem: Problem, schedule: Schedule) -> Certificate:
         (sum_j sqrt(beta_j u_j))^2 + sum_j min_t (w_j / t^2 + beta_j t) + upload energy,
 
     with t = c_j / f_j within its bounds. So `gap` holds for the schedule of any policy. The
-    prices are read off the shares by (89), or off the frequencies by (90) where no bound
-    binds; the better bound counts, since either may drown in the rounding of the other.
+    prices are read off the shares by (89), or off the shares within what frequencies tell by
+    (90); the better bound counts, since either may drown in the rounding of the other.
 
     >>> from fedcell import Optimal, load_round
     >>> problem = load_round("docs/round.json")
@@ -34,21 +36,14 @@ def certify(problem: Problem, schedule: Schedule) -> Certificate:
     reached = cost.duration + problem.energy_weight * cost.compute_energy.mean(-1)
     finish = (cost.upload_time + cost.compute_time) / cost.duration[..., None]
 
-    def judge(prices: Array) -> tuple[Array, Array]:
-        """The gap that prices prove, and how far the schedule is from what they ask for."""
-        beta = prices / prices.sum(-1, keepdims=True)  # the derivative of (23) by H is 0
-        bound, best = dual(problem, beta)
-        missed = np.maximum(np.abs(f / best - 1), beta * (1 - finish))  # (87), and (22a) is tight
-        return (reached - bound) / reached, missed.max(-1)
-
     by_share = a**2 / problem.band_time  # (89)
-    gap, missed = judge(by_share)
-    if (gap > ROUNDING).any():
-        by_freq = 2 * problem.energy_weight / problem.clients * problem.kappa * f**3  # (90)
-        by_share = by_share / by_share.sum(-1, keepdims=True)
+    gap, missed = _judge(problem, f, reached, finish, by_share)
+    if (far := gap > ROUNDING).any():
+        few, freq = problem[far], f[far]
         with np.errstate(all="ignore"):  # where energy is free, prices cannot be read off f
-            other = judge(np.where((f > low) & (f < high), by_freq, by_share))
-        gap, missed = np.fmin(gap, other[0]), np.fmin(missed, other[1])
+            prices = _prices_off_both(few, freq, by_share[far])
+            other = _judge(few, freq, reached[far], finish[far], prices)
+        gap[far], missed[far] = np.fmin(gap[far], other[0]), np.fmin(missed[far], other[1])
     spare = 1 - a.sum(-1)
     excess = np.maximum(1 - f / low, f / high - 1).max(-1)
     return Certificate(
@@ -56,6 +51,36 @@ def certify(problem: Problem, schedule: Schedule) -> Certificate:
         dual=np.maximum(missed, spare),  # (88): no band is left over
         gap=gap,
     )
+
+
+def _judge(
+    problem: Problem, freq: Array, reached: Array, finish: Array, prices: Array
+) -> tuple[Array, Array]:
+    """The gap that prices prove, and how far a schedule is from what they ask for."""
+    beta = prices / prices.sum(-1, keepdims=True)  # the derivative of (23) by H is 0
+    bound, best = dual(problem, beta)
+    missed = np.maximum(np.abs(freq / best - 1), beta * (1 - finish))  # (87), and (22a) is tight
+    return np.array((reached - bound) / reached), np.array(missed.max(-1))
+
+
+def _prices_off_both(problem: Problem, freq: Array, by_share: Array) -> Array:
+    """Prices off the shares as far as the frequencies allow, scaled to a sum of one.
+
+    By (90) a price is what its frequency tells; at the highest frequency it may be more, and at
+    the lowest less. Where uploads are short, hardly a digit of a share is left of H - t, and
+    this is all that is known.
+    """
+    told = 2 * problem.energy_weight / problem.clients * problem.kappa * freq**3  # (90)
+    least = np.where(freq <= problem.freq_min * (1 + NEAR), 0, told)
+    most = np.where(freq >= problem.freq_max * (1 - NEAR), np.inf, told)
+    shape = by_share.max(-1, keepdims=True)
+    low, high = (np.full(shape.shape, power) for power in (-HALVINGS, HALVINGS))
+    for _ in range(HALVINGS):  # the sum grows with the scale
+        middle = (low + high) / 2
+        prices = np.clip(by_share * (np.exp2(middle) / shape), least, most)
+        small = prices.sum(-1, keepdims=True) < 1
+        low, high = np.where(small, middle, low), np.where(small, high, middle)
+    return np.asarray(prices)
 
 
 def check_schedule(problem: Problem, schedule: Schedule, name: str = "the policy") -> None:

@@ -1,5 +1,6 @@
 """What lost uploads leave of a cohort: Lemma 1, and the two kinds of loss (DECISIONS.md, 14)."""
 
+from functools import lru_cache
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -28,16 +29,37 @@ def effective_cohort(cohort: Number, loss_rate: float, kind: LossKind = "indepen
     if kind == "worst-case":
         return np.asarray(k - np.minimum(np.floor(loss_rate * k + 1e-9), k - 1), float)
     arrive = 1 - loss_rate
-    exact = int(min(k.max(initial=1), max(1e4, 1e3 / arrive), 1e6))
-    inverse = np.empty(exact + 1)  # E[1 / K_gamma; K_gamma > 0]
-    inverse[0], none = 0.0, 1.0
-    for n in range(1, exact + 1):
-        none *= loss_rate
-        inverse[n] = loss_rate * inverse[n - 1] + (1 - none) / n
+    exact = int(min(2 ** int(k.max(initial=1)).bit_length(), max(1e4, 1e3 / arrive), 1e6))
+    inverse = _mean_inverses(loss_rate, exact)
     mean = k * arrive  # many: 1/K_gamma by its series around 1/mean
     series = (1 + loss_rate / mean + loss_rate * (1 + loss_rate) / mean**2) / mean
     mean_inverse = np.where(k <= exact, inverse[np.minimum(k, exact)], series)
     return np.asarray(share_of_rounds_with_arrivals(k, loss_rate, kind) / mean_inverse)
+
+
+@lru_cache(maxsize=64)
+def _mean_inverses(loss_rate: float, most: int) -> Array:
+    """E[1 / K_gamma; K_gamma > 0] of 0 to `most` uploads that are lost with a chance each.
+
+    As x[n] = gamma x[n - 1] + (1 - gamma^n) / n, whole stretches of which are sums of
+    x[n] gamma^-n. They are short enough that gamma^-n is not too large to be held.
+    """
+    found = np.zeros(most + 1)
+    n = np.arange(1, most + 1)
+    if loss_rate < 1e-100:  # nothing that a double can tell from none
+        found[1:] = 1 / n
+    else:
+        gains = -np.expm1(n * np.log(loss_rate)) / n
+        stretch = int(min(most, max(1.0, 500 / -np.log(loss_rate))))
+        fade = loss_rate ** np.arange(1.0, stretch + 1)
+        for first in range(0, most, stretch):
+            gained = gains[first : first + stretch]
+            here = fade[: gained.size]
+            found[first + 1 : first + 1 + gained.size] = here * (
+                found[first] + (gained / here).cumsum()
+            )
+    found.flags.writeable = False
+    return found
 
 
 def share_of_rounds_with_arrivals(
@@ -45,4 +67,7 @@ def share_of_rounds_with_arrivals(
 ) -> Array:
     """The share of rounds in which any upload arrives; in the others the model stays."""
     k = np.asarray(cohort)
-    return 1 - loss_rate**k if kind == "independent" else np.ones(k.shape)
+    if kind != "independent":
+        return np.ones(k.shape)
+    with np.errstate(divide="ignore"):  # where none is lost
+        return np.asarray(-np.expm1(k * np.log(loss_rate)))

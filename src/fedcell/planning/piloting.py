@@ -1,11 +1,13 @@
 """Running a pilot: trials until the budget is used up, each saved as it ends."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from fedcell.core.dice import check_count
 from fedcell.core.errors import BadFile, BadInput
+from fedcell.core.locks import locked
 from fedcell.core.quantities import check_target_loss, parse_duration
 from fedcell.learning.learner import warm_up
 from fedcell.learning.setup import require_learning
@@ -59,11 +61,12 @@ def run_pilot(
         scenario, target, rounds, seed, name, data_dir, threads, learner, progress
     )
     settings = pilot_settings(sized, seed)
-    pilot = run_within_budget(
-        runner, empty, settings, trial_seeds(seed), seconds, path, settings[0], report
-    ).fitted()
-    if path is not None:
-        pilot.save(path)
+    with _held(path):
+        pilot = run_within_budget(
+            runner, empty, settings, trial_seeds(seed), seconds, path, settings[0], report
+        ).fitted()
+        if path is not None:
+            pilot.save(path)
     return pilot
 
 
@@ -93,11 +96,21 @@ def validate_pilot(
     settings = validation_settings(pilot.tried)
     seeds = trial_seeds(pilot.seed, validation=True)
     empty = replace(empty, what="validation")
-    validation_runs = run_within_budget(runner, empty, settings, seeds, seconds, path, None, report)
-    judges = [
-        t for t in validation_runs.trials if t.setting in settings and t.answers_for(pilot.target)
-    ]
+    with _held(path):
+        made = run_within_budget(runner, empty, settings, seeds, seconds, path, None, report)
+    judges = [t for t in made.trials if t.setting in settings and t.answers_for(pilot.target)]
     return Validation(name=name, checks=check_law(law, judges, pilot.target))
+
+
+@contextmanager
+def _held(path: str | Path | None) -> Iterator[None]:
+    """Keeps other processes from the file meanwhile, if there is one."""
+    if path is None:
+        yield
+        return
+    file = Path(path)
+    with locked(file.with_name(f".{file.name}.lock"), str(file)):
+        yield
 
 
 def prepare_pilot(

@@ -4,13 +4,14 @@ Where the paper is wrong, "printed" is as it has it, and the default as it shoul
 """
 
 from dataclasses import dataclass, fields
-from math import inf
 from typing import Any
 
 from fedcell.core.errors import BadInput
 
 from .law import GivenLaw
 from .lost_uploads import Number
+
+MOST = 1e30  # of a constant, and one over the least: their products are then finite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,11 +31,12 @@ class Constants:
     def __post_init__(self) -> None:
         least = {"diversity": 1.0, "noise": 0.0, "initial": 0.0}
         faults = [
-            f"{f.name} = {value}: expected a number " + (f"from {low:g}" if low >= 0 else "above 0")
+            f"{f.name} = {value}: expected a number from {low:g} to {MOST:g}"
             for f in fields(self)
-            for value, low in [(getattr(self, f.name), least.get(f.name, -1.0))]
+            for value, low in [(getattr(self, f.name), least.get(f.name, 1 / MOST))]
             if not isinstance(value, float | int)
-            or not ((value >= low if low >= 0 else value > 0) and value < inf)
+            or isinstance(value, bool)
+            or not low <= value <= MOST  # NaN is wrong too
         ]
         if faults:
             raise BadInput(*faults)
@@ -51,6 +53,8 @@ class Constants:
         With the step size that the paper states f_0 / 4 stands last; the one that its proof
         needs makes it f_0 / (4 mu) (DECISIONS.md, 16).
         """
+        if not isinstance(target, float | int) or not 1 / MOST <= target <= MOST:
+            raise BadInput(f"`target` = {target}: expected a number from {1 / MOST:g} to {MOST:g}")
         lam, D, L = self.diversity, self.samples, self.smoothness
         of_start = 1 if printed else 1 / self.convexity
         each = self.scale / target
@@ -61,13 +65,13 @@ class Constants:
             dropped=each / (2 * L * D) if dropped else 0.0,  # in (79)
         )
 
-    def offset(self, printed: bool = False) -> float:
-        """beta of the step size: beta + 1 = 2 L lambda / mu, or 2 L lambda as printed."""
-        return 2 * self.smoothness * self.diversity / (1 if printed else self.convexity) - 1
+    def first(self, printed: bool = False) -> float:
+        """beta + 1 of the step size: 2 L lambda / mu, or 2 L lambda as printed."""
+        return 2 * self.smoothness * self.diversity / (1 if printed else self.convexity)
 
     def rate(self, t: Number, printed: bool = False) -> Any:
         """eta_t of Lemma 4, t = 1, 2, ...: (2 / mu) / (t + beta)."""
-        return 2 / self.convexity / (t + self.offset(printed))
+        return 2 / self.convexity / ((t - 1) + self.first(printed))
 
     def moment(self, effective: float, steps: int) -> float:
         """M of App. E, what a step may add to the loss: eta_t^2 M."""
@@ -89,9 +93,8 @@ class Constants:
     ) -> Any:
         """Lemma 4: no more than this is E f(w_t) - f*, t = 1, 2, ... local steps.
         (69); (60) leaves beta out of its denominator."""
-        beta = self.offset(printed)
-        M = self.moment(effective, steps)
-        return max(4 / self.convexity**2 * M, (beta + 1) * initial_loss) / (t + beta)  # (69)
+        M, first = self.moment(effective, steps), self.first(printed)
+        return max(4 / self.convexity**2 * M, first * initial_loss) / ((t - 1) + first)  # (69)
 
     def summed_loss_bound(
         self, t: Number, effective: float, steps: int, printed: bool = False

@@ -102,7 +102,8 @@ def summary(result: Showable) -> str:
 
 def plot(result: Showable, path: str | Path | None = None, **options: Any) -> Any:
     """A result as a matplotlib Figure, written to `path` if given."""
-    figure = FIGURES[type(result)](result, **options)
-    if path is not None:
-        style.save_figure(figure, path)
+    with style.drawing():
+        figure = FIGURES[type(result)](result, **options)
+        if path is not None:
+            style.save_figure(figure, path)
     return figure

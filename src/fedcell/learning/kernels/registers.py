@@ -13,9 +13,14 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
+from fedcell.core.errors import BadInput
+
 # Floats of a vector register; FEDCELL_LANES is for testing what other processors run.
 WIDE = llvm.get_host_cpu_features().get("avx512f")
-LANES = int(os.environ.get("FEDCELL_LANES", 0)) or (16 if WIDE else 8)
+WIDTHS = ("4", "8", "16")
+if (_given := os.environ.get("FEDCELL_LANES") or str(16 if WIDE else 8)) not in WIDTHS:
+    raise BadInput(f"FEDCELL_LANES = {_given}: expected one of {', '.join(WIDTHS)}, or unset it")
+LANES = int(_given)
 
 FLOAT, INT = ir.FloatType(), ir.IntType(64)
 VECTOR = ir.VectorType(FLOAT, LANES)

@@ -1,6 +1,9 @@
 """Policies by the names that people type."""
 
-from collections.abc import Callable, Mapping, Sequence
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib import import_module
 from inspect import signature
 from typing import Any
@@ -47,7 +50,8 @@ def policy_by_name(name: str, broadcast: Broadcast) -> Policy:
     if "/" in module or module.endswith(".py"):
         raise BadInput(f"the policy {name}: give the name of a module, as in mine:policy")
     try:
-        policy = as_policy(getattr(import_module(module), attribute), broadcast, name)
+        with _current_folder():
+            policy = as_policy(getattr(import_module(module), attribute), broadcast, name)
     except BadInput:
         raise
     except (Exception, SystemExit) as error:  # whatever their code raises
@@ -62,6 +66,19 @@ def policy_by_name(name: str, broadcast: Broadcast) -> Policy:
             raise BadInput(f"the policy {name} failed: {_in_words(error)}") from error
 
     return guarded
+
+
+@contextmanager
+def _current_folder() -> Iterator[None]:
+    """Lets modules be found in the folder one is in: last, and for no longer than is needed, so
+    that no file there can stand in for a module of ours or of a library."""
+    folder = os.getcwd()
+    sys.path.append(folder)
+    try:
+        yield
+    finally:
+        if folder in sys.path:  # their code may have taken it off
+            del sys.path[len(sys.path) - 1 - sys.path[::-1].index(folder)]
 
 
 def _check_name(name: str) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedcell.core.types import Ints
 
-from .style import new_figure
+from .style import new_figure, plain
 
 NAMED = 30  # clients, or classes, that have a tick each
 COLUMNS = 500  # of a heat map, more than which would blur
@@ -53,5 +53,5 @@ def partition_figure(counts: Ints, title: str) -> Any:
     amounts.xaxis.set_major_locator(MaxNLocator(**ticks))
     amounts.spines[["top", "right"]].set_visible(False)
     amounts.legend(loc="upper right", frameon=False)
-    figure.suptitle(title, fontsize=10)
+    figure.suptitle(plain(title), fontsize=10)
     return figure

@@ -13,7 +13,7 @@ from fedcell.planning.outcome import PlanOutcome
 from fedcell.planning.plan import TOLERANCE, TrainingPlan
 from fedcell.planning.validate import SettingCheck
 
-from .style import BLUE, GREEN, GREY, ORANGE, new_figure, plain_axes, readable_logarithms
+from .style import BLUE, GREEN, GREY, ORANGE, new_figure, plain, plain_axes, readable_logarithms
 
 AIMS = {"cost": "cost (12)", "duration": "time", "energy": "energy"}
 LEVELS = [1, 1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10]
@@ -104,7 +104,7 @@ def checks_figure(checks: Sequence[SettingCheck], title: str) -> Any:
                 label=f"{label} ({len(some)})",
             )
     panel.set(xscale="log", yscale="log", xlabel="rounds, measured", ylabel="rounds, predicted")
-    panel.set_title(title, fontsize=10)
+    panel.set_title(plain(title), fontsize=10)
     readable_logarithms(panel.xaxis, panel.yaxis)
     plain_axes(panel)
     panel.legend(frameon=False)
@@ -138,7 +138,7 @@ def outcome_figure(outcome: PlanOutcome) -> Any:
         colour = ORANGE if measured.inside is False else BLUE
         panel.plot(measured.taken / p.value, i, "o", color=colour)
     panel.axvline(1, color="black", linewidth=1)
-    names = [f"{m.policy}, {m.measure}" for m in outcome.measured]
+    names = [plain(f"{m.policy}, {m.measure}") for m in outcome.measured]
     panel.set_yticks(range(len(names)), names)
     panel.invert_yaxis()
     panel.set_xlabel("taken over predicted; grey: the plan's 90 % interval")

@@ -11,7 +11,7 @@ from fedcell.network.compare import Comparison, CostSweep, SweepPoint
 from fedcell.network.ledger import Ledger
 from fedcell.network.schedule import ScheduledRound
 
-from .style import GREY, MARKERS, STYLES, new_figure, plain_axes, policy_colours
+from .style import GREY, MARKERS, STYLES, new_figure, plain, plain_axes, policy_colours
 
 TITLES = {
     "cohort": "clients per round, K",
@@ -59,7 +59,7 @@ def cost_figure(sweep: CostSweep) -> Any:
         plain_axes(*column)
     panels[0, 0].set_ylabel("cost of a round,\n$C_u + C_n$ [s]")
     if several:
-        panels[1, 0].set_ylabel(f"change against\n{first.policies[0].policy} [%]")
+        panels[1, 0].set_ylabel(f"change against\n{plain(first.policies[0].policy)} [%]")
     handles, labels = panels[0, 0].get_legend_handles_labels()
     figure.suptitle(_caption(sweep), fontsize=10)
     wide = 3 + max(map(len, labels))  # of a label, in letters; some 120 fit in a line
@@ -102,7 +102,7 @@ def _lines(points: Sequence[SweepPoint]) -> list[_Line]:
     lines = []
     for policy in policies:
         for i, spread in enumerate(spreads):
-            label = policy if len(spreads) == 1 else f"{policy}, Var {spread:g}"
+            label = plain(policy) if len(spreads) == 1 else f"{plain(policy)}, Var {spread:g}"
             looks = {
                 "color": colours[policy],
                 "linestyle": STYLES[i % len(STYLES)],
@@ -129,7 +129,7 @@ def comparison_figure(comparison: Comparison) -> Any:
         values = [costs.mean[measure] for costs in comparison.policies]
         widths = np.nan_to_num([value.half_width for value in values])
         panel.barh(
-            names,
+            [plain(name) for name in names],
             [value.value for value in values],
             xerr=widths,
             color=[colours[name] for name in names],

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedcell.network.ledger import Ledger
 
-from .style import GREY, new_figure, plain_axes, policy_colours, readable_logarithms
+from .style import GREY, new_figure, plain, plain_axes, policy_colours, readable_logarithms
 
 
 def run_figure(ledgers: Mapping[str, Ledger], target: float | None = None) -> Any:
@@ -25,8 +25,8 @@ def run_figure(ledgers: Mapping[str, Ledger], target: float | None = None) -> An
         # Lines that lie on each other stay visible: the later, the thinner.
         looks: dict[str, Any] = {"color": colours[name]}
         looks |= {"linewidth": 1 + 3 * (len(ledgers) - 1 - i) / max(1, len(ledgers) - 1)}
-        panels[1].plot(ledger.total_duration[seen], loss, label=name, **looks)
-        panels[2].plot(ledger.total_energy[seen], loss, label=name, **looks)
+        panels[1].plot(ledger.total_duration[seen], loss, label=plain(name), **looks)
+        panels[2].plot(ledger.total_energy[seen], loss, label=plain(name), **looks)
     panels[1].set_xlabel("simulated time [s]")
     panels[2].set_xlabel("energy of all clients [J]")
     for panel in panels:

@@ -1,8 +1,14 @@
 """How figures look: colours that most readers tell apart, axes, and how they are written."""
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from fedcell.core.errors import printable
 from fedcell.core.files import check_target, write_file
 
 # Colours of Okabe and Ito; each policy keeps its own everywhere.
@@ -25,6 +31,44 @@ SPARE = ["#0072B2", "#D55E00", "#F0E442", "#999999"]
 STYLES = ["-", "--", ":", "-."]
 ORANGE, BLUE, GREEN, GREY = "#E69F00", "#0072B2", "#009E73", "#999999"
 FORMATS = ("png", "pdf", "svg")
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """matplotlib as it comes, whatever the shell, the folder or a notebook have set: a figure
+    looks the same everywhere, and a file that lies around does not decide how it is made."""
+    matplotlib = _matplotlib()
+    usual = {k: v for k, v in matplotlib.rcParamsDefault.items() if not k.startswith("backend")}
+    with matplotlib.rc_context(usual):
+        yield
+
+
+def _matplotlib() -> Any:
+    """The library, loaded without a backend that may not be there and without settings of the
+    folder one is in."""
+    if "matplotlib" not in sys.modules:
+        place = find_spec("matplotlib")
+        folders = place.submodule_search_locations if place else None
+        settings = {"MPLBACKEND": "agg"}
+        if folders:
+            settings["MATPLOTLIBRC"] = str(Path(folders[0]) / "mpl-data" / "matplotlibrc")
+        before = {name: os.environ.get(name) for name in settings}
+        os.environ.update(settings)
+        try:
+            import matplotlib
+        finally:
+            for name, value in before.items():
+                os.environ.pop(name)
+                if value is not None:
+                    os.environ[name] = value
+    import matplotlib
+
+    return matplotlib
+
+
+def plain(name: str) -> str:
+    """A name as text in a figure: nothing in it is taken for a formula."""
+    return printable(name).replace("$", r"\$")
 
 
 def new_figure(width: float, height: float) -> Any:
