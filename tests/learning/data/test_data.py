@@ -28,11 +28,11 @@ from fedcell import BadInput, DataUnavailable
 from fedcell.core import asides
 from fedcell.learning.data import cache
 from fedcell.learning.data import download as fetch
-from fedcell.learning.data.checks import PARTS
 from fedcell.learning.data.dataset import NAMES, Dataset, load_data
 from fedcell.learning.data.decode import FORMATS
 from fedcell.learning.data.download import data_folder, user_cache
-from fedcell.learning.data.sources import PUBLISHED, Content, Download, Source
+from fedcell.learning.data.sources import PUBLISHED, Download, Source
+from support.published import content_of, publish, tiny_cifar, tiny_mnist
 
 REAL = os.environ.get("FEDCELL_DATA")
 NOWHERE = "http://127.0.0.1:9"  # where no server is
@@ -49,25 +49,6 @@ def alone(tmp_path, monkeypatch):
 
 def md5(content: bytes) -> str:
     return hashlib.md5(content, usedforsecurity=False).hexdigest()
-
-
-def idx(array: np.ndarray) -> bytes:
-    lengths = np.array(array.shape, ">u4").tobytes()
-    return bytes([0, 0, 8, array.ndim]) + lengths + array.tobytes()
-
-
-def batch(rows: np.ndarray, labels: list[int]) -> bytes:
-    """A pickle as Python 2 wrote it for CIFAR-10."""
-    size = rows.size.to_bytes(4, "little")
-    return b"".join(
-        [
-            b"\x80\x02}(U\x06labels](" + b"".join(b"K" + bytes([label]) for label in labels),
-            b"eU\x04datacnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\0\x85U\x01b\x87R",
-            b"(K\x01K" + bytes([len(rows)]) + b"M\0\x0c\x86cnumpy\ndtype\nU\x02u1K\0K\x01\x87R",
-            b"(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\0tb\x89T" + size,
-            rows.tobytes() + b"tbu.",
-        ]
-    )
 
 
 @dataclass
@@ -103,36 +84,13 @@ def check_standard(data: Dataset) -> None:
     assert_allclose(fed.std((0, 1, 2), float), 1, rtol=1e-6)
 
 
-def publish(monkeypatch, name: str, files: dict[str, bytes], **changes) -> Source:
-    """Makes these files, unpacked, what was published."""
-    contents = {file: content_of(raw) for file, raw in files.items()}
-    source = replace(PUBLISHED[name], contents=contents, **changes)
-    monkeypatch.setitem(PUBLISHED, name, source)
-    return source
-
-
-def content_of(raw: bytes) -> Content:
-    return Content(len(raw), hashlib.sha256(raw).hexdigest())
-
-
 def download_of(packed: bytes) -> Download:
     return Download(len(packed), md5(packed))
 
 
 @pytest.fixture
 def mnist(monkeypatch) -> Tiny:
-    rng = np.random.default_rng(1)
-    arrays = {
-        "x_train": rng.integers(0, 256, (6, 4, 3, 1), np.uint8),
-        "y_train": np.arange(6) % 3,
-        "x_test": rng.integers(0, 256, (2, 4, 3, 1), np.uint8),
-        "y_test": np.array([2, 0]),
-    }
-    contents = (
-        idx(array[..., 0] if name[0] == "x" else array.astype(np.uint8))
-        for name, array in arrays.items()
-    )
-    files = dict(zip(PUBLISHED["mnist"].contents, contents, strict=True))
+    arrays, files = tiny_mnist()
     packed = {f"{name}.gz": gzip.compress(raw) for name, raw in files.items()}
     downloads = {name: download_of(raw) for name, raw in packed.items()}
     changes = {"image": (4, 3, 1), "sizes": (6, 2), "downloads": downloads}
@@ -141,15 +99,8 @@ def mnist(monkeypatch) -> Tiny:
 
 @pytest.fixture
 def cifar(monkeypatch, tmp_path) -> Tiny:
-    rng = np.random.default_rng(2)
-    images = rng.integers(0, 256, (12, 32, 32, 3), np.uint8)
-    labels = np.arange(12) % 10
-    rows = images.transpose(0, 3, 1, 2).reshape(12, 3072)
-    contents = (batch(rows[i : i + 2], labels[i : i + 2].tolist()) for i in range(0, 12, 2))
-    files = dict(zip(PUBLISHED["cifar10"].contents, contents, strict=True))
-    parts = (images[:10], labels[:10], images[10:], labels[10:])
-    publish(monkeypatch, "cifar10", files, sizes=(10, 2))
-    made = Tiny(PUBLISHED["cifar10"], files, dict(zip(PARTS, parts, strict=True)))
+    arrays, files = tiny_cifar()
+    made = Tiny(publish(monkeypatch, "cifar10", files, sizes=(10, 2)), files, arrays)
     made.put(tmp_path / "made")
     with tarfile.open(tmp_path / "cifar.tar.gz", "w:gz") as archive:  # in some other order
         archive.add(tmp_path / "made" / "cifar-10-batches-py", "cifar-10-batches-py")

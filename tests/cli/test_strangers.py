@@ -1,0 +1,352 @@
+"""A folder that a stranger filled, an environment that somebody else set, signals, and two at
+once: nothing of it runs code, ends in a traceback or loses an answer."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from fedcell import BadInput, policy_by_name
+from fedcell.core.asides import ASIDE
+from fedcell.core.locks import locked
+from fedcell.show.figures import runs as run_figures
+
+COMMAND = [sys.executable, "-c", "from fedcell.__main__ import main; main()"]
+WORLD = {
+    "clients": {"count": 8, "samples": 30, "spread": 0.0},
+    "plan": {"cohort": 3, "local_steps": 4, "rounds": 6},
+    "learning": {"model": "quadratic-apart", "target": 1e-9, "rate": 0.02},
+}
+SLOW = {  # thousands of rounds
+    **WORLD,
+    "plan": {"cohort": 3, "local_steps": 4, "rounds": 100_000},
+}
+LIBRARIES = (
+    "scipy",
+    "matplotlib",
+    "numba",
+    "llvmlite",
+    "numpy",
+    "pandas",
+    "rich",
+    "typer",
+    "torch",
+)
+LOADED = "import pathlib; pathlib.Path(__file__).with_name('ran').touch()\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "world.json").write_text(json.dumps(WORLD))
+    (tmp_path / "slow.json").write_text(json.dumps(SLOW))
+    return tmp_path
+
+
+def told(folder: Path, *words: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command in a process of its own. -P leaves the folder off Python's path, as an
+    installed script does."""
+    return subprocess.run(
+        [COMMAND[0], "-P", *COMMAND[1:], *map(str, words)],
+        cwd=folder,
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def one_sentence(said: subprocess.CompletedProcess[str]) -> str:
+    assert said.returncode == 2, said.stderr
+    (line,) = said.stderr.splitlines()
+    assert line.startswith("fedcell: ")
+    return line
+
+
+# What lies in the folder.
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["run", "world.json", "--policy", "even"],
+        ["cost", "paper", "--rounds", "2", "--figure", "a.png"],
+        ["partition", "digits"],
+        ["plan", "paper", "--mixing", "5", "--drift", "0.1", "--start", "9"],
+        ["pilot", "world.json", "--budget", "1ms", "--target-loss", "2"],
+        ["run", "digits", "--rounds", "1", "--policy", "even"],
+    ],
+)
+def test_no_module_of_the_folder_is_imported(folder, words):
+    for name in LIBRARIES:
+        (folder / f"{name}.py").write_text(LOADED)
+    said = told(folder, *words)
+    assert said.returncode == 0, said.stderr
+    assert not (folder / "ran").exists()
+
+
+def test_settings_that_lie_in_the_folder_are_not_read(folder):
+    (folder / "matplotlibrc").write_text("backend: module://evil\ntext.usetex: True\n")
+    (folder / "evil.py").write_text(LOADED)
+    (folder / ".numba_config.yaml").write_text("disable_jit: 1\ncache_dir: here\nnum_threads: 0\n")
+    (folder / "yaml.py").write_text(LOADED)
+    said = told(folder, "run", "digits", "--rounds", "1", "--policy", "even")
+    assert said.returncode == 0, said.stderr
+    assert (folder / "run-digits-seed0" / "loss.png").stat().st_size > 10_000
+    assert not (folder / "ran").exists()
+    assert not (folder / "here").exists()
+
+
+def test_a_policy_of_one_s_own_is_found_and_the_path_is_as_before(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine_here.py").write_text("from fedcell import Optimal\npolicy = Optimal()\n")
+    (tmp_path / "json.py").write_text("raise RuntimeError\n")  # comes after the library's own
+    before = list(sys.path)
+    assert callable(policy_by_name("mine_here:policy", None))
+    assert sys.path == before
+    with pytest.raises(BadInput, match="cannot be loaded: ModuleNotFoundError"):
+        policy_by_name("not_here:policy", None)
+    assert sys.path == before
+
+
+def test_the_own_policy_works_from_the_folder(folder):
+    (folder / "mine.py").write_text("from fedcell import Optimal\npolicy = Optimal()\n")
+    said = told(folder, "cost", "paper", "--rounds", "2", "--policy", "mine:policy", "--json")
+    assert json.loads(said.stdout)["policies"][0]["policy"] == "mine:policy"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.toml", f"[plan]\ncohort = 0x{'f' * 5000}\n", "plan.cohort: a whole number of 20000 b"),
+        ("a.toml", f"[plan]\ncohort = 0b{'1' * 20_000}\n", "plan.cohort: a whole number of 20000"),
+        ("a.toml", f"[plan]\ncohort = 0o{'7' * 9000}\n", "plan.cohort: a whole number of 27000"),
+        ("a.toml", f"[plan]\ncohort = {'9' * 5000}\n", "a.toml: "),
+        (
+            "a.json",
+            '{"plan": {"selection": "\\ud800"}}',
+            r"plan.selection = '\ud800': holds a char",
+        ),
+        ("a.json", '{"\\u001b[2J": 1}', r"\x1b[2J: the key holds a character that cannot be shown"),
+        ("a.toml", '["\\u202egnal"]\n', r"\u202egnal: the key holds a character"),
+        ("a.json", '{"learning": {"dataset": "\\u0007x.npz"}}', r"'\x07x.npz': holds a character"),
+    ],
+)
+def test_texts_that_cannot_be_shown(folder, name, content, message):
+    (folder / name).write_text(content)
+    assert message in one_sentence(told(folder, "cost", name))
+
+
+def test_a_device_is_no_scenario(fedcell, monkeypatch):
+    monkeypatch.setattr("fedcell.core.files.MOST_TEXT", 10**6)
+    said = fedcell("cost", "/dev/zero")
+    assert said.code == 2
+    assert "/dev/zero: is longer than a gigabyte of text" in said.err
+
+
+# What the environment says.
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"NUMBA_NUM_THREADS": "0"}, "numba, which compiles the engine, cannot be started (Num"),
+        ({"NUMBA_NUM_THREADS": "-1"}, "check the variables NUMBA_... of your environment"),
+        ({"NUMBA_DISABLE_JIT": "1"}, "NUMBA_DISABLE_JIT is set, and the engine exists as machine"),
+        ({"FEDCELL_LANES": "x"}, "FEDCELL_LANES = x: expected one of 4, 8, 16, or unset it"),
+        ({"FEDCELL_LANES": "-8"}, "FEDCELL_LANES = -8: expected one of"),
+        ({"FEDCELL_LANES": "7"}, "FEDCELL_LANES = 7: expected one of"),
+    ],
+)
+def test_settings_that_stop_the_engine(folder, setting, message):
+    said = told(folder, "run", "digits", "--rounds", "1", **setting)
+    lines = [line for line in said.stderr.splitlines() if "UserWarning" not in line]
+    assert said.returncode == 2, said.stderr
+    assert message in lines[-1]
+    assert "Traceback" not in said.stderr
+    assert not (folder / "run-digits-seed0").exists()
+
+
+def test_a_notebook_s_backend_does_not_matter(folder):
+    backend = "module://matplotlib_inline.backend_inline"
+    said = told(folder, "cost", "paper", "--rounds", "2", "--figure", "a.png", MPLBACKEND=backend)
+    assert said.returncode == 0, said.stderr
+    assert (folder / "a.png").stat().st_size > 10_000
+
+
+def test_names_are_text_and_no_formulas(folder):
+    (folder / "mine.py").write_text(
+        "from fedcell import Optimal\nprice = Optimal()\nglobals()['$\\\\frac{$'] = price\n"
+    )
+    words = ["run", "world.json", "--policy", "mine:$\\frac{$", "--out", "o"]
+    said = told(folder, *words)
+    assert said.returncode == 0, said.stderr
+    assert (folder / "o" / "loss.png").exists()
+    words = ["cost", "paper", "--rounds", "2", "--policy", "mine:$\\frac{$", "--policy", "even"]
+    assert told(folder, *words, "--figure", "f.svg").returncode == 0
+    assert "mine:$\\frac{$" in (folder / "f.svg").read_text()
+
+
+def test_a_figure_that_fails_costs_neither_answer_nor_files(fedcell, folder, monkeypatch):
+    def refuse(*_: object) -> None:
+        raise ValueError("no\x1bink")
+
+    monkeypatch.setattr(run_figures, "run_figure", refuse)
+    monkeypatch.chdir(folder)
+    said = fedcell("run", "world.json", "--out", "o")
+    assert said.code == 2
+    assert said.err == "fedcell: the figure could not be drawn: ValueError: no\\x1bink\n"
+    assert "written to o: ledger.csv, clients.csv, summary.json\n" in said.out
+    assert {"ledger.csv", "clients.csv", "summary.json"} <= {f.name for f in Path("o").iterdir()}
+    monkeypatch.undo()
+
+
+# Signals.
+
+
+@contextmanager
+def started(folder: Path, *words: object):
+    heed = lambda: [signal.signal(s, signal.SIG_DFL) for s in (signal.SIGINT, signal.SIGHUP)]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        [*COMMAND, *map(str, words)], cwd=folder, stdout=pipe, stderr=pipe, text=True,
+        preexec_fn=heed,
+    ) as process:  # fmt: skip
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait_for(path: Path) -> None:
+    end = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < end:
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_run_in_order(fedcell, folder, number, monkeypatch):
+    with started(folder, "run", "slow.json", "--policy", "even", "--out", "o") as process:
+        wait_for(folder / "o" / "history.csv")
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert err == ("fedcell: interrupted; to go on, give the same command with --resume --out o\n")
+    names = {file.name for file in (folder / "o").iterdir()}
+    assert {"ledger.csv", "clients.csv", "summary.json", "loss.png"} <= names
+    assert ".lock" not in names
+    done = json.loads((folder / "o" / "summary.json").read_text())["policies"][0]["rounds"]
+    monkeypatch.chdir(folder)
+    more = ["run", "slow.json", "--policy", "even", "--out", "o", "--rounds", done + 5, "--resume"]
+    assert fedcell(*more).code == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_pilot_in_order(folder, number):
+    words = ["pilot", "slow.json", "--budget", "60s", "--out", "p.json"]
+    with started(folder, *words) as process:
+        wait_for(folder / "p.json")
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert err == "fedcell: interrupted; to go on, give the same command again\n"
+    assert not list(folder.glob(".p.json*"))
+
+
+@pytest.mark.parametrize("module", ["numpy", "typer", "fedcell.cli.plan", "rich.console"])
+def test_ctrl_c_while_modules_are_loaded(folder, module):
+    hook = f"""
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+class Hook:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Hook())
+from fedcell.__main__ import main
+main()
+"""
+    said = subprocess.run(
+        [sys.executable, "-c", hook, "cost", "paper"], capture_output=True, cwd=folder, check=False
+    )
+    assert (said.returncode, said.stderr) == (130, b"")
+
+
+# Two at once.
+
+
+def test_a_second_run_of_a_folder_is_refused(folder):
+    with started(folder, "run", "slow.json", "--policy", "even", "--out", "o") as process:
+        wait_for(folder / "o" / "history.csv")
+        again = told(folder, "run", "slow.json", "--policy", "even", "--out", "o", "--resume")
+        said = one_sentence(again)
+        assert f"o: another fedcell (process {process.pid} on " in said
+        assert "is at work on it: wait until it is done" in said
+    # Killed, it holds nothing any more.
+    assert (folder / "o" / ".lock").exists()
+    words = ["run", "slow.json", "--policy", "even", "--out", "o", "--resume", "--rounds", "99999"]
+    with started(folder, *words) as process:
+        time.sleep(1.0)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 143
+    assert not (folder / "o" / ".lock").exists()
+
+
+def test_a_second_pilot_of_a_file_is_refused(folder):
+    words = ["pilot", "slow.json", "--budget", "60s", "--out", "p.json"]
+    with started(folder, *words) as process:
+        wait_for(folder / "p.json")
+        assert f"p.json: another fedcell (process {process.pid} on " in one_sentence(
+            told(folder, *words)
+        )
+
+
+def test_a_lock_is_held_by_one_and_leaves_nothing(tmp_path):
+    file = tmp_path / ".lock"
+    with locked(file, "it"):
+        held = pytest.raises(BadInput, match=f"it: another fedcell .process {os.getpid()} on ")
+        with held, locked(file, "it"):
+            pass
+        assert file.exists()
+    assert not file.exists()
+    file.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(BadInput, match="it: cannot be written"), locked(file, "it"):
+        pass
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_what_killed_processes_left_is_taken_away_and_what_is_in_use_is_not(tmp_path):
+    busy = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import sys, pathlib, time\nfrom fedcell.core.asides import aside\n"
+            "with aside(pathlib.Path('busy.json')) as it:\n"
+            "    print(it.name, flush=True)\n    sys.stdin.read()",
+        ],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert busy.stdout is not None
+    name = busy.stdout.readline().strip()
+    (tmp_path / f"{ASIDE}1-0000-left.json").write_text("half")
+    (tmp_path / f"{ASIDE}1-0000-folder").mkdir()
+    os.mkfifo(tmp_path / f"{ASIDE}1-0000-pipe")
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / f"{ASIDE}1-0000-link").symlink_to(tmp_path / "precious")
+    said = told(
+        tmp_path, "plan", "paper", "--mixing", 5, "--drift", 0.1, "--start", 9, "--out", "p.json"
+    )
+    assert said.returncode == 0, said.stderr
+    left = {file.name for file in tmp_path.iterdir()}
+    busy.communicate()
+    assert name in left
+    assert (tmp_path / "precious").read_text() == "precious"
+    assert left <= {name, "p.json", "precious", f"{ASIDE}1-0000-link", f"{ASIDE}1-0000-pipe"}
