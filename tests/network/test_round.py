@@ -2,15 +2,19 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from fedcell import (
     BadInput,
     Fleet,
+    Optimal,
     Problem,
     Scenario,
     Schedule,
     Trace,
+    certify,
     draw_fleet,
     draw_trace,
     make_problem,
@@ -18,6 +22,7 @@ from fedcell import (
     simulate_network,
 )
 from fedcell.network.certificate import check_schedule
+from support.examples import examples
 
 
 def by_hand() -> tuple[Scenario, Fleet, Trace]:
@@ -196,3 +201,54 @@ def test_ragged_rounds_are_refused_with_the_way_out():
     fleet = draw_fleet(scenario)
     with pytest.raises(BadInput, match="by_size"):
         make_problem(scenario, fleet, draw_trace(scenario, fleet, 5))
+
+
+@pytest.mark.parametrize("clients", [1, 2, 5, 30])
+@given(seed=st.integers(0, 2**32 - 1))
+@examples(25)
+def test_rounds_with_short_uploads_are_certified_too(clients, seed):
+    """Uploads down to 1e-24 of a training: no digit of H tells of them, and prices must come from
+    elsewhere. Clients free or held by bounds, at either end, alike or not."""
+    rng, rounds = np.random.default_rng(seed), 40
+    each, whole = (rounds, clients), (rounds, 1)
+
+    def orders(low: float, high: float, shape: tuple[int, int] = each) -> np.ndarray:
+        return 10 ** rng.uniform(low, high, shape)
+
+    def alike(values: np.ndarray) -> np.ndarray:
+        """In some rounds all clients have the same."""
+        return np.where(rng.random(whole) < 0.3, values[:, :1], values)
+
+    cycles, middle = alike(orders(6, 10)), orders(8, 9.5)
+    width = orders(0, 2, whole) ** rng.integers(0, 2, whole)
+    low = alike(middle / width * orders(-0.3, 0))
+    high = np.maximum(alike(middle * width), low)
+    training = (cycles / high).max(1, keepdims=True)
+    problem = Problem(
+        band_time=training * orders(-12, 0, whole) * orders(-12, 0),
+        upload_energy=np.ones(each),
+        samples=cycles / 1e5,
+        kappa=orders(-29, -25, whole) * orders(0, 2) * orders(-3, 3, whole),
+        freq_min=low,
+        freq_max=high,
+        work=1e5,
+        energy_weight=1.0,
+    )
+    assert certify(problem, Optimal()(problem)).gap.max() < 1e-9
+
+
+def test_a_device_of_one_frequency_that_is_the_lowest_of_all_others():
+    """Its training ends when theirs would at the latest, and that says nothing of theirs."""
+    problem = Problem(
+        band_time=[1e-9, 2.0, 1.0],
+        upload_energy=[1.0, 1.0, 1.0],
+        samples=[500.0, 500.0, 500.0],
+        kappa=[1e-29, 5e-27, 5e-27],
+        freq_min=[1e8, 1e8, 1e8],
+        freq_max=[1e8, 1e9, 1e9],
+        work=1e7,
+        energy_weight=1.0,
+    )
+    schedule = Optimal()(problem)
+    assert certify(problem, schedule).gap < 1e-12
+    assert (schedule.freq[1:] > 1.01e8).all()

@@ -1,5 +1,9 @@
 """Scenario files: the paper's numbers, strictness, real fleets and measured channels."""
 
+import bz2
+import gzip
+import json
+import lzma
 import tomllib
 
 import msgspec
@@ -382,3 +386,17 @@ def test_tables_of_arrays_are_checked():
 def test_all_shipped_scenarios_load():
     for name in SHIPPED:
         assert isinstance(load_scenario(name), Scenario)
+
+
+@pytest.mark.parametrize("pack", [None, gzip, bz2, lzma])
+def test_gains_are_read_packed_or_not_and_no_further_than_texts_go(tmp_path, monkeypatch, pack):
+    ending = "" if pack is None else {gzip: ".gz", bz2: ".bz2", lzma: ".xz"}[pack]
+    file = tmp_path / f"gains.csv{ending}"
+    text = b"1e-13,2e-13\n3e-13,4e-13\n" * 1000
+    file.write_bytes(text if pack is None else pack.compress(text))
+    world = {"clients": {"count": 2}, "plan": {"cohort": 1}, "cell": {"gains": file.name}}
+    (tmp_path / "world.json").write_text(json.dumps(world))
+    assert load_scenario(tmp_path / "world.json").cell.gains.values.shape == (2000, 2)
+    monkeypatch.setattr("fedcell.scenario.load.MOST_TEXT", 20_000)
+    with pytest.raises(BadInput, match="is not a table of numbers: it is longer than a gigabyte"):
+        load_scenario(tmp_path / "world.json")

@@ -1,8 +1,12 @@
 """Scenarios from files, with the client tables and channel gains that they name."""
 
+import bz2
 import csv
+import gzip
+import lzma
 import tomllib
 import warnings
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -10,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.errors import BadFile, BadInput
-from fedcell.core.files import naming, read_tables, read_text
+from fedcell.core.files import MOST_TEXT, naming, read_tables, read_text
 from fedcell.core.schema import decode, suggestion
 
 from .arrays import ClientTable, Gains
@@ -100,13 +104,25 @@ def _gains(named: Any, folder: Path) -> Gains:
             values = np.load(path, mmap_mode="r", allow_pickle=False)
         else:
             with warnings.catch_warnings(action="ignore"):  # an empty file: its shape tells
-                values = np.loadtxt(path, delimiter=",", ndmin=2, encoding="utf-8-sig")
+                values = np.loadtxt(_lines(path), delimiter=",", ndmin=2)
     except OSError as error:
         raise BadInput(f"cell.gains: {path} cannot be read: {error.strerror or error}") from error
     except Exception as error:  # numpy parses headers with much that can fail
         reason = "" if path.suffix.lower() == ".npy" else f": {error}"
         raise BadInput(f"cell.gains: {path} is not a table of numbers{reason}") from error
     return Gains(values)
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """The lines of a text, unpacked if need be, up to as much as any text may have."""
+    packed: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    left = MOST_TEXT
+    with packed.get(path.suffix.lower(), open)(path, "rt", encoding="utf-8-sig") as file:
+        while line := file.readline(left + 1):
+            left -= len(line)
+            if left < 0:
+                raise ValueError("it is longer than a gigabyte of text")
+            yield line
 
 
 def _table(given: Any, folder: Path) -> ClientTable:

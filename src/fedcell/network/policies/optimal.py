@@ -156,8 +156,8 @@ def start(
     top = t.max(-1)
     e = (top - floor) + total  # H - floor, when all upload in turns after the last has trained
     R = 1 / (u / ((top[:, None] - t) + total[:, None]) ** 2).sum(-1)
-    behind = floor[:, None] - shortest
-    least = np.where(longest == floor[:, None], u, u - behind).max(-1)  # with all the band
+    least = (u - (floor[:, None] - shortest)).max(-1)  # with all the band, and no bound but f_max
+    least = np.where(least > 0, least, u.min(-1))  # the floor may be one that the optimum is below
     reached = e + (w / t**2).sum(-1)  # H* is below what any schedule reaches
     low, high = np.log((least, u.min(-1))), np.log((reached, total))
     return within(np.log((e, R)), low, high), low, high
