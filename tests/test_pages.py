@@ -225,6 +225,26 @@ def test_speeds_on_the_page_are_those_that_the_benchmark_wrote():
     assert words in text_of("docs/benchmarks.md")
 
 
+def test_scale_on_the_page_is_what_the_benchmark_found():
+    found = json.loads((ROOT / "benchmarks" / "results" / "scale.json").read_text())
+    rows = [row[1] for row in table_rows("docs/benchmarks.md") if len(row) == 2]
+
+    def megabytes(case: str) -> str:
+        return f"{found[case]['megabytes']['median']:.0f}"
+
+    each, long = found["million"]["milliseconds_a_round"], found["long_run"]
+    assert f"{each['min']:.2f} ms (median {each['median']:.2f} ms)" in rows
+    assert f"{megabytes('million-10')} and {megabytes('million-1000')} MB" in rows
+    many = found["ten-million-100"]["seconds"]
+    assert f"{many['min']:.1f} s, {megabytes('ten-million-100')} MB" in rows
+    assert f"{megabytes('fleets-2')} and {megabytes('fleets-12')} MB" in rows
+    first, last = (1e3 * long[end]["median"] for end in ("first", "last"))
+    assert f"{first:.1f} and {last:.1f} ms a round" in rows
+    assert found["million"]["megabytes_more_at_1000_rounds"]["max"] < 60
+    assert each["median"] < 10
+    assert long["last_over_first"] < 1.1
+
+
 def test_planning_in_short_is_planning_at_length():
     text = " ".join(text_of("docs/benchmarks.md").split())
     for quantity, digits in (("median_error", 1), ("p90_error", 1), ("coverage", 0)):
