@@ -21,6 +21,8 @@ def __getattr__(name: str) -> Any:
         api = import_module("fedcell.api")
         if name == "__all__" or name in api.__all__:
             return getattr(api, name)
+        if name in globals():  # a package that came along
+            return globals()[name]
     raise AttributeError(f"module 'fedcell' has no attribute {name!r}")
 
 

@@ -10,12 +10,18 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from fedcell import BadInput, policy_by_name
-from fedcell.core.asides import ASIDE
+from fedcell.core import asides
+from fedcell.core.asides import aside
+from fedcell.core.errors import UNPRINTABLE
 from fedcell.core.locks import locked
+from fedcell.learning.learner import Scores
 from fedcell.show.figures import runs as run_figures
+from fedcell.simulation.history import History, State
+from fedcell.simulation.records import Records
 
 COMMAND = [sys.executable, "-c", "from fedcell.__main__ import main; main()"]
 WORLD = {
@@ -94,8 +100,12 @@ def test_settings_that_lie_in_the_folder_are_not_read(folder):
     (folder / "matplotlibrc").write_text("backend: module://evil\ntext.usetex: True\n")
     (folder / "evil.py").write_text(LOADED)
     (folder / ".numba_config.yaml").write_text("disable_jit: 1\ncache_dir: here\nnum_threads: 0\n")
-    (folder / "yaml.py").write_text(LOADED)
-    said = told(folder, "run", "digits", "--rounds", "1", "--policy", "even")
+    (folder / "lib").mkdir()  # where yaml is installed, numba reads that file
+    (folder / "lib" / "yaml.py").write_text(
+        "def safe_load(file):\n    return {'num_threads': 0, 'cache_dir': 'here'}\n"
+    )
+    words = ["run", "digits", "--rounds", "1", "--policy", "even"]
+    said = told(folder, *words, PYTHONPATH=str(folder / "lib"))
     assert said.returncode == 0, said.stderr
     assert (folder / "run-digits-seed0" / "loss.png").stat().st_size > 10_000
     assert not (folder / "ran").exists()
@@ -147,6 +157,33 @@ def test_a_device_is_no_scenario(fedcell, monkeypatch):
     said = fedcell("cost", "/dev/zero")
     assert said.code == 2
     assert "/dev/zero: is longer than a gigabyte of text" in said.err
+
+
+@pytest.mark.parametrize("name", ["q\udcff.json", "t\tab.json", "e\x1b]0;owned\x07\x1b[31m.json"])
+def test_scenarios_whose_files_have_strange_names(folder, name):
+    """What is written is read again, and nothing of the name acts on the terminal."""
+    (folder / "world.json").rename(folder / name)
+    said = [
+        told(folder, "cost", name, "--rounds", "2", "--policy", "even"),
+        told(folder, "pilot", name, "--budget", "1ms", "--target-loss", "2", "--out", "p.json"),
+        told(folder, "pilot", name, "--budget", "2ms", "--target-loss", "2", "--out", "p.json"),
+        told(folder, "plan", name, "--pilot", "p.json", "--target-loss", "2", "--out", "plan.json"),
+        told(folder, "run", name, "--plan", "plan.json", "--policy", "even"),
+    ]
+    for one in said:
+        assert one.returncode == 0, one.stderr
+        assert not UNPRINTABLE.search((one.stdout + one.stderr).replace("\n", ""))
+    assert all(not UNPRINTABLE.search(file.name) for file in folder.iterdir() if file.name != name)
+
+
+def test_data_in_a_folder_with_a_strange_name_is_refused_at_once(folder):
+    strange = folder / "d\udcff"
+    strange.mkdir()
+    learning = {"dataset": "mine.npz", "model": "logistic", "target": 0.1}
+    (strange / "w.json").write_text(json.dumps({"learning": learning}))
+    said = one_sentence(told(folder, "run", "d\udcff/w.json"))
+    assert "learning.dataset = " in said
+    assert "rename the file or its folder" in said
 
 
 # What the environment says.
@@ -258,6 +295,16 @@ def test_a_signal_ends_a_pilot_in_order(folder, number):
     assert not list(folder.glob(".p.json*"))
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_other_commands_with_its_number(folder, number):
+    with started(folder, "cost", "paper", "--rounds", "3000000", "--policy", "even") as process:
+        time.sleep(1.5)
+        process.send_signal(number)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert "Traceback" not in err
+
+
 @pytest.mark.parametrize("module", ["numpy", "typer", "fedcell.cli.plan", "rich.console"])
 def test_ctrl_c_while_modules_are_loaded(folder, module):
     hook = f"""
@@ -336,11 +383,14 @@ def test_what_killed_processes_left_is_taken_away_and_what_is_in_use_is_not(tmp_
     )
     assert busy.stdout is not None
     name = busy.stdout.readline().strip()
-    (tmp_path / f"{ASIDE}1-0000-left.json").write_text("half")
-    (tmp_path / f"{ASIDE}1-0000-folder").mkdir()
-    os.mkfifo(tmp_path / f"{ASIDE}1-0000-pipe")
+    left_by = ".fedcell-1-0123456789abcdef-"
+    (tmp_path / f"{left_by}left.json").write_text("half")
+    (tmp_path / f"{left_by}folder").mkdir()
+    (tmp_path / f"{left_by}folder" / "half").write_text("half")
+    os.mkfifo(tmp_path / f"{left_by}pipe")
     (tmp_path / "precious").write_text("precious")
-    (tmp_path / f"{ASIDE}1-0000-link").symlink_to(tmp_path / "precious")
+    (tmp_path / f"{left_by}link").symlink_to(tmp_path / "precious")
+    (tmp_path / ".fedcell-notes").mkdir()  # somebody's own
     said = told(
         tmp_path, "plan", "paper", "--mixing", 5, "--drift", 0.1, "--start", 9, "--out", "p.json"
     )
@@ -349,4 +399,38 @@ def test_what_killed_processes_left_is_taken_away_and_what_is_in_use_is_not(tmp_
     busy.communicate()
     assert name in left
     assert (tmp_path / "precious").read_text() == "precious"
-    assert left <= {name, "p.json", "precious", f"{ASIDE}1-0000-link", f"{ASIDE}1-0000-pipe"}
+    own = {name, "p.json", "precious", ".fedcell-notes"}
+    assert own <= left <= own | {f"{left_by}link", f"{left_by}pipe"}
+
+
+def test_where_there_are_no_locks_nothing_is_taken_away(tmp_path, monkeypatch):
+    def none(*_: object) -> None:
+        raise OSError(9, "Bad file descriptor")  # as NFS answers
+
+    monkeypatch.setattr("fedcell.core.locks.fcntl.flock", none)
+    with aside(tmp_path / "a.json") as mine:
+        asides._swept.clear()
+        with aside(tmp_path / "b.json"):
+            assert mine.exists()
+    with locked(tmp_path / ".lock", "it"):
+        pass
+
+
+def test_an_interrupt_while_a_line_is_written_leaves_no_hole(tmp_path, monkeypatch):
+    """SIGTERM comes most likely in an fsync, which takes longest."""
+    records, history, fsync = Records(tmp_path), History.none(), os.fsync
+    for i in range(4):
+        history = history.with_round(0, Scores(1.0 / (i + 1)))
+        if i == 2:
+            monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                records.save(State(np.zeros(3, np.float32), history))
+            monkeypatch.setattr(os, "fsync", fsync)
+        else:
+            records.save(State(np.zeros(3, np.float32), history))
+    records.finish(State(np.zeros(3, np.float32), history))
+    lines = (tmp_path / "history.csv").read_text().splitlines()
+    assert [line.split(",")[0] for line in lines] == ["round", "1", "2", "3", "4"]
+    again = Records.load(tmp_path, 3, 10).state
+    assert again is not None
+    assert again.history.train_loss.tolist() == [1.0, 1 / 2, 1 / 3, 1 / 4]

@@ -378,3 +378,23 @@ def test_a_trace_of_given_gains_calls_everybody():
     trace = Trace.of(np.full((3, 4), 1e-13))
     assert trace.called.tolist() == [4, 4, 4]
     assert trace.received.tolist() == [4, 4, 4]
+
+
+def test_parts_of_a_run_sum_to_the_bits_of_the_whole_when_all_train(monkeypatch):
+    world = Scenario().using(
+        clients={"count": 300, "spread": 0.5}, plan={"cohort_drawn": "after-training"}
+    )
+    fleet = draw_fleet(world)
+    whole = price_trace(world, fleet, draw_trace(world, fleet, 60), "even", 0)
+    monkeypatch.setattr("fedcell.network.simulate.PLACES", 2100)  # 7 rounds at a time
+    parts = simulate_network(world, "even", 60)
+    alone = price_trace(world, fleet, draw_trace(world, fleet, range(57, 58)), "even", 0)
+    assert_array_equal(parts.energy, whole.energy)
+    assert_array_equal(parts.totals.energy, whole.totals.energy)
+    assert_array_equal(parts.totals.duration, whole.totals.duration)
+    assert alone.energy[0] == whole.energy[57]
+
+
+def test_rounds_beyond_the_last_are_refused():
+    with pytest.raises(BadInput, match="there are 1073741824 rounds at most"):
+        trace_of(range(2**64, 2**64 + 1))

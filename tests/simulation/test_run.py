@@ -541,7 +541,9 @@ def test_what_is_not_there_cannot_be_resumed_and_what_is_empty_is_begun(fedcell,
     assert "there is no run to resume; leave --resume out to start one" in said.err
     for name, resume in (("a", []), ("b", ["--resume"])):
         (tmp_path / name).mkdir()
-        (tmp_path / name / ".fedcell-12-run.json").write_text('{"scen')  # killed right there
+        (tmp_path / name / ".fedcell-12-0123456789abcdef-run.json").write_text(
+            '{"scen'
+        )  # killed right there
         assert fedcell("run", world, "--out", tmp_path / name, *resume).code == 0
         assert set(held(tmp_path / name)) == FILES | KEPT
     assert not (tmp_path / "o").exists()
@@ -588,11 +590,7 @@ SAVED = {  # a checkpoint of one round
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        (
-            "run.json",
-            b"[]",
-            "is not a run that fedcell wrote: choose another --out",
-        ),
+        ("run.json", b"[]", "is damaged"),
         ("run.json", b'{"format": 0}', "is not a run that fedcell wrote"),
         (
             "run.json",
@@ -617,6 +615,11 @@ SAVED = {  # a checkpoint of one round
         ("checkpoint.npz", SAVED | {"last": np.array([-1.0, 1, 1, 1])}, "is damaged"),
         ("checkpoint.npz", SAVED | {"last": np.array([np.nan, 1, 1, 1])}, "is damaged"),
         ("checkpoint.npz", SAVED | {"last": np.array([0.5, 1, 1, 1])}, "is damaged"),
+        ("checkpoint.npz", SAVED | {"last": np.array([np.inf, 1, 1, 1])}, "is damaged"),
+        ("checkpoint.npz", SAVED | {"last": np.array([1e300, 1, 1, 1])}, "is damaged"),
+        ("checkpoint.npz", SAVED | {"last": np.array([0, -np.inf, 1, 1])}, "is damaged"),
+        ("checkpoint.npz", SAVED | {"last": np.array([0, 1, -5.0, 1])}, "is damaged"),
+        ("checkpoint.npz", SAVED | {"last": np.array([0, 1, 1, 7.0])}, "is damaged"),
         ("checkpoint.npz", SAVED | {"model": np.full(20, np.nan, np.float32)}, "is damaged"),
         ("checkpoint.npz", SAVED | {"model": np.full(20, np.inf, np.float32)}, "is damaged"),
         ("checkpoint.npz", SAVED | {"model": np.zeros(20)}, "does not fit"),
@@ -972,3 +975,27 @@ def test_only_a_run_that_went_to_its_end_is_said_to_diverge(world, complete):
     unknown = replace(outcome, scores=Scores(float("nan")))
     cut = replace(result.outcome, complete=complete, policies=(unknown,))
     assert ("diverged" in summary(replace(result, outcome=cut))) == complete
+
+
+def test_a_link_in_the_place_of_the_picture_is_not_followed(fedcell, world, tmp_path):
+    words = ["run", world, "--out", tmp_path / "o", "--policy", "even"]
+    assert fedcell(*words).code == 0
+    (tmp_path / "holiday.png").write_text("sun")
+    (tmp_path / "o" / "loss.png").unlink()
+    (tmp_path / "o" / "loss.png").symlink_to(tmp_path / "holiday.png")
+    assert fedcell(*words, "--resume").code == 0
+    assert (tmp_path / "holiday.png").read_text() == "sun"
+    assert (tmp_path / "o" / "loss.png").stat().st_size > 10_000
+
+
+def test_what_a_listener_raises_is_not_taken_for_the_folder_s_fault(world, tmp_path):
+    def broken(*_: Any) -> None:
+        raise BrokenPipeError(32, "Broken pipe")
+
+    with pytest.raises(BrokenPipeError):
+        run(load_scenario(world), ["even"], folder=tmp_path / "o", progress=Progress(round=broken))
+
+
+def test_policies_with_names_that_cannot_be_shown_are_refused_before_training(world):
+    with pytest.raises(BadInput, match="is not a name that can be shown"):
+        run(load_scenario(world), {"a\udcff": "even"})

@@ -61,10 +61,19 @@ def in_options(message: str) -> str:
 
 
 class OptionConsole(Console):
-    """Prints what the library says in the words of the command line."""
+    """Prints what the library says in the words of the command line, and nothing but text."""
 
     def print(self, *objects: Any, **options: Any) -> None:
-        super().print(*(in_options(o) if isinstance(o, str) else o for o in objects), **options)
+        super().print(*(_told(o) if isinstance(o, str) else o for o in objects), **options)
+
+
+def _told(text: str) -> str:
+    return "\n".join(printable(line) for line in in_options(text).split("\n"))
+
+
+def file_stem(scenario: str) -> str:
+    """The name of a scenario's file as a part of another file's."""
+    return re.sub(r"[^\w.-]", "_", Path(scenario).stem)
 
 
 out, err = OptionConsole(markup=False, highlight=False), Console(stderr=True)

@@ -65,6 +65,8 @@ def _run() -> None:
         with np.errstate(all="ignore"):  # what overflows is found in the results and said in words
             app()
     except SystemExit as end:
+        if was_stopped():  # typer has an end of its own for interrupts
+            sys.exit(exit_code())
         if end.code in (0, None) and failed_figures:
             sys.exit(2)
         raise

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fedcell.core.errors import BadInput
+from fedcell.core.errors import BadInput, FedcellError, printable
 from fedcell.learning.setup import prepare_training
 from fedcell.network.compare import compare, sweep_costs
 from fedcell.network.policies.names import NAMED
@@ -79,12 +79,19 @@ def cost(
         world = prepare_training(world, seed, data_dir).scenario
     if spread and world.clients.table is not None:
         raise BadInput("--spread is for drawn clients: this scenario lists its own")
+    for value in spread or ():
+        world.using(clients={"spread": value})  # refused before any work
     comparison = compare(world, policies, rounds, seed, fleets, track_pricing)
     if not as_json:
-        print_result(out, comparison, name=scenario)
+        print_result(out, comparison, name=printable(scenario))
     sweep = None
-    if target:
-        sweep = sweep_costs(world, policies, spread, rounds, seed, fleets, track_pricing)
+    try:
+        if target:
+            sweep = sweep_costs(world, policies, spread, rounds, seed, fleets, track_pricing)
+    except FedcellError:
+        if as_json:  # the answer does not go with the figure
+            print_json({"scenario": scenario} | comparison.to_dict())
+        raise
     if as_json:
         swept = {"sweep": sweep.to_dict()} if sweep else {}
         print_json({"scenario": scenario} | comparison.to_dict() | swept)

@@ -28,6 +28,7 @@ from .app import (
     app,
     draw_if_asked,
     figure_target,
+    file_stem,
     out,
 )
 from .progress import progress_bars, trial_bar
@@ -65,7 +66,7 @@ def pilot_command(
     command with a larger budget, or after an interrupt, goes on where it stopped.
     """
     seconds, picture = parse_duration(budget, "--budget"), figure_target(figure)
-    out_path = out_path or Path(f"pilot-{Path(scenario).stem}.json")
+    out_path = out_path or Path(f"pilot-{file_stem(scenario)}.json")
     file = check_target(out_path, ("json",))
     with _interruptible(), progress_bars() as progress, trial_bar(seconds) as report:
         pilot = run_pilot(
@@ -109,7 +110,7 @@ def validate(
 ) -> None:
     """Judge a pilot by runs that it has not seen: other K, E_l and gamma, and other seeds."""
     seconds, picture = parse_duration(budget, "--budget"), figure_target(figure)
-    out_path = out_path or Path(f"validation-{Path(scenario).stem}.json")
+    out_path = out_path or Path(f"validation-{file_stem(scenario)}.json")
     file = check_target(out_path, ("json",))
     known = load_pilot(pilot)
     with _interruptible(), progress_bars() as progress, trial_bar(seconds) as report:

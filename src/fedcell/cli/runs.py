@@ -1,6 +1,5 @@
 """Commands that touch data: show a partition, run a scenario."""
 
-import re
 import shlex
 import sys
 import warnings
@@ -9,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fedcell.core.errors import BadInput, FedcellWarning
+from fedcell.core.errors import BadInput, FedcellWarning, printable
 from fedcell.core.quantities import check_target_loss
 from fedcell.learning.setup import describe_partition, prepare_training
 from fedcell.network.policies.names import NAMED
@@ -32,6 +31,7 @@ from .app import (
     draw,
     draw_if_asked,
     figure_target,
+    file_stem,
     out,
 )
 from .progress import progress_bars
@@ -108,8 +108,7 @@ def run_command(
     if changed:
         note = f"this is not what was planned ({', '.join(changed)}): predictions are not compared"
         warnings.warn(note, FedcellWarning, stacklevel=2)
-    stem = re.sub(r"[^\w.-]", "_", Path(name).stem)
-    folder = folder or Path(f"run-{stem}-seed{seed}")
+    folder = folder or Path(f"run-{file_stem(name)}-seed{seed}")
     with progress_bars() as progress:
         result = run(
             world,
@@ -128,15 +127,18 @@ def run_command(
         beside = {"plan": outcome.to_dict() if outcome else []} if planned else {}
         print_json(result.to_dict() | beside)
     elif result.ledgers:
-        print_result(out, result, name=name)
+        print_result(out, result, name=printable(name))
         if outcome:
             print_result(out, outcome)
     if not result.complete:
         how = f"give the same command with --resume --out {shlex.quote(str(folder))}"
         print(f"fedcell: interrupted; to go on, {how}", file=sys.stderr)
     if result.ledgers:
+        picture = folder / "loss.png"
+        if picture.is_symlink():  # what it names is not ours
+            picture.unlink()
         names = ["ledger.csv", "clients.csv", "summary.json"]
-        names += ["loss.png"] if draw(result, folder / "loss.png") else []
+        names += ["loss.png"] if draw(result, picture) else []
         if not as_json:
             out.print(f"written to {folder}: {', '.join(names)}", soft_wrap=True)
     if not result.complete:

@@ -5,6 +5,7 @@ by one that was killed, and the next that writes to the same folder takes it awa
 """
 
 import os
+import re
 import secrets
 import shutil
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from pathlib import Path
 
 from .locks import lock
 
-ASIDE = ".fedcell-"  # begins the name of what is being written
+ASIDE = re.compile(r"\.fedcell-\d+-[0-9a-f]{16}-")  # begins the name of what is being written
 _swept: set[Path] = set()  # folders in which this process has looked for what others left
 
 
@@ -21,7 +22,7 @@ _swept: set[Path] = set()  # folders in which this process has looked for what o
 def aside(path: Path, *, folder: bool = False) -> Iterator[Path]:
     """A new file, or folder, beside `path` and of nobody else; gone at the end, if not renamed."""
     # A name that nobody can foresee, made anew: no link that lies in wait is followed.
-    temporary = path.parent / f"{ASIDE}{os.getpid()}-{secrets.token_hex(8)}-{path.name}"
+    temporary = path.parent / f".fedcell-{os.getpid()}-{secrets.token_hex(8)}-{path.name}"
     home = _opened(path.parent.resolve())
     try:
         if home is not None:
@@ -50,9 +51,9 @@ def _sweep_once(folder: Path, handle: int) -> None:
         return
     _swept.add(real)
     if not lock(handle):
-        return  # others begin to write just now: another time
+        return  # others begin to write just now, or there are no locks: nothing is known
     try:
-        left = [entry for entry in os.scandir(folder) if entry.name.startswith(ASIDE)]
+        left = [entry for entry in os.scandir(folder) if ASIDE.match(entry.name)]
         for entry in left:
             if (own := _opened(Path(entry.path))) is not None:
                 if lock(own):
@@ -67,10 +68,10 @@ def _sweep_once(folder: Path, handle: int) -> None:
 def _opened(path: Path) -> int | None:
     """A handle to lock a file or a folder by; None where there is no such thing."""
     quick = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # no link, no pipe
-    try:
-        return os.open(path, os.O_RDONLY | quick)
-    except OSError:
-        return None
+    for how in (os.O_RDWR, os.O_RDONLY):  # some file systems lock what can be written to
+        with suppress(OSError):
+            return os.open(path, how | quick)
+    return None
 
 
 def _remove(temporary: Path) -> None:

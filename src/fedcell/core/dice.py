@@ -17,6 +17,7 @@ from .errors import BadInput
 from .types import Array, Ints
 
 CHUNK = 2**21  # (round, client) places drawn at a time; no more are in memory at once
+LAST_ROUND = 2**30  # of which each has its places: more would come round to the first ones
 DENSE = 16  # times as many places are drawn faster one after the other than one by one
 
 
@@ -127,8 +128,11 @@ def as_range(rounds: int | range) -> range:
     if isinstance(rounds, range):
         if not rounds or rounds.step != 1 or rounds.start < 0:
             raise BadInput(f"`rounds` = {rounds!r}: expected consecutive rounds from 0 or later")
-        return rounds
-    return range(check_count(rounds, "`rounds`"))
+    else:
+        rounds = range(check_count(rounds, "`rounds`"))
+    if rounds.stop > LAST_ROUND:
+        raise BadInput(f"`rounds` = {rounds!r}: there are {LAST_ROUND} rounds at most")
+    return rounds
 
 
 def check_count(value: Any, name: str) -> int:

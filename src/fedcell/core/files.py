@@ -17,6 +17,7 @@ from .asides import aside, sync, sync_folder
 from .errors import UNPRINTABLE, BadFile, BadInput
 from .version import __version__
 
+DEEPEST = 40  # tables inside each other
 MOST_TEXT = 2**30  # [byte] that a table or a scenario may have: a device has no end
 
 
@@ -60,17 +61,19 @@ def read_tables(path: Path) -> dict[str, Any]:
 
 def _check_plain(content: dict[str, Any]) -> None:
     """Refuses what can be written down but neither be computed with nor be shown."""
-    inside: list[tuple[str, Any]] = [("", content)]
+    inside: list[tuple[str, Any, int]] = [("", content, 0)]
     while inside:
-        where, value = inside.pop()
+        where, value, depth = inside.pop()
+        if depth > DEEPEST:
+            raise BadInput(f"{where[:80]}...: nested too deeply")
         if isinstance(value, dict):
             for key, item in value.items():
                 name = f"{where}.{key}" if where else key
                 if UNPRINTABLE.search(key):
                     raise BadInput(f"{name}: the key holds a character that cannot be shown")
-                inside.append((name, item))
+                inside.append((name, item, depth + 1))
         elif isinstance(value, list):
-            inside += [(f"{where}[{i}]", item) for i, item in enumerate(value)]
+            inside += [(f"{where}[{i}]", item, depth + 1) for i, item in enumerate(value)]
         elif isinstance(value, str) and UNPRINTABLE.search(value):
             raise BadInput(f"{where} = {value[:80]!r}: holds a character that cannot be shown")
         elif isinstance(value, int) and value.bit_length() > 1024:  # too many digits to print
@@ -142,6 +145,8 @@ def write_file(path: Path, write: Callable[[Path], None]) -> None:
             sync_folder(path.parent)
     except OSError as error:
         raise BadFile(f"{path}: cannot be written: {error.strerror or error}") from error
+    except UnicodeError as error:
+        raise BadFile(f"{path}: cannot be written: a name in it is not text: {error}") from error
 
 
 def write_text(path: Path, text: str) -> None:

@@ -17,13 +17,13 @@ except ImportError:  # Windows: there is no such lock, and nobody is kept out
 
 def lock(
     handle: int, *, shared: bool = False, release: bool = False, patience: float = 0.0
-) -> bool:
-    """Locks an open file or folder; False where somebody else has it, and for so many seconds.
+) -> bool | None:
+    """Locks an open file or folder: whether it is ours; None where there are no locks.
 
-    Where the file system knows no locks there is none, and this is True.
+    Somebody else may have it for so many seconds before it counts as theirs.
     """
     if fcntl is None:
-        return True
+        return None
     kind = fcntl.LOCK_UN if release else fcntl.LOCK_SH if shared else fcntl.LOCK_EX
     end = time.monotonic() + patience
     while True:
@@ -34,8 +34,8 @@ def lock(
             if time.monotonic() >= end:
                 return False
             time.sleep(0.005)
-        except OSError:
-            return True
+        except OSError:  # some file systems
+            return None
 
 
 @contextmanager
@@ -65,7 +65,7 @@ def _open_locked(path: Path) -> int | None:
         flags = os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
         handle = os.open(path, flags, 0o666)
         try:
-            if not lock(handle):
+            if lock(handle) is False:
                 os.close(handle)
                 return None
             if os.path.lexists(path) and os.path.samestat(os.fstat(handle), os.lstat(path)):

@@ -1,5 +1,6 @@
 """Arrays out of an .npz file, what they are before what they hold."""
 
+import io
 import os
 import zipfile
 from collections.abc import Callable, Iterable
@@ -14,10 +15,12 @@ from .errors import BadInput, FedcellError
 
 Arrays = dict[str, NDArray[Any]]  # by name
 
-HEADERS: dict[tuple[int, int], Callable[..., Any]] = {
-    (1, 0): npy.read_array_header_1_0,
-    (2, 0): npy.read_array_header_2_0,
+HEADERS: dict[tuple[int, int], tuple[int, Callable[..., Any]]] = {  # bytes of its length, reader
+    (1, 0): (2, npy.read_array_header_1_0),
+    (2, 0): (4, npy.read_array_header_2_0),
 }
+LONGEST = 10_000  # [byte] of a header
+UNPACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what is unpacked no further than asked
 
 
 def read_npz(path: Path, names: Iterable[str], check: Callable[[Arrays], None]) -> Arrays:
@@ -46,13 +49,29 @@ def read_npz(path: Path, names: Iterable[str], check: Callable[[Arrays], None]) 
 
 def _announced(archive: zipfile.ZipFile, member: str) -> NDArray[Any]:
     """An array as its header says it is, with one element for all."""
+    info = archive.getinfo(member)
+    if info.compress_type not in UNPACKED:
+        raise ValueError(f"{member} is packed in a way that numpy does not use")
     with archive.open(member) as file:
-        shape, _, kind = HEADERS[npy.read_magic(file)](file)
-        size = archive.getinfo(member).file_size - file.tell()
+        shape, _, kind = _header(member, file)
+        size = info.file_size - file.tell()
     array = np.broadcast_to(np.empty((), kind), shape)
     if not kind.hasobject and size != array.size * kind.itemsize:
         raise ValueError(f"{member} has {size} bytes for a shape of {shape}")
     return array
+
+
+def _header(member: str, file: Any) -> Any:
+    """Shape, order and kind; numpy itself would read a header of any length first."""
+    version = npy.read_magic(file)
+    if version not in HEADERS:
+        raise ValueError(f"{member} has a header of version {version}")
+    digits, read = HEADERS[version]
+    length = file.read(digits)
+    if int.from_bytes(length, "little") > LONGEST:
+        raise ValueError(f"{member} has a header of more than {LONGEST} bytes")
+    rest = file.read(int.from_bytes(length, "little"))
+    return read(io.BytesIO(length + rest))
 
 
 def _check_memory(announced: Arrays) -> None:
@@ -69,7 +88,7 @@ def _check_memory(announced: Arrays) -> None:
 
 def _read(archive: zipfile.ZipFile, member: str) -> NDArray[Any]:
     with archive.open(member) as file:
-        array: NDArray[Any] = npy.read_array(file, allow_pickle=False)
+        array: NDArray[Any] = npy.read_array(file, allow_pickle=False, max_header_size=LONGEST)
         if file.read(1):
             raise ValueError(f"{member} goes on after its array")
         return array

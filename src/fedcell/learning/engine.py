@@ -51,6 +51,7 @@ class Engine:
         test: bool = True,
     ) -> None:
         _check(network, data, partition)  # for the kernels check nothing
+        check_count(evaluate_samples, "learning.evaluate_samples")
         self.network, self.data, self.partition, self.training = network, data, partition, training
         self.threads = available_threads() if threads is None else check_count(threads, "`threads`")
         self._train = _flat(data.x_train), data.y_train  # with rows of pixels as the kernels read
@@ -92,7 +93,8 @@ class Engine:
                 "the variables NUMBA_... of your environment, and delete NUMBA_CACHE_DIR or the "
                 "__pycache__ of fedcell/learning/kernels"
             ) from error
-        self._spaces.put(space)
+        finally:
+            self._spaces.put(space)
 
     def start(self) -> Floats:
         return self.network.start(stream(Purpose.MODEL, self.training.seed))

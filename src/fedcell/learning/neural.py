@@ -55,6 +55,28 @@ class NeuralNetwork:
     image: Image  # height, width, channels
     shapes: tuple[Shape, ...]
 
+    def __post_init__(self) -> None:
+        """Machine code takes the sizes at their word: each layer must take what the one before
+        gives."""
+        height, width, channels = self.image
+        sound = bool(self.shapes) and not self.shapes[-1].conv and min(self.image) > 0
+        for i, s in enumerate(self.shapes):
+            sizes = (s.height, s.width, s.channels, s.kernel, s.outputs, *s.pooled)
+            sound &= all(isinstance(n, int) and n > 0 for n in sizes)
+            if s.conv:
+                sound &= i == 0 or self.shapes[i - 1].conv
+                margin, odd = divmod(s.height - height, 2)
+                sound &= margin >= 0 and not odd and s.width == width + 2 * margin
+                sound &= s.channels == channels
+                sound &= s.pooled == ((s.height - s.kernel + 1) // 2, (s.width - s.kernel + 1) // 2)
+                (height, width), channels = s.pooled, s.outputs
+            else:
+                sound &= (s.height, s.width, s.kernel, s.pooled) == (1, 1, 1, (1, 1))
+                sound &= s.channels == height * width * channels
+                height, width, channels = 1, 1, s.outputs
+        if not sound:
+            raise BadInput("the layers of the network do not fit each other: use NeuralNetwork.of")
+
     @classmethod
     def of(cls, layers: Layers, image: Image, classes: int) -> "NeuralNetwork":
         """The network, or the reason why images of this size do not go through it."""

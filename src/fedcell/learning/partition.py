@@ -29,14 +29,18 @@ class Partition:
     def __post_init__(self) -> None:
         """Machine code looks up by these: they are checked, and nobody else can write to them."""
         for name in ("index", "start"):
-            values = np.array(getattr(self, name))
+            try:
+                values = np.array(getattr(self, name))
+            except ValueError as error:
+                raise BadInput(f"the partition's {name} is not an array: {error}") from error
             if values.ndim != 1 or values.dtype.kind not in "iu":
                 raise BadInput(f"the partition's {name} is not one whole number after the other")
             values = values.astype(np.int64, copy=False)
             values.flags.writeable = False
             object.__setattr__(self, name, values)
-        ends = self.start[[0, -1]].tolist() if self.start.size else None
-        if ends != [0, self.index.size] or (self.sizes < 0).any() or (self.index < 0).any():
+        ends = self.start[[0, -1]].tolist() if self.start.size > 1 else None
+        falls = (self.start[1:] < self.start[:-1]).any()
+        if ends != [0, self.index.size] or falls or (self.index < 0).any():
             raise BadInput(
                 "the partition is not sound: start goes up from 0 to the number of samples in "
                 "index, which are counted from 0"

@@ -55,9 +55,8 @@ class TorchLearner:
             raise BadInput(f"the partition deals {partition.index.size} of {len(train[0])} samples")
         self.module, self.loss, self.training = module, loss, training
         self.train_data, self.test_data, self.partition = train, test, partition
-        self._training_samples, weights = subset_of_training(
-            partition, evaluate_samples, training.seed
-        )
+        samples, weights = subset_of_training(partition, evaluate_samples, training.seed)
+        self._training_samples = torch.tensor(samples)
         self._weights = torch.from_numpy(weights)
         self._test_samples = torch.from_numpy(
             subset_of_test(len(test[1]), evaluate_samples, training.seed)
@@ -106,7 +105,7 @@ class TorchLearner:
             self.module.eval()
             self.module.zero_grad()
             own = self.partition.of(client)
-            some = torch.from_numpy(own if places is None else own[places])
+            some = torch.tensor(own if places is None else own[places])
             self.loss(self.module(x[some]), y[some]).mean().backward()  # type: ignore[no-untyped-call]
             parameters = list(self.module.parameters())
             gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
@@ -118,7 +117,7 @@ class TorchLearner:
     def evaluate(self, model: Floats) -> Scores:
         self._load(model)
         self.module.eval()
-        losses, _ = self._score(*self.train_data, torch.from_numpy(self._training_samples))
+        losses, _ = self._score(*self.train_data, self._training_samples)
         test, hits = self._score(*self.test_data, self._test_samples)
         train_loss = float((self._weights * losses).sum())
         return Scores(train_loss, float(test.mean()), float(hits.mean()))

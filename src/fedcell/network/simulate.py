@@ -27,7 +27,8 @@ def simulate_network(
     """The rounds of a scenario under a policy; nothing is trained.
 
     `policy` is a name of ours, or a callable of yours. The dice are the same for every policy.
-    Memory is that of one chunk of rounds. Rounds in which no client is ever called are refused.
+    Memory is that of some rounds, and a dozen numbers for each. Rounds in which no client is ever
+    called are refused.
 
     >>> simulate_network(Scenario(), "optimal", rounds=50)
     <Ledger: 50 rounds, 546.6 s, 2746 J>
@@ -108,7 +109,8 @@ def _price(
             energy[where, :size] = cost.compute_energy + cost.upload_energy
     idle = None if trained is None else _idle(scenario, fleet, trace.cohort, trained)
     if idle is not None:
-        sums["energy"] += idle.trained @ idle.energy
+        # Summed row by row: a round costs the same to the bit, whatever rounds stand beside it.
+        sums["energy"] += np.array([idle.energy[trained].sum() for trained in idle.trained])
     spending = Spending(
         client=trace.cohort, arrived=trace.arrived, duration=duration, energy=energy, idle=idle
     )

@@ -49,14 +49,19 @@ class Spending:
     def add_to(self, totals: Totals) -> Totals:
         """Adds these rounds in place, one after the other: parts of a run sum to the same bits
         as the whole, and nothing else as long as the fleet is made."""
-        is_client = self.client >= 0
-        who = self.client[is_client]
-        np.add.at(totals.called, who, 1)
-        np.add.at(totals.arrived, self.client[self.arrived], 1)
-        np.add.at(totals.duration, who, self.duration[is_client])
-        np.add.at(totals.energy, who, self.energy[is_client])
-        if self.idle is not None:
-            for trained in self.idle.trained:
+        # Idle clients are added with their round, and so it is gone through round by round.
+        step = len(self.client) if self.idle is None else 1
+        for first in range(0, len(self.client), max(step, 1)):
+            part = slice(first, first + step)
+            client, arrived = self.client[part], self.arrived[part]
+            is_client = client >= 0
+            who = client[is_client]
+            np.add.at(totals.called, who, 1)
+            np.add.at(totals.arrived, client[arrived], 1)
+            np.add.at(totals.duration, who, self.duration[part][is_client])
+            np.add.at(totals.energy, who, self.energy[part][is_client])
+            if self.idle is not None:
+                trained = self.idle.trained[first]
                 totals.duration[trained] += self.idle.duration[trained]
                 totals.energy[trained] += self.idle.energy[trained]
         return totals

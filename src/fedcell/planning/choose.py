@@ -4,7 +4,7 @@ from typing import get_args
 
 import numpy as np
 
-from fedcell.core.errors import BadInput
+from fedcell.core.errors import BadInput, printable
 from fedcell.core.estimates import Estimate
 from fedcell.core.types import Bools, Ints
 from fedcell.network.policies.names import PolicyLike, policy_name
@@ -56,7 +56,7 @@ def choose_plan(
     cohort, steps = _choice_intervals(grid, allowed, minimise, k, e)
     paper = _paper_choice(grid, allowed, paper_law or GivenLaw.of(grid.law.coefficients))
     return TrainingPlan(
-        name=name,
+        name=printable(name),
         scenario=grid.scenario,
         policy=policy,
         target=target,

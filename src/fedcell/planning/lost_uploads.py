@@ -34,7 +34,8 @@ def effective_cohort(cohort: Number, loss_rate: float, kind: LossKind = "indepen
     mean = k * arrive  # many: 1/K_gamma by its series around 1/mean
     series = (1 + loss_rate / mean + loss_rate * (1 + loss_rate) / mean**2) / mean
     mean_inverse = np.where(k <= exact, inverse[np.minimum(k, exact)], series)
-    return np.asarray(share_of_rounds_with_arrivals(k, loss_rate, kind) / mean_inverse)
+    some = share_of_rounds_with_arrivals(k, loss_rate, kind)
+    return np.maximum(some / mean_inverse, 1.0)  # the series does not know that one arrives
 
 
 @lru_cache(maxsize=64)

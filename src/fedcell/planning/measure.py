@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from fedcell.core.errors import printable
 from fedcell.core.showing import Showable
 from fedcell.learning.gradients import Probe, probe
 from fedcell.learning.learner import KnownOptimum, warm_up
@@ -111,7 +112,7 @@ def measure_constants(
     measured = estimate_constants(probes, np.asarray(learner.sizes, float), least)
     reached = state.history.train_loss <= (-np.inf if target is None else target)
     return ConstantsReport(
-        name=name,
+        name=printable(name),
         measured=measured,
         target=target,
         theorem_1=_theorem_1(setup, measured, target, least),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fedcell.core.dice import check_count
-from fedcell.core.errors import BadFile, BadInput
+from fedcell.core.errors import BadFile, BadInput, printable
 from fedcell.core.locks import locked
 from fedcell.core.quantities import check_target_loss, parse_duration
 from fedcell.learning.learner import warm_up
@@ -154,7 +154,7 @@ def prepare_pilot(
         target=target,
         seed=seed,
         kind=scenario.cell.loss_kind,
-        name=name,
+        name=printable(name),
         sizes=sizes,
     )
     return runner, empty, scenario.using(clients={"sizes": settled.clients.sizes})

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -42,6 +43,11 @@ class Gains(ArrayTable):
                 f"cell.gains[{t}, {j}] = {values[t, j]}: expected 0 to 1 (power, linear, not dB)"
             )
         object.__setattr__(self, "values", values)
+
+    @cached_property
+    def mean(self) -> float:
+        """Over all rounds and clients."""
+        return float(self.values.mean())
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
+from fedcell.core.errors import UNPRINTABLE
 from fedcell.core.schema import (
     Count,
     Doc,
@@ -202,6 +203,14 @@ class Learning(Table, frozen=True, kw_only=True):
     evaluate_samples: Annotated[
         Count, Doc("about so many of the training data, and of the test data: a fixed part")
     ] = 5000
+
+    def faults(self) -> list[str]:
+        if UNPRINTABLE.search(self.dataset):
+            return [
+                f"dataset = {self.dataset!r}: the path holds a character that cannot be shown: "
+                "rename the file or its folder"
+            ]
+        return []
 
     @property
     def architecture(self) -> Layers:

@@ -99,6 +99,7 @@ def _gains(named: Any, folder: Path) -> Gains:
     if not isinstance(named, str):
         raise BadInput("cell.gains: expected the path of a .npy or .csv file")
     path = folder / named
+    _check_regular(path, "cell.gains")
     try:
         if path.suffix.lower() == ".npy":
             values = np.load(path, mmap_mode="r", allow_pickle=False)
@@ -111,6 +112,16 @@ def _gains(named: Any, folder: Path) -> Gains:
         reason = "" if path.suffix.lower() == ".npy" else f": {error}"
         raise BadInput(f"cell.gains: {path} is not a table of numbers{reason}") from error
     return Gains(values)
+
+
+def _check_regular(path: Path, key: str) -> None:
+    """Refuses a pipe or a device, which may have no end: a file does not name such a thing."""
+    try:
+        strange = path.exists() and not path.is_file()
+    except ValueError:  # no path at all, which is told when it is read
+        return
+    if strange:
+        raise BadFile(f"{key}: {path} is not a regular file")
 
 
 def _lines(path: Path) -> Iterator[str]:
@@ -128,6 +139,7 @@ def _lines(path: Path) -> Iterator[str]:
 def _table(given: Any, folder: Path) -> ClientTable:
     """Real clients, from the path of a CSV or from the rows themselves."""
     if isinstance(given, str):
+        _check_regular(folder / given, "clients.table")
         reader = csv.reader(read_text(folder / given).splitlines(), skipinitialspace=True)
         place = f"clients.table: {given} line"
         try:

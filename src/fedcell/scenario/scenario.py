@@ -106,7 +106,7 @@ class Scenario(Table, frozen=True, kw_only=True):
         """The absolute channel gain below which a client sits the round out (DECISIONS.md, 9)."""
         cell, table = self.cell, self.clients.table
         if cell.gains is not None:
-            mean = cell.gains.values.mean()
+            mean = cell.gains.mean
         elif table is not None and table.gain is not None:
             mean = np.median(table.gain)
         elif table is not None and table.distance is not None:

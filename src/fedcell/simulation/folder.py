@@ -1,9 +1,8 @@
 """The folder of a run: the scenario used, a checkpoint after every round, and its results."""
 
 import csv
-import json
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,15 @@ import numpy as np
 
 from fedcell.core.asides import ASIDE, made_folder
 from fedcell.core.errors import BadFile
-from fedcell.core.files import as_json, check_stamp, naming, stamp, write_file, write_text
+from fedcell.core.files import (
+    as_json,
+    check_stamp,
+    naming,
+    read_tables,
+    stamp,
+    write_file,
+    write_text,
+)
 from fedcell.core.locks import locked
 from fedcell.network.ledger import Ledger
 from fedcell.scenario.identity import differences
@@ -57,14 +64,16 @@ class RunFolder:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Makes the folder, and keeps other processes from working on it meanwhile."""
-        try:
-            with made_folder(self.path), locked(self.path / LOCK, str(self.path)):
-                yield
-        except OSError as error:
-            reason = error.strerror or error
-            raise BadFile(
-                f"{self.path}: cannot be made: {reason}: choose another `folder`"
-            ) from error
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(made_folder(self.path))
+                stack.enter_context(locked(self.path / LOCK, str(self.path)))
+            except OSError as error:
+                reason = error.strerror or error
+                raise BadFile(
+                    f"{self.path}: cannot be made: {reason}: choose another `folder`"
+                ) from error
+            yield
 
     def records(self, model_size: int, rounds: int, resume: bool) -> Records:
         """The rounds that are done, of at most `rounds`; none where a run begins."""
@@ -83,12 +92,11 @@ class RunFolder:
         """Refuses to go on with a run that is another one, or from another kind of processor."""
         path = self.path / IDENTITY
         try:
-            content = json.loads(path.read_text("utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
+            content = read_tables(path)
+        except BadFile as error:
             raise BadFile(f"{path}: is damaged: choose another `folder`") from error
         with naming(self.path):
-            way_out = "choose another `folder` and run it anew"
-            check_stamp(content if isinstance(content, dict) else {}, "run", [FORMAT], way_out)
+            check_stamp(content, "run", [FORMAT], "choose another `folder` and run it anew")
         then = {key: content.get(key) for key in self.identity}
         if changed := differences(then, self.identity):
             verb = "differ" if "," in changed else "differs"
@@ -135,4 +143,4 @@ class RunFolder:
 
 def _passing(name: str) -> bool:
     """Whether a file is there only while somebody works, or was killed at work."""
-    return name.startswith(ASIDE) or name == LOCK
+    return ASIDE.match(name) is not None or name == LOCK

@@ -22,6 +22,8 @@ from .history import COLUMNS, History, State
 HISTORY, CHECKPOINT = "history.csv", "checkpoint.npz"
 HEADER = (",".join(["round", *COLUMNS, "checksum"]) + "\n").encode()
 LONGEST = 1000  # [byte] of a line
+MOST_UPLOADS = 10**9  # of a round
+FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
 class Records:
@@ -47,7 +49,7 @@ class Records:
                 f"{folder}: has done {rounds} rounds already: give `rounds` {rounds} or more"
             )
         rows = records._read_lines(rounds - 1, int(found["checksum"]))
-        rows.append(tuple(found["last"].tolist()))
+        rows.append(_checked(tuple(found["last"].tolist())))
         columns = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
         records.state = State(found["model"], History.of(columns))
         return records
@@ -71,15 +73,15 @@ class Records:
     def _add(self, rows: list[tuple[Any, ...]]) -> None:
         if not rows:
             return
-        text = b"" if self._size else HEADER
+        text, lines, checksum = b"" if self._size else HEADER, self._lines, self._checksum
         for row in rows:
-            self._lines += 1
-            line = ",".join(map(repr, (self._lines, *row))).encode()
-            self._checksum = crc32(line, self._checksum)
-            text += b"%b,%08x\n" % (line, self._checksum)
+            lines += 1
+            line = ",".join(map(repr, (lines, *row))).encode()
+            checksum = crc32(line, checksum)
+            text += b"%b,%08x\n" % (line, checksum)
         path = self._path / HISTORY
         try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+            handle = os.open(path, os.O_WRONLY | os.O_CREAT | FLAGS, 0o666)
             try:
                 os.ftruncate(handle, self._size)  # what a kill may have left
                 os.lseek(handle, self._size, os.SEEK_SET)
@@ -91,7 +93,8 @@ class Records:
                 os.close(handle)
         except OSError as error:
             raise BadFile(f"{path}: cannot be written: {error.strerror or error}") from error
-        self._size += len(text)
+        # An interrupt before this leaves what is not counted, and is written over.
+        self._lines, self._checksum, self._size = lines, checksum, self._size + len(text)
 
     def _read_lines(self, count: int, checksum: int) -> list[tuple[Any, ...]]:
         """The first lines of history.csv, if they are the rounds that the checkpoint knows."""
@@ -116,11 +119,11 @@ class Records:
         self._checksum = crc32(content, self._checksum)
         if not line.endswith(b"\n") or checksum != b"%08x" % self._checksum:
             raise ValueError
-        number, discarded, *scores = content.split(b",")
-        if int(number) != self._lines or int(discarded) < 0 or len(scores) != len(COLUMNS) - 1:
+        number, *row = content.split(b",")
+        if int(number) != self._lines or len(row) != len(COLUMNS):
             raise ValueError
         self._size += len(line)
-        return (int(discarded), *map(float, scores))
+        return _checked((int(row[0]), *map(float, row[1:])))
 
 
 def _save(path: Path, arrays: dict[str, Any]) -> None:
@@ -146,11 +149,22 @@ def _read_checkpoint(path: Path, model_size: int) -> Arrays:
         raise
     except BadInput as error:
         raise _damaged(path) from error
-    discarded = found["last"][0]
-    counts = found["rounds"] >= 1 and discarded >= 0 and discarded == np.floor(discarded)
-    if not counts or not np.isfinite(found["model"]).all():
+    try:
+        _checked(tuple(found["last"].tolist()))
+    except ValueError as error:
+        raise _damaged(path) from error
+    if found["rounds"] < 1 or not np.isfinite(found["model"]).all():
         raise _damaged(path)
     return found
+
+
+def _checked(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """A round's count and scores, if they can be: NaN where it was not evaluated."""
+    discarded, train_loss, test_loss, accuracy = row
+    counts = 0 <= discarded <= MOST_UPLOADS and discarded == int(discarded)
+    if not counts or train_loss < 0 or test_loss < 0 or accuracy < 0 or accuracy > 1:
+        raise ValueError
+    return (int(discarded), train_loss, test_loss, accuracy)
 
 
 def _damaged(path: Path) -> BadFile:

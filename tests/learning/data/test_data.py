@@ -554,8 +554,8 @@ def test_a_flipped_byte_in_the_cache_is_noticed(mnist, tmp_path):
 def test_what_killed_processes_left_in_the_cache_is_taken_away(mnist, tmp_path):
     mnist.put(tmp_path / "mnist")
     decoded = user_cache() / "decoded"
-    (decoded / ".fedcell-1-0123-mnist" / "fresh").mkdir(parents=True)
-    (decoded / ".fedcell-1-0123-mnist" / "fresh" / "x_train.npy").write_bytes(b"half")
+    (decoded / ".fedcell-1-0123456789abcdef-mnist" / "fresh").mkdir(parents=True)
+    (decoded / ".fedcell-1-0123456789abcdef-mnist" / "fresh" / "x_train.npy").write_bytes(b"half")
     asides._swept.discard(decoded)
     mnist.check(load_data("mnist", tmp_path))
     assert [file.name for file in decoded.iterdir()] == [f"mnist-{mnist.source.fingerprint}"]
@@ -713,6 +713,38 @@ def test_an_npz_header_that_lies_is_refused(tmp_path, count):
         load_data(file)
 
 
+@pytest.mark.parametrize("how", ["bz2", "header"])
+def test_an_npz_file_that_would_unpack_before_it_is_looked_at(tmp_path, how):
+    file = saved(tmp_path, mine())
+    with zipfile.ZipFile(file) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    pack = zipfile.ZIP_BZIP2 if how == "bz2" else zipfile.ZIP_DEFLATED
+    if how == "header":
+        length = 40_000_000
+        members["x_train.npy"] = b"\x93NUMPY\x02\x00" + length.to_bytes(4, "little") + bytes(length)
+    else:
+        members["x_train.npy"] += bytes(40_000_000)
+    with zipfile.ZipFile(file, "w", pack) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    members.clear()
+
+    def load() -> None:
+        with pytest.raises(BadInput, match=r"is not a sound \.npz file.*(packed|header of more)"):
+            load_data(file)
+
+    assert peak_of(load) < 2_000_000
+
+
+def test_an_archive_of_headers_upon_headers_is_refused(cifar, tmp_path):
+    header = tarfile.TarInfo("././@LongLink")
+    header.type, header.size = tarfile.GNUTYPE_LONGNAME, 1
+    block = header.tobuf(tarfile.GNU_FORMAT) + b"x".ljust(512, b"\0")
+    (tmp_path / "cifar-10-python.tar.gz").write_bytes(gzip.compress(block * 3000))
+    with pytest.raises(BadInput, match="is not the published file"):
+        load_data(cifar.source.name, tmp_path)
+
+
 def test_a_dataset_made_directly_is_checked_too():
     """What goes into machine code unchecked reads and writes where it must not."""
     good = Dataset.of(**mine())
@@ -724,12 +756,17 @@ def test_a_dataset_made_directly_is_checked_too():
             replace(good, y_test=labels[1:3])
     for name, value, message in [
         ("x_train", good.x_train[..., 0], "x_train has 3 axes of float32: use Dataset.of"),
-        ("x_train", good.x_train.astype(">f4"), "x_test has 4 axes of float32: use Dataset.of"),
         ("x_train", good.x_train[:2], "y_train has 4 labels for the 2 samples"),
         ("x_test", good.x_test[:, :1], "x_test has samples of shape"),
         ("x_test", good.x_test.astype(float), "x_test has 4 axes of float64: use Dataset.of"),
-        ("scale", np.ones(2, np.float32), r"scale has shape \(2,\): expected a number a channel"),
-        ("shift", np.array([np.nan], np.float32), "shift has shape"),
+        (
+            "scale",
+            np.ones(2, np.float32),
+            r"scale has shape \(2,\): expected a finite",
+        ),
+        ("shift", np.array([np.nan], np.float32), "expected a finite number for each channel"),
+        ("x_train", np.full_like(good.x_train, np.nan), "x_train: sample 0 has a value that is no"),
+        ("y_train", 3, "y_train is one number: expected one for each sample"),
     ]:
         with pytest.raises(BadInput, match=message):
             replace(good, **{name: value})
@@ -743,6 +780,8 @@ def test_labels_belong_to_the_dataset_alone():
     for one in (data, made):
         assert one.y_train.tolist() == [0, 1, 2, 1]
         assert not one.y_train.flags.writeable
+        base: Any = one.y_train.base
+        assert not base.flags.writeable
 
 
 def test_files_that_are_no_data(tmp_path):

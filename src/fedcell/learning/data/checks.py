@@ -25,6 +25,8 @@ def as_numbers(name: str, given: Any) -> NDArray[Any]:
         raise BadInput(f"{name} is not an array: {error}") from error
     if values.dtype.kind not in "fiu":
         raise BadInput(f"{name} holds {values.dtype}: expected real numbers")
+    if values.ndim == 0:
+        raise BadInput(f"{name} is one number: expected one for each sample")
     if values.size == 0:
         raise BadInput(f"{name} has shape {values.shape}: expected at least one sample")
     return values

@@ -59,16 +59,22 @@ class Dataset:
                 arrays[part] = as_labels(part, values)
             elif values.ndim != 4 or values.dtype != arrays["x_train"].dtype:
                 raise BadInput(f"{part} has {values.ndim} axes of {values.dtype}: use Dataset.of")
+            else:
+                arrays[part] = as_images(part, values)
         kind = arrays["x_train"].dtype
         if kind not in (np.uint8, np.float32) or not kind.isnative:
             raise BadInput(f"x_train holds {kind}: use Dataset.of, which makes it float32")
         for name in ("scale", "shift"):
             values = as_numbers(name, getattr(self, name)).astype(np.float32, copy=False)
             if values.shape != arrays["x_train"].shape[3:] or not np.isfinite(values).all():
-                raise BadInput(f"{name} has shape {values.shape}: expected a number a channel")
+                raise BadInput(
+                    f"{name} has shape {values.shape}: expected a finite number for each channel"
+                )
             arrays[name] = values
         for name, values in arrays.items():
             view = np.ascontiguousarray(values).view()  # of an array that may be the user's
+            if name[0] == "y":
+                values.flags.writeable = False  # of ours
             view.flags.writeable = False
             object.__setattr__(self, name, view)
 

@@ -121,12 +121,14 @@ def _members(path: Path, contents: Mapping[str, Content]) -> dict[str, bytes]:
                 for member in archive:
                     if member.name in contents and (inside := archive.extractfile(member)):
                         found[member.name] = _checked(path, inside, contents[member.name])
-    except (*BROKEN, KeyError, ValueError) as error:
-        if isinstance(error, BadFile):
-            raise
+    except BadFile:
+        raise
+    except BROKEN as error:
         raise NotPublished(path, str(error) or type(error).__name__) from error
     except OSError as error:
         raise BadFile(f"{path}: cannot be read: {error.strerror or error}") from error
+    except Exception as error:  # headers of an archive can be wrong in many ways
+        raise NotPublished(path, f"{type(error).__name__}: {error}") from error
     if missing := [name for name in contents if name not in found]:
         raise NotPublished(path, f"it has no {', '.join(missing)}")
     return {name: found[name] for name in contents}

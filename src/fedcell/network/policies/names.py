@@ -8,7 +8,7 @@ from importlib import import_module
 from inspect import signature
 from typing import Any
 
-from fedcell.core.errors import BadInput
+from fedcell.core.errors import UNPRINTABLE, BadInput
 from fedcell.core.schema import suggestion
 from fedcell.network.certificate import check_schedule
 from fedcell.network.round import Problem, Schedule
@@ -72,7 +72,11 @@ def policy_by_name(name: str, broadcast: Broadcast) -> Policy:
 def _current_folder() -> Iterator[None]:
     """Lets modules be found in the folder one is in: last, and for no longer than is needed, so
     that no file there can stand in for a module of ours or of a library."""
-    folder = os.getcwd()
+    try:
+        folder = os.getcwd()
+    except OSError:  # it is gone
+        yield
+        return
     sys.path.append(folder)
     try:
         yield
@@ -129,7 +133,9 @@ def policies_by_name(policies: Policies | PolicyLike) -> dict[str, PolicyLike]:
             raise BadInput("`policies`: give each once; a mapping gives names to those alike")
     if not named:
         raise BadInput("`policies`: give at least one")
-    for policy in named.values():
+    for name, policy in named.items():
+        if not isinstance(name, str) or UNPRINTABLE.search(name):
+            raise BadInput(f"`policies`: {name!r} is not a name that can be shown")
         if isinstance(policy, str):
             _check_name(policy)
         elif not callable(policy):
