@@ -258,7 +258,7 @@ def test_networks_partitions_and_counts_that_do_not_fit_are_refused():
             Partition(index, start)
     data = load_data("digits")
     training = LocalTraining(batch=7, steps=4, epochs=None, rate=0.1)
-    with pytest.raises(BadInput, match="learning.evaluate_samples = -1"):
+    with pytest.raises(BadInput, match=r"learning\.evaluate_samples = -1"):
         Engine(
             NeuralNetwork.of(Layers(), data.image, 10),
             data,
