@@ -23,7 +23,8 @@ FILES = [file for file in SOURCE.rglob("*.py") if file.stem != "__init__"]
 README = (ROOT / "README.md").read_text()
 
 # The rooms in the order in which they are read: a package imports only what stands before it.
-ROOMS = ["core", "scenario", "network", "learning", "simulation", "planning", "show", "cli"]
+ROOMS = ["core", "scenario", "network", "learning", "simulation", "experiments"]
+ROOMS += ["planning", "show", "cli"]
 RADIO = ("fedcell.network", "scenario.cell", ".gains", "bandwidth")  # no business of learning's
 
 

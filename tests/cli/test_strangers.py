@@ -114,8 +114,10 @@ def test_settings_that_lie_in_the_folder_are_not_read(folder):
 
 def test_a_policy_of_one_s_own_is_found_and_the_path_is_as_before(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "mine_here.py").write_text("from fedcell import Optimal\npolicy = Optimal()\n")
-    (tmp_path / "json.py").write_text("raise RuntimeError\n")  # comes after the library's own
+    mine = "import colorsys\nfrom fedcell import Optimal\npolicy = Optimal()\n"
+    (tmp_path / "mine_here.py").write_text(mine)
+    (tmp_path / "colorsys.py").write_text("raise RuntimeError\n")  # comes after Python's own
+    monkeypatch.delitem(sys.modules, "colorsys", raising=False)
     before = list(sys.path)
     assert callable(policy_by_name("mine_here:policy", None))
     assert sys.path == before

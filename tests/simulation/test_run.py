@@ -999,3 +999,17 @@ def test_what_a_listener_raises_is_not_taken_for_the_folder_s_fault(world, tmp_p
 def test_policies_with_names_that_cannot_be_shown_are_refused_before_training(world):
     with pytest.raises(BadInput, match="is not a name that can be shown"):
         run(load_scenario(world), {"a\udcff": "even"})
+
+
+def test_a_run_that_another_kind_of_processor_began_says_so(fedcell, tmp_path):
+    words = ["run", write(tmp_path / "d.json", DIGITS), "--policy", "even", "--rounds", 2]
+    words += ["--target-loss", 1e-9, "--out", tmp_path / "o"]
+    assert fedcell(*words).code == 0
+    file = tmp_path / "o" / "run.json"
+    known = json.loads(file.read_text())
+    assert known["vector_width"] in (4, 8, 16)
+    file.write_text(json.dumps(known | {"vector_width": 2 * known["vector_width"]}))
+    said = fedcell(*words, "--resume")
+    assert said.code == 2
+    assert f"takes {2 * known['vector_width']} numbers at a time, and this one takes" in said.err
+    assert f"set FEDCELL_LANES={2 * known['vector_width']} to go on to the same bits" in said.err

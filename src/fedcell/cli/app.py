@@ -29,6 +29,7 @@ app = typer.Typer(
 # The library names its arguments and functions, in backticks; here they are options and commands.
 WORDS = {
     "budget": "--budget",
+    "cluster": "--cluster",
     "fleets": "--fleets",
     "folder": "--out",
     "law": "--mixing, --drift and --start",

@@ -13,11 +13,11 @@ import typer
 from fedcell.core.errors import FedcellError, FedcellWarning, printable
 from fedcell.core.version import __version__
 
-from . import constants, demo, network, pilot, plan, runs
+from . import constants, demo, network, pilot, plan, runs, sweep
 from .app import app, failed_figures, in_options
 from .signals import ending_in_order, exit_code, was_stopped
 
-COMMANDS = (network, runs, pilot, plan, constants, demo)  # importing them is what adds them
+COMMANDS = (network, runs, pilot, plan, constants, sweep, demo)  # importing them is what adds them
 ORDER = [
     "demo",
     "scenario",
@@ -28,6 +28,7 @@ ORDER = [
     "cost",
     "schedule",
     "validate",
+    "sweep",
     "constants",
 ]
 app.registered_commands.sort(key=lambda c: ORDER.index(c.name or c.callback.__name__))  # type: ignore[union-attr]

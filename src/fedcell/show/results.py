@@ -9,6 +9,7 @@ from rich.console import Console
 
 from fedcell.core.errors import BadInput
 from fedcell.core.showing import Showable
+from fedcell.experiments.sweep import SweepResult
 from fedcell.learning.setup import PartitionReport
 from fedcell.network.compare import Comparison, CostSweep
 from fedcell.network.ledger import Ledger
@@ -21,11 +22,12 @@ from fedcell.planning.plan import TrainingPlan
 from fedcell.planning.validate import Validation
 from fedcell.simulation.run import RunResult
 
-from .figures import partitions, plans, rounds, runs, style
+from .figures import partitions, plans, rounds, runs, style, sweeps
 from .tables import pilots as pilot_tables
 from .tables import plans as plan_tables
 from .tables import rounds as round_tables
 from .tables import runs as run_tables
+from .tables import sweeps as sweep_tables
 
 WIDTH = 80  # of a summary, in letters
 
@@ -42,6 +44,7 @@ TABLES: Mapping[type, Callable[..., None]] = {
     TrainingPlan: plan_tables.print_plan,
     PlanOutcome: plan_tables.print_outcome,
     ConstantsReport: pilot_tables.print_constants,
+    SweepResult: sweep_tables.print_sweep_result,
 }
 
 
@@ -85,6 +88,7 @@ FIGURES: Mapping[type, Callable[..., Any]] = {
     TrainingPlan: plans.plan_figure,
     PlanOutcome: plans.outcome_figure,
     ConstantsReport: plans.constants_figure,
+    SweepResult: sweeps.sweep_figure,
 }
 
 

@@ -1,0 +1,118 @@
+"""The command that runs experiments."""
+
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as Bars
+
+from fedcell.core.errors import BadFile
+from fedcell.experiments.engines import DaskCluster, LocalProcesses, SweepEngine
+from fedcell.experiments.experiment import load_experiment
+from fedcell.experiments.store import Store
+from fedcell.experiments.sweep import SweepProgress, run_sweep
+from fedcell.show.results import print_result
+from fedcell.show.tables.console import print_json
+
+from .app import AsJson, DataDir, app, draw_if_asked, err, figure_target, file_stem, out
+from .signals import exit_code
+
+EVERY = 30.0  # [s] between two lines where nobody looks at a bar
+
+
+@app.command()
+def sweep(
+    file: Annotated[Path, typer.Argument(help="An experiment: a TOML or JSON file.")],
+    folder: Annotated[
+        Path | None, typer.Option("--out", help="Where tables go. Default: sweep-FILE.")
+    ] = None,
+    store: Annotated[
+        Path, typer.Option(help="Where trainings are kept, for all experiments.")
+    ] = Path("fedcell-runs"),
+    workers: Annotated[
+        int | None, typer.Option(min=1, max=4096, help="Processes. Default: all processors.")
+    ] = None,
+    cluster: Annotated[
+        str | None, typer.Option(help="Address of a Dask scheduler, as tcp://host:8786.")
+    ] = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="How many. Default: the file's.")
+    ] = None,
+    retry: Annotated[
+        bool, typer.Option("--retry", help="Make trainings again that failed before.")
+    ] = False,
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw rounds to the target over the longest axis.")
+    ] = None,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Run an experiment: every setting of its lists, on all seeds, each training once.
+
+    Trainings are kept by what they depend on. The same command goes on after an interrupt or
+    kill -9; more --seeds are added; other experiments share what is there. The folder gets
+    runs.csv, a row for each run.
+    """
+    target = figure_target(figure)
+    experiment = load_experiment(file)
+    if seeds is not None:
+        experiment = replace(experiment, seeds=tuple(range(seeds)))
+    folder = folder or Path(f"sweep-{file_stem(str(file))}")
+    if folder.exists() and not folder.is_dir():
+        raise BadFile(f"{folder}: is not a folder: choose another --out")
+    engine: SweepEngine = DaskCluster(cluster) if cluster else LocalProcesses(workers)
+    try:
+        with Bars(
+            *(TextColumn("trainings {task.completed}/{task.total}"), BarColumn()),
+            *(TimeRemainingColumn(), TextColumn("{task.description}")),
+            console=err,
+            transient=True,
+            disable=not err.is_terminal,
+        ) as bars:
+            result = run_sweep(
+                experiment,
+                Store(store),
+                engine,
+                data_dir=data_dir,
+                retry=retry,
+                report=_reporter(bars),
+            )
+    except KeyboardInterrupt:
+        print("fedcell: interrupted; to go on, give the same command again", file=sys.stderr)
+        sys.exit(exit_code())
+    result.save(folder)
+    if as_json:
+        print_json({"title": experiment.title, "made": result.made, "runs": result.rows()})
+    else:
+        print_result(out, result)
+        out.print(f"{result.made} trainings made; written to {folder}: runs.csv", soft_wrap=True)
+    draw_if_asked(result, target, figure, quiet=as_json)
+    if result.failures:
+        print(
+            f"fedcell: {len(result.failures)} trainings failed; to make them again, give --retry",
+            file=sys.stderr,
+        )
+        sys.exit(2)
+
+
+def _reporter(bars: Bars) -> Callable[[SweepProgress], None]:
+    """A bar where somebody looks, else a line now and then."""
+    task = bars.add_task("", total=None)
+    last = time.monotonic()
+
+    def report(progress: SweepProgress) -> None:
+        nonlocal last
+        failed = f"{progress.failed} failed" if progress.failed else ""
+        done = progress.done + progress.failed
+        bars.update(task, completed=done, total=progress.total, description=failed)
+        if not err.is_terminal and time.monotonic() - last >= EVERY:
+            last = time.monotonic()
+            left = f"{progress.seconds_left / 60:.0f} min left"
+            print(f"trainings {done}/{progress.total}, {left} {failed}".rstrip(), file=sys.stderr)
+
+    return report

@@ -1,0 +1,134 @@
+"""One training of a sweep: what is to be trained, until when, and the curve that came out."""
+
+import hashlib
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedcell.core.errors import BadInput
+from fedcell.learning.data.dataset import load_data
+from fedcell.learning.data.sources import PUBLISHED
+from fedcell.scenario.identity import run_identity
+from fedcell.scenario.load import scenario_of
+from fedcell.scenario.save import to_tables
+from fedcell.scenario.scenario import Scenario
+
+FREE = {  # what a training does not depend on: the radio's prices, and what a device is like
+    "cell": ("bandwidth", "noise", "broadcast_time"),
+    "clients": ("kappa", "power", "freq_min", "freq_max"),
+    "task": ("model_bits", "cycles_per_sample", "samples_per_step", "energy_weight"),
+    "plan": ("cohort_drawn",),
+}
+
+
+@dataclass(frozen=True)
+class Until:
+    """When a training ends: after so many rounds, or when the loss is at the target and stays.
+
+    It is there when the mean of the last `hold` rounds is at or below it; 1 is the paper's
+    first passage.
+    """
+
+    rounds: int
+    target: float | None = None
+    hold: int = 1
+
+    def reached(self, losses: Sequence[float]) -> int | None:
+        """The round in which it is there; None if it never is."""
+        return None if self.target is None else rounds_to(losses, self.target, self.hold)
+
+
+def rounds_to(losses: Sequence[float], target: float, hold: int = 1) -> int | None:
+    """The first round after which the mean of the last `hold` losses is at or below a target."""
+    values = np.asarray(losses, float)
+    if values.size < hold:
+        return None
+    means = np.convolve(values, np.ones(hold) / hold, "valid") if hold > 1 else values
+    found = np.flatnonzero(means <= target)
+    return int(found[0]) + hold if found.size else None
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training that is to be made: frozen, complete, hashable, and its own key."""
+
+    tables: str  # the scenario, as JSON with sorted keys
+    seed: int
+
+    @classmethod
+    def of(cls, scenario: Scenario, seed: int) -> "Training":
+        """The training of a scenario on one seed; judged after each round."""
+        if scenario.cell.gains is not None:
+            raise BadInput("cell.gains: a sweep draws its channels; leave measured gains out")
+        world = scenario.using(learning={"evaluate_every": 1, "target": None})
+        return cls(json.dumps(to_tables(world), sort_keys=True), seed)
+
+    @cached_property
+    def scenario(self) -> Scenario:
+        """What is trained."""
+        return scenario_of(json.loads(self.tables), Path())
+
+    @cached_property
+    def key(self) -> str:
+        """Its name: the same for whatever gives the same losses, whoever asks for it."""
+        learning = self.scenario.learning
+        if learning is None:
+            raise BadInput("the scenario has no [learning]: there is nothing to train")
+        data = None if learning.analytic else _fingerprint(learning.dataset)
+        identity = run_identity(self.scenario, data, self.seed)
+        tables = identity["scenario"]
+        dealt = () if learning.analytic else ("samples", "spread")  # D_j follow from the partition
+        for table, names in FREE.items():
+            for name in (*names, *(dealt if table == "clients" else ())):
+                tables.get(table, {}).pop(name, None)
+        text = json.dumps(identity, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@lru_cache(maxsize=64)
+def _fingerprint(dataset: str) -> str:
+    """That of a dataset, which for a published one is known."""
+    if (source := PUBLISHED.get(dataset)) is not None:
+        return source.fingerprint
+    return load_data(dataset).fingerprint
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """What came out of a training: the loss after each round, and how good the last model is."""
+
+    key: str
+    seed: int
+    train_loss: Sequence[float]  # (2) after each round
+    test_loss: float | None = None  # of the last model
+    accuracy: float | None = None  # on the test data
+    diverged: bool = False  # it blew up in its last round
+    vector_width: int | None = None  # of the machine code that trained
+
+    @property
+    def rounds(self) -> int:
+        """Rounds that were made."""
+        return len(self.train_loss)
+
+    def answers(self, until: Until) -> bool:
+        """Whether a training until then would not have gone on."""
+        ended = self.diverged or self.rounds >= until.rounds
+        return ended or until.reached(self.train_loss) is not None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as a file holds them; null where a round was not judged."""
+        return {
+            "key": self.key,
+            "seed": self.seed,
+            "train_loss": [x if math.isfinite(x) else None for x in self.train_loss],
+            "test_loss": self.test_loss,
+            "accuracy": self.accuracy,
+            "diverged": self.diverged,
+            "vector_width": self.vector_width,
+        }

@@ -1,0 +1,314 @@
+"""Sweeps: every point once, the same bytes whoever does the work, and nothing lost by a kill."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fedcell import BadInput, load_scenario
+from fedcell.experiments.engines import Inline, LocalProcesses
+from fedcell.experiments.experiment import Experiment, load_experiment
+from fedcell.experiments.statistics import estimate_rounds, paired_difference
+from fedcell.experiments.store import Store
+from fedcell.experiments.sweep import run_sweep
+from fedcell.experiments.training import Training, Until, rounds_to
+
+QUADRATIC: dict[str, Any] = {
+    "clients": {"count": 8, "samples": 30, "spread": 0.0},
+    "plan": {"cohort": 3, "local_steps": 4, "rounds": 40},
+    "learning": {"model": "quadratic-apart", "target": 0.8, "rate": 0.02},
+}
+
+
+@pytest.fixture
+def world(tmp_path):
+    (tmp_path / "world.json").write_text(json.dumps(QUADRATIC))
+    return tmp_path / "world.json"
+
+
+def experiment(tmp_path: Path, **more) -> Path:
+    content = {"title": "tiny", "scenario": "world.json", "seeds": 3, "plan": {"cohort": [2, 4]}}
+    (tmp_path / "tiny.json").write_text(json.dumps(content | more))
+    return tmp_path / "tiny.json"
+
+
+def held(folder: Path) -> dict[str, bytes]:
+    """The trainings in a store."""
+    return {f.name: f.read_bytes() for f in folder.rglob("[0-9a-f]*.json")}
+
+
+# What an experiment says.
+
+
+def test_a_list_is_an_axis_and_all_points_have_their_labels(world):
+    found = load_experiment(
+        experiment(
+            world.parent,
+            plan={"cohort": [2, 4], "local_steps": [1, 5, 20]},
+            variant=[
+                {"name": "near", "learning": {"quadratic": {"distance": 0.5}}},
+                {"name": "far", "learning": {"quadratic": {"distance": 2.0}}},
+            ],
+        )
+    )
+    assert len(found.points) == 12
+    labels = [tuple(point.labels.values()) for point in found.points]
+    assert labels[0] == ("near", 2, 1)
+    assert labels[-1] == ("far", 4, 20)
+    last = found.points[-1].scenario
+    assert (last.plan.cohort, last.plan.local_steps) == (4, 20)
+    assert last.learning is not None
+    assert last.learning.quadratic.distance == 2.0
+    assert found.axes == {"plan.cohort": (2, 4), "plan.local_steps": (1, 5, 20)}
+    assert found.seeds == (0, 1, 2)
+
+
+def test_a_list_that_a_key_takes_is_a_value_and_a_list_of_them_an_axis(world):
+    ring = load_experiment(experiment(world.parent, cell={"distance": [50.0, 200.0]}))
+    assert {point.scenario.cell.distance for point in ring.points} == {(50.0, 200.0)}
+    several = [[50.0, 200.0], [1.0, 9.0]]
+    rings = load_experiment(experiment(world.parent, plan={}, cell={"distance": several}))
+    assert [p.labels["cell.distance"] for p in rings.points] == [(50.0, 200.0), (1.0, 9.0)]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"plan": {"cohrt": [2, 4]}},
+            r"at plan\.cohrt = 2: plan\.cohrt is not a key; did",
+        ),
+        ({"plann": {"cohort": 2}}, "plann: is not a key; did you mean plan?"),
+        ({"plan": {"cohort": []}}, r"plan\.cohort = \[\]: an axis needs at least one value"),
+        ({"plan": {"cohort": [2, 2]}}, r"plan\.cohort: a value stands twice on the axis"),
+        ({"plan": {"cohort": [2, 9]}}, r"at plan\.cohort = 9: plan\.cohort = 9 is more than the 8"),
+        ({"plan": {"cohort": ["a", 2]}}, r"at plan\.cohort = a: plan\.cohort = 'a': expected"),
+        ({"seeds": 0}, "seeds = 0: expected a whole number above 0"),
+        ({"seeds": [1, -2]}, "seeds: expected how many, or a list of whole numbers"),
+        ({"hold": 0}, "hold = 0: expected a whole number above 0"),
+        ({"policy": ["evn"]}, "policy: 'evn' is not a policy; did you mean even?"),
+        ({"policy": "evil:p"}, "policy: 'evil:p' is not a policy"),
+        ({"scenario": 3}, "scenario = 3: expected a file, or one of: paper"),
+        ({"variant": [{"plan": {}}]}, r"variant\[0\]\.name = None: expected text"),
+        ({"variant": [{"name": "a", "pln": {}}]}, r"variant\[0\]\.pln: did you mean plan?"),
+        ({"variant": [{"name": "a"}, {"name": "a"}]}, "variant: a name stands twice"),
+        ({"plan": {"cohort": list(range(1, 9)), "rounds": list(range(1, 2000))}}, "15992 points: "),
+    ],
+)
+def test_what_is_wrong_with_an_experiment_is_said_before_anything_runs(world, change, message):
+    with pytest.raises(BadInput, match=message) as caught:
+        load_experiment(experiment(world.parent, **change))
+    assert "tiny.json: " in str(caught.value)
+
+
+# Keys.
+
+
+def test_a_training_is_known_by_what_it_depends_on():
+    digits = load_scenario("digits")
+    key = Training.of(digits, 0).key
+    same = [
+        {"cell": {"bandwidth": 1e6, "noise": 1e-19, "broadcast_time": 3.0}},
+        {"clients": {"kappa": 1e-26, "power": 1e-7, "freq_max": 3e9, "spread": 0.5}},
+        {"task": {"energy_weight": 7.0, "model_bits": 1e6}},
+        {"plan": {"cohort_drawn": "after-training", "rounds": 9}},
+        {"learning": {"target": 0.5, "evaluate_every": 7}},
+    ]
+    for change in same:
+        assert Training.of(digits.using(**change), 0).key == key, change
+    other = [
+        {"plan": {"cohort": 3}},
+        {"plan": {"local_steps": 3}},
+        {"plan": {"selection": "weighted"}},
+        {"cell": {"loss_rate": 0.25}},
+        {"cell": {"gain_threshold": 0.3}},
+        {"clients": {"count": 40}},
+        {"task": {"batch_size": 3}},
+        {"learning": {"rate": 0.05}},
+        {"learning": {"evaluate_samples": 100}},
+    ]
+    keys = {Training.of(digits.using(**change), 0).key for change in other}
+    assert len(keys) == len(other)
+    assert key not in keys | {Training.of(digits, 1).key}
+
+
+def test_rounds_to_a_target_that_holds():
+    losses = [1.0, 0.4, 0.9, 0.5, 0.5, 0.4]
+    assert rounds_to(losses, 0.5) == 2
+    assert rounds_to(losses, 0.5, hold=3) == 6
+    assert rounds_to(losses, 0.3) is None
+    assert rounds_to(losses, 9.0, hold=7) is None
+    assert Until(6, 0.5, 3).reached(losses) == 6
+    assert Until(6).reached(losses) is None
+
+
+# Statistics.
+
+
+def test_runs_that_did_not_get_there_are_cut_and_counted():
+    found = estimate_rounds([10, 20, None, 30], cap=100)
+    assert (found.runs, found.reached, found.censored) == (4, 3, 1)
+    assert found.mean.value == 40.0
+    assert found.median == 20
+    assert estimate_rounds([None, None, 5], cap=50).median == math.inf
+    values = np.array([10, 20, 100, 30.0])
+    half = 3.182446 * values.std(ddof=1) / 2  # Student's factor of 3 degrees of freedom
+    assert found.mean.high == pytest.approx(40 + half, rel=1e-6)
+
+
+def test_differences_are_taken_seed_by_seed():
+    found = paired_difference([10, 20, None], [12, 21, 90], cap=100)
+    assert found.value == pytest.approx((-2 - 1 + 10) / 3)
+
+
+# The store and the engines.
+
+
+def test_both_engines_make_the_same_bytes(world):
+    tiny = load_experiment(experiment(world.parent, policy=["even", "optimal"]))
+    here, there = world.parent / "here", world.parent / "there"
+    one = run_sweep(tiny, Store(here), Inline())
+    other = run_sweep(tiny, Store(there), LocalProcesses(2))
+    assert one.made == other.made == 6
+    assert held(here) == held(there)
+    assert one.rows() == other.rows()
+    assert {row["policy"] for row in one.rows()} == {"even", "optimal"}
+
+
+def test_what_is_there_is_not_made_again_and_shared_between_experiments(world):
+    store = Store(world.parent / "store")
+    first = load_experiment(experiment(world.parent))
+    assert run_sweep(first, store, Inline()).made == 6
+    assert run_sweep(first, store, Inline()).made == 0
+    more = load_experiment(experiment(world.parent, seeds=5))  # seeds added later
+    assert run_sweep(more, store, Inline()).made == 4
+    wider = load_experiment(experiment(world.parent, seeds=5, plan={"cohort": [2, 3, 4]}))
+    assert run_sweep(wider, store, Inline()).made == 5
+    looser = {"learning": {"target": 1.5}}  # reached on the way
+    assert run_sweep(load_experiment(experiment(world.parent, **looser)), store, Inline()).made == 0
+    lower = load_experiment(experiment(world.parent, learning={"target": 0.7}))
+    result = run_sweep(lower, store, Inline())
+    assert result.made == 6  # they were stopped before
+    assert run_sweep(first, store, Inline()).made == 0  # which answers for both
+
+
+def test_a_run_ends_when_the_target_holds(world):
+    tiny = load_experiment(experiment(world.parent, hold=3, seeds=1))
+    result = run_sweep(tiny, Store(world.parent / "store"), Inline())
+    for i in range(2):
+        (curve,) = result.curves_of(i)
+        assert np.mean(curve.train_loss[-3:]) <= 0.8
+        assert curve.rounds == rounds_to(curve.train_loss, 0.8, 3)
+        assert result.rounds(i).mean.value <= result.rounds(i, 3).mean.value
+
+
+def fails_on(seed: int):
+    """An engine that fails a seed."""
+
+    class Failing(Inline):
+        def run(self, work, jobs):
+            def sometimes(job):
+                if job.training.seed == seed:
+                    raise ValueError("no luck")
+                return work(job)
+
+            return super().run(sometimes, jobs)
+
+    return Failing()
+
+
+def test_failures_are_kept_and_made_again_on_request(world):
+    store = Store(world.parent / "store")
+    tiny = load_experiment(experiment(world.parent))
+    result = run_sweep(tiny, store, fails_on(1))
+    assert set(result.failures.values()) == {"ValueError: no luck"}
+    assert len(result.curves) == 4
+    assert len(run_sweep(tiny, store, Inline()).failures) == 2  # not by itself
+    again = run_sweep(tiny, store, Inline(), retry=True)
+    assert (again.made, again.failures, len(again.curves)) == (2, {}, 6)
+
+
+def deadly(job: int) -> int:
+    """Kills the process that it runs in, if it is three."""
+    if job == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return job * job
+
+
+def test_a_process_that_dies_costs_only_its_own_job():
+    found = dict(LocalProcesses(2).run(deadly, range(8)))
+    assert {job: found[job] for job in range(8) if job != 3} == {
+        job: job * job for job in range(8) if job != 3
+    }
+    assert "died" in str(found[3])
+
+
+def test_a_damaged_training_is_named_with_the_way_out(world):
+    store = Store(world.parent / "store")
+    tiny = load_experiment(experiment(world.parent, seeds=1))
+    run_sweep(tiny, store, Inline())
+    file = next(store.folder.rglob("*.json"))
+    for content in ("{}", '{"fedcell": "1", "format": 1, "what": "training"}', "nonsense"):
+        file.write_text(content)
+        with pytest.raises(BadInput, match=file.name):
+            run_sweep(tiny, store, Inline())
+
+
+# The command.
+
+
+def test_the_command_writes_a_table_and_goes_on(fedcell, world, monkeypatch):
+    monkeypatch.chdir(world.parent)
+    experiment(world.parent, policy=["even"])
+    said = fedcell("sweep", "tiny.json", "--workers", 2, "--figure", "g.png")
+    assert said.code == 0, said.err
+    assert "tiny: rounds, ± 95 % over seeds" in said.out
+    assert "6 trainings made; written to sweep-tiny: runs.csv" in said.out
+    lines = Path("sweep-tiny/runs.csv").read_text().splitlines()
+    assert len(lines) == 7
+    assert lines[0].startswith("plan.cohort,seed,key,rounds,target,rounds_to_target")
+    assert Path("g.png").stat().st_size > 10_000
+    again = fedcell("sweep", "tiny.json", "--seeds", 4, "--json")
+    answer = json.loads(again.out)
+    assert (answer["made"], len(answer["runs"])) == (2, 8)
+    assert fedcell("sweep", "nowhere.toml").code == 2
+
+
+SLOW = {**QUADRATIC, "plan": {"cohort": 3, "local_steps": 40, "rounds": 200}}
+
+
+def test_killed_in_the_middle_it_goes_on_where_it_was(fedcell, world, monkeypatch):
+    monkeypatch.chdir(world.parent)
+    slow = {**SLOW, "learning": QUADRATIC["learning"] | {"target": 1e-9}}
+    Path("world.json").write_text(json.dumps(slow))
+    experiment(world.parent, seeds=12)
+    command = [sys.executable, "-c", "from fedcell.__main__ import main; main()"]
+    with subprocess.Popen([*command, "sweep", "tiny.json"], stderr=subprocess.DEVNULL) as process:
+        end = time.monotonic() + 60
+        while not held(Path("fedcell-runs")) and time.monotonic() < end:
+            time.sleep(0.01)
+        process.kill()
+    before = held(Path("fedcell-runs"))
+    assert 0 < len(before) < 24
+    said = fedcell("sweep", "tiny.json", "--json")
+    assert said.code == 0, said.err
+    answer = json.loads(said.out)
+    assert len(answer["runs"]) == 24
+    assert answer["made"] <= 24 - len(before)
+    after = held(Path("fedcell-runs"))
+    assert {name: after[name] for name in before} == before
+
+
+def test_from_python():
+    digits = load_scenario("digits")
+    found = Experiment.sweep(digits, {"plan.cohort": [5, 10]}, seeds=[3, 4], rounds=2)
+    assert [point.scenario.plan.cohort for point in found.points] == [5, 10]
+    assert (found.seeds, found.rounds) == ((3, 4), 2)
