@@ -120,37 +120,35 @@ def _plain(error: BaseException) -> Exception:
 
 
 class DaskCluster:
-    """Workers of a Dask cluster, on this machine or on many; the extra `cluster`."""
+    """Workers of a Dask cluster, on this machine or on many; the extra `cluster`.
 
-    def __init__(self, address: str | Any) -> None:
+    Whoever dies, the scheduler gives its job to another; a job that has killed several is given
+    up.
+    """
+
+    def __init__(self, address: Any) -> None:
         try:
-            from distributed import Client  # type: ignore[import-not-found,unused-ignore]
+            from distributed import Client
         except ImportError as error:
             raise BadInput("`cluster` needs Dask: pip install 'fedcell[cluster]'") from error
         try:
             self.client: Any = Client(address, timeout=10)
-        except (OSError, ValueError, TimeoutError) as error:
+        except (OSError, ValueError) as error:  # a timeout is the former
             raise BadInput(f"`cluster` = {address}: cannot be reached: {error}") from error
 
     def run(self, work: Callable[[J], R], jobs: Iterable[J]) -> Iterator[Result[J, R]]:
-        from distributed import as_completed  # type: ignore[import-not-found,unused-ignore]
+        from distributed import as_completed
 
-        waiting, known = iter(jobs), {}
-        done = as_completed()
+        waiting, known, done = iter(jobs), {}, as_completed()
 
-        def hand_over() -> bool:
-            if (job := next(waiting, None)) is None:
-                return False
-            future = self.client.submit(work, job, pure=False)
-            known[future.key] = job
-            done.add(future)
-            return True
+        def hand_over(count: int) -> None:
+            for job in itertools.islice(waiting, count):
+                future = self.client.submit(work, job, pure=False)
+                known[future.key] = job
+                done.add(future)
 
-        at_once = 2 * max(1, sum(self.client.nthreads().values()))
-        for _ in range(at_once):
-            hand_over()
+        hand_over(2 * max(1, sum(self.client.nthreads().values())))
         for future in done:
-            job = known.pop(future.key)
             error = future.exception()
-            yield job, future.result() if error is None else _plain(error)
-            hand_over()
+            yield known.pop(future.key), future.result() if error is None else _plain(error)
+            hand_over(1)
