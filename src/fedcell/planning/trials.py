@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fedcell.core.errors import BadInput, Diverged
+from fedcell.experiments.work import diverging
 from fedcell.learning.data.dataset import Dataset
 from fedcell.learning.data.download import Report
 from fedcell.learning.gradients import probe
@@ -19,14 +20,13 @@ from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.scenario.scenario import Scenario
 from fedcell.simulation.checks import with_learner_sizes
 from fedcell.simulation.history import State
-from fedcell.simulation.train import Stop, at_target, train_rounds
+from fedcell.simulation.train import at_target, train_rounds
 
 from .design import Setting
 from .lost_uploads import LossKind
 from .observations import Observations
 
 LEAST_SEEDS = 2  # whatever the budget: how seeds differ is not seen in one
-BLOWN = 100  # a training has diverged when its loss is so many times the first
 PROBED = (0, 1, 2, 4, 8, 16, 32)  # rounds after which lambda is measured
 
 LearnerFactory = Callable[[Scenario, int], Learner]  # yours, of a scenario and a seed
@@ -118,18 +118,6 @@ class PilotRunner:
             wall_seconds=round(time.perf_counter() - begin, 3),  # as a file keeps it
             diversity=tuple(lambdas),
         )
-
-
-def diverging(first_loss: float) -> Stop:
-    """Ends a training that blows up: uploads that are not finite, or a loss beyond all bounds."""
-
-    def stop(state: State) -> bool:
-        if state.rounds == 0:
-            return False
-        overflown = state.history.discarded_uploads[-1] > 0
-        return bool(overflown or not state.last_loss <= BLOWN * first_loss)  # NaN too
-
-    return stop
 
 
 def _quietly(states: Iterator[State]) -> Iterator[State]:
