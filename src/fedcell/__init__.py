@@ -1,8 +1,8 @@
 """Plan, simulate and run federated learning over wireless networks.
 
 What most people need is found here (`fedcell.api` lists it); the rest by package, each of which
-says what it holds: core, scenario, network, learning, simulation, experiments, planning, show,
-cli.
+says what it holds: core, scenario, network, learning, simulation, experiments, planning, paper,
+show, cli.
 """
 
 from importlib import import_module

@@ -44,6 +44,7 @@ WORDS = {
     "rounds": "--rounds",
     "scenario": "scenario file",
     "seed": "--seed",
+    "seeds": "--seeds",
     "solve_for": "--solve-for",
     "sure": "--sure",
     "threads": "--threads",

@@ -29,6 +29,7 @@ ORDER = [
     "schedule",
     "validate",
     "sweep",
+    "reproduce",
     "constants",
 ]
 app.registered_commands.sort(key=lambda c: ORDER.index(c.name or c.callback.__name__))  # type: ignore[union-attr]

@@ -3,9 +3,9 @@
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
@@ -16,12 +16,24 @@ from fedcell.experiments.engines import DaskCluster, LocalProcesses, SweepEngine
 from fedcell.experiments.experiment import load_experiment
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import SweepProgress, run_sweep
+from fedcell.paper.reproduce import PANELS, panel_text, reproduce
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 
-from .app import AsJson, DataDir, app, draw_if_asked, err, figure_target, file_stem, out
+from .app import AsJson, DataDir, app, draw, draw_if_asked, err, figure_target, file_stem, out
 from .signals import exit_code
 
+T = TypeVar("T")
+RUNS = Path("fedcell-runs")
+StoreFolder = Annotated[
+    Path, typer.Option("--store", help="Where trainings are kept, for all experiments.")
+]
+Workers = Annotated[
+    int | None, typer.Option(min=1, max=4096, help="Processes. Default: all processors.")
+]
+Cluster = Annotated[
+    str | None, typer.Option(help="Address of a Dask scheduler, as tcp://host:8786.")
+]
 EVERY = 30.0  # [s] between two lines where nobody looks at a bar
 
 
@@ -31,15 +43,9 @@ def sweep(
     folder: Annotated[
         Path | None, typer.Option("--out", help="Where tables go. Default: sweep-FILE.")
     ] = None,
-    store: Annotated[
-        Path, typer.Option(help="Where trainings are kept, for all experiments.")
-    ] = Path("fedcell-runs"),
-    workers: Annotated[
-        int | None, typer.Option(min=1, max=4096, help="Processes. Default: all processors.")
-    ] = None,
-    cluster: Annotated[
-        str | None, typer.Option(help="Address of a Dask scheduler, as tcp://host:8786.")
-    ] = None,
+    store: StoreFolder = RUNS,
+    workers: Workers = None,
+    cluster: Cluster = None,
     seeds: Annotated[
         int | None, typer.Option(min=1, max=10_000, help="How many. Default: the file's.")
     ] = None,
@@ -59,22 +65,15 @@ def sweep(
     runs.csv, a row for each run.
     """
     target = figure_target(figure)
-    experiment = load_experiment(file)
-    if seeds is not None:
-        experiment = replace(experiment, seeds=tuple(range(seeds)))
+    experiment = load_experiment(file).with_seeds(seeds)
     folder = folder or Path(f"sweep-{file_stem(str(file))}")
     if folder.exists() and not folder.is_dir():
         raise BadFile(f"{folder}: is not a folder: choose another --out")
     engine: SweepEngine = DaskCluster(cluster) if cluster else LocalProcesses(workers)
-    try:
-        with Bars(
-            *(TextColumn("trainings {task.completed}/{task.total}"), BarColumn()),
-            *(TimeRemainingColumn(), TextColumn("{task.description}")),
-            console=err,
-            transient=True,
-            disable=not err.is_terminal,
-        ) as bars:
-            result = run_sweep(
+    with _bars() as bars:
+        result = _interruptible(
+            partial(
+                run_sweep,
                 experiment,
                 Store(store),
                 engine,
@@ -82,9 +81,7 @@ def sweep(
                 retry=retry,
                 report=_reporter(bars),
             )
-    except KeyboardInterrupt:
-        print("fedcell: interrupted; to go on, give the same command again", file=sys.stderr)
-        sys.exit(exit_code())
+        )
     result.save(folder)
     if as_json:
         print_json({"title": experiment.title, "made": result.made, "runs": result.rows()})
@@ -98,6 +95,26 @@ def sweep(
             file=sys.stderr,
         )
         sys.exit(2)
+
+
+def _bars() -> Bars:
+    """A bar over all trainings, where somebody looks."""
+    return Bars(
+        *(TextColumn("trainings {task.completed}/{task.total}"), BarColumn()),
+        *(TimeRemainingColumn(), TextColumn("{task.description}")),
+        console=err,
+        transient=True,
+        disable=not err.is_terminal,
+    )
+
+
+def _interruptible(work: Callable[[], T]) -> T:
+    """Every training is kept as it ends, so an interrupt loses what is under way."""
+    try:
+        return work()
+    except KeyboardInterrupt:
+        print("fedcell: interrupted; to go on, give the same command again", file=sys.stderr)
+        sys.exit(exit_code())
 
 
 def _reporter(bars: Bars) -> Callable[[SweepProgress], None]:
@@ -116,3 +133,55 @@ def _reporter(bars: Bars) -> Callable[[SweepProgress], None]:
             print(f"trainings {done}/{progress.total}, {left} {failed}".rstrip(), file=sys.stderr)
 
     return report
+
+
+@app.command("reproduce")
+def reproduce_command(
+    panels: Annotated[
+        list[str] | None, typer.Argument(help=f"Any of: {', '.join(PANELS)}. Default: all.")
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A rough version on digits, in minutes.")
+    ] = False,
+    folder: Annotated[Path, typer.Option("--out", help="Where tables and figures go.")] = Path(
+        "reproduction"
+    ),
+    store: StoreFolder = RUNS,
+    workers: Workers = None,
+    cluster: Cluster = None,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, max=10_000, help="How many. Default: 20; quick: 4.")
+    ] = None,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Make figures of the paper anew: run, draw, and judge what it says of them.
+
+    MNIST and CIFAR-10 take hours; what is made is kept, and the same command goes on.
+    """
+    chosen = [panel for panel in panels or PANELS if panel_text(panel)]
+    engine: SweepEngine = DaskCluster(cluster) if cluster else LocalProcesses(workers)
+    answers = []
+    for panel in chosen:
+        with _bars() as bars:
+            found = _interruptible(
+                partial(
+                    reproduce,
+                    panel,
+                    Store(store),
+                    engine,
+                    quick=quick,
+                    seeds=seeds,
+                    data_dir=data_dir,
+                    report=_reporter(bars),
+                )
+            )
+        found.result.save(folder / panel)
+        answers += found.rows()
+        if not as_json:
+            print_result(out, found)
+        draw(found, folder / panel / f"{panel}.png")
+        if not as_json:
+            out.print(f"written to {folder / panel}: runs.csv, {panel}.png", soft_wrap=True)
+    if as_json:
+        print_json(answers)

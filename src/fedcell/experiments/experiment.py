@@ -3,7 +3,7 @@
 import copy
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -22,6 +22,7 @@ from .training import Training, Until
 OWN = ("title", "scenario", "seeds", "rounds", "hold", "policy", "claims", "variant")
 TABLES = ("cell", "clients", "task", "plan", "learning")
 MOST_POINTS = 10_000
+KIND = "learning.partition.kind"
 
 
 @dataclass(frozen=True)
@@ -60,6 +61,12 @@ class Experiment:
     claims: tuple[str, ...] = ()  # sentences that it is to judge, by name
     axes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
+    def with_seeds(self, count: int | None) -> "Experiment":
+        """On so many seeds; as it is where None is given."""
+        if count is None:
+            return self
+        return replace(self, seeds=tuple(range(check_count(count, "`seeds`"))))
+
     @classmethod
     def sweep(
         cls,
@@ -90,11 +97,16 @@ def load_experiment(path: str | Path) -> Experiment:
     file = Path(path)
     given = read_tables(file)
     with naming(file):
-        base = given.get("scenario")
-        if not isinstance(base, str):
-            raise BadInput(f"scenario = {base!r}: expected a file, or one of: {', '.join(SHIPPED)}")
-        world = load_scenario(base if base in SHIPPED else file.parent / base)
-        return _experiment(given, world, file.parent)
+        return experiment_of(given, file.parent)
+
+
+def experiment_of(given: Mapping[str, Any], folder: Path) -> Experiment:
+    """An experiment from plain tables; files that they name are seen from `folder`."""
+    base = given.get("scenario")
+    if not isinstance(base, str):
+        raise BadInput(f"scenario = {base!r}: expected a file, or one of: {', '.join(SHIPPED)}")
+    world = load_scenario(base if base in SHIPPED else folder / base)
+    return _experiment(given, world, folder)
 
 
 def _experiment(given: Mapping[str, Any], base: Scenario, folder: Path) -> Experiment:
@@ -205,6 +217,8 @@ def _points(
             labels = {} if name is None else {"variant": name}
             labels |= {axis: _label(here[axis]) for axis in several}
             merged = copy.deepcopy(plain)
+            if any(KIND in names for names in (here, dict(_flat(tables)))):
+                merged.get("learning", {}).pop("partition", None)  # another kind has other keys
             for dotted, value in here.items():
                 _put(merged, dotted, value)
             for dotted, value in _flat(tables):

@@ -14,6 +14,7 @@ from fedcell.learning.setup import PartitionReport
 from fedcell.network.compare import Comparison, CostSweep
 from fedcell.network.ledger import Ledger
 from fedcell.network.schedule import ScheduledRound
+from fedcell.paper.reproduce import Reproduction
 from fedcell.planning.fitted import FittedLaw
 from fedcell.planning.measure import ConstantsReport
 from fedcell.planning.outcome import PlanOutcome
@@ -45,6 +46,7 @@ TABLES: Mapping[type, Callable[..., None]] = {
     PlanOutcome: plan_tables.print_outcome,
     ConstantsReport: pilot_tables.print_constants,
     SweepResult: sweep_tables.print_sweep_result,
+    Reproduction: sweep_tables.print_reproduction,
 }
 
 
@@ -89,6 +91,7 @@ FIGURES: Mapping[type, Callable[..., Any]] = {
     PlanOutcome: plans.outcome_figure,
     ConstantsReport: plans.constants_figure,
     SweepResult: sweeps.sweep_figure,
+    Reproduction: lambda found: sweeps.sweep_figure(found.result),
 }
 
 

@@ -5,6 +5,7 @@ import math
 from rich.console import Console
 
 from fedcell.experiments.sweep import SweepResult
+from fedcell.paper.reproduce import Reproduction
 
 from .console import digits, plus_minus, print_notes, print_table
 
@@ -43,3 +44,18 @@ def print_sweep_result(out: Console, result: SweepResult) -> None:
             )
     print_table(out, f"{experiment.title}: rounds, ± 95 % over seeds", columns)
     print_notes(out, notes)
+
+
+def print_reproduction(out: Console, found: Reproduction) -> None:
+    """A panel, and the paper's sentences with what was found of each."""
+    print_sweep_result(out, found.result)
+    columns = {
+        "claim": [v.claim for v in found.verdicts],
+        "where": [v.where for v in found.verdicts],
+        "verdict": [str(v.outcome) for v in found.verdicts],
+    }
+    print_table(out, f"{found.panel}: what the paper says of it", columns)
+    for verdict in found.verdicts:
+        out.print(f"{verdict.claim}, {verdict.where}: {verdict.number}", soft_wrap=True)
+    if found.quick:
+        print_notes(out, ["a rough version: other data, few seeds; it judges nothing for good"])

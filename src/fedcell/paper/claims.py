@@ -1,0 +1,191 @@
+"""Sentences of Section V, each judged by the panel that it belongs to."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from fedcell.core.estimates import mean_estimate
+from fedcell.core.types import Array
+from fedcell.experiments.sweep import SweepResult
+
+from .judging import Outcome, Series, Verdict, change, larger, percent, series, small, where
+
+FITS = 0.15  # a law that is nowhere further off fits
+
+
+# Fig. 3(a).
+
+
+def falls_as_one_over_k(result: SweepResult) -> Iterator[Verdict]:
+    """G is a + b / K, and falls."""
+    for others, found in series(result, "plan.cohort").items():
+        x = np.array([np.ones(len(found.x)), 1 / np.array(found.x)]).T
+        (a, b), *_ = np.linalg.lstsq(x, found.means, rcond=None)
+        off = float(np.abs(x @ (a, b) / found.means - 1).max())
+        falls = change(found.rounds[0], found.rounds[-1])
+        outcome: Outcome = larger(falls)
+        if outcome == "held" and off > FITS:
+            outcome = "not held"
+        share = a / found.means[0]
+        yield Verdict(
+            claim="G falls as a + b / K",
+            where=where(others),
+            outcome=outcome,
+            number=f"a = {a:.1f}, b = {b:.0f}: at most {100 * off:.0f} % off; a is "
+            f"{100 * share:.0f} % of G at K = {found.x[0]:.0f}; from the most K to the least "
+            f"{percent(falls)}",
+        )
+
+
+def fewer_clients_need_fewer_rounds(result: SweepResult) -> Iterator[Verdict]:
+    """N = 50 is below N = 100: more data a client."""
+    found = series(result, "clients.count")
+    by_variant: dict[object, list[Array]] = {}
+    for others, one in found.items():
+        if {50.0, 100.0} <= set(one.x):
+            by_variant.setdefault(others[0], []).append(
+                (one.at(100) - one.at(50)) / one.at(100).mean()
+            )
+    for variant, differences in by_variant.items():
+        gain = mean_estimate(np.mean(differences, axis=0))
+        yield Verdict(
+            claim="N = 50 needs fewer rounds than N = 100",
+            where=str(variant),
+            outcome=larger(gain),
+            number=f"mean over K: {percent(gain)} fewer",
+        )
+
+
+# Fig. 3(b).
+
+
+def little_effect_of_k(result: SweepResult) -> Iterator[Verdict]:
+    """Where data are alike, K has little effect."""
+    for others, found in series(result, "plan.cohort").items():
+        moved = change(found.rounds[0], found.rounds[-1])
+        yield Verdict(
+            claim="i.i.d.: K has little effect",
+            where=where(others),
+            outcome=small(moved),
+            number=f"from K = {found.x[-1]:.0f} to {found.x[0]:.0f}: {percent(moved)}",
+        )
+
+
+def little_effect_of_d(result: SweepResult) -> Iterator[Verdict]:
+    """Where data are alike, D has little effect."""
+    by_variant: dict[object, list[Array]] = {}
+    for others, one in series(result, "clients.count").items():
+        if {50.0, 100.0} <= set(one.x):
+            by_variant.setdefault(others[0], []).append(one.at(100) / one.at(50).mean() - 1)
+    for variant, changes in by_variant.items():
+        moved = mean_estimate(np.mean(changes, axis=0))
+        yield Verdict(
+            claim="i.i.d.: D has little effect",
+            where=str(variant),
+            outcome=small(moved),
+            number=f"half the data: {percent(moved)}",
+        )
+
+
+# Fig. 3(c).
+
+
+def minimum_in_steps(result: SweepResult) -> Iterator[Verdict]:
+    """G has a minimum in E_l."""
+    for others, found in series(result, "plan.local_steps").items():
+        best = int(found.means.argmin())
+        few, many = (change(found.rounds[end], found.rounds[best]) for end in (0, -1))
+        ends = {larger(few), larger(many)}
+        outcome: Outcome = "inconclusive"
+        if best in (0, len(found.x) - 1):
+            outcome = "not held"
+        elif ends == {"held"}:
+            outcome = "held"
+        yield Verdict(
+            claim="G has a minimum in E_l",
+            where=where(others),
+            outcome=outcome,
+            number=f"least at E_l = {found.x[best]:.0f}; at {found.x[0]:.0f} {percent(few)}, at "
+            f"{found.x[-1]:.0f} {percent(many)}",
+        )
+
+
+def less_sensitive(result: SweepResult, axis: str, claim: str) -> Iterator[Verdict]:
+    """MNIST moves less than CIFAR-10 along an axis."""
+    spans = {}
+    for others, found in series(result, axis).items():
+        low, high = found.means.argmin(), found.means.argmax()
+        spans[str(others[0])] = (found.rounds[high] - found.rounds[low]) / found.means[low]
+    if {"MNIST", "CIFAR-10"} <= set(spans):
+        gain = mean_estimate(spans["CIFAR-10"] - spans["MNIST"])
+        yield Verdict(
+            claim=claim,
+            where="MNIST, CIFAR-10",
+            outcome=larger(gain),
+            number=", ".join(f"{n}: {100 * s.mean():.0f} %" for n, s in spans.items())
+            + " from the least to the most",
+        )
+
+
+# Fig. 4.
+
+
+def rises_with_losses(result: SweepResult) -> Iterator[Verdict]:
+    """G rises with gamma from 0 to 0.5."""
+    for others, found in series(result, "cell.loss_rate").items():
+        moved = change(found.rounds[-1], found.rounds[0])
+        yield Verdict(
+            claim="G rises with gamma",
+            where=where(others),
+            outcome=larger(moved),
+            number=f"from gamma = {found.x[0]:g} to {found.x[-1]:g}: {percent(moved)}",
+        )
+
+
+def compensated_by_k(result: SweepResult) -> Iterator[Verdict]:
+    """K / (1 - gamma) clients at gamma need what K need without losses."""
+    found = series(result, "plan.cohort")
+    for variant in dict.fromkeys(str(others[0]) for others in found):
+        lossless, lossy = (_pick(found, rate, variant) for rate in (0.0, 0.3))
+        if lossless is None or lossy is None:
+            continue
+        changes = [
+            (lossy.at(more) - lossless.at(k)) / lossless.at(k).mean()
+            for k in lossless.x
+            if (more := float(round(k / 0.7))) in lossy.x
+        ]
+        if changes:
+            moved = mean_estimate(np.mean(changes, axis=0))
+            yield Verdict(
+                claim="K / (1 - gamma) makes up for gamma = 0.3",
+                where=variant,
+                outcome=small(moved, 0.1),
+                number=f"mean over {len(changes)} K: {percent(moved)}",
+            )
+
+
+def _pick(found: Mapping[tuple[object, ...], Series], rate: float, variant: str) -> Series | None:
+    for others, one in found.items():
+        if rate in others and variant in map(str, others):
+            return one
+    return None
+
+
+JUDGES: dict[str, tuple[Callable[[SweepResult], Iterator[Verdict]], ...]] = {
+    "fig3a": (falls_as_one_over_k, fewer_clients_need_fewer_rounds),
+    "fig3b": (little_effect_of_k, little_effect_of_d),
+    "fig3c": (
+        minimum_in_steps,
+        lambda r: less_sensitive(r, "plan.local_steps", "MNIST is less sensitive to E_l"),
+    ),
+    "fig4a": (
+        rises_with_losses,
+        lambda r: less_sensitive(r, "cell.loss_rate", "MNIST is less sensitive to gamma"),
+    ),
+    "fig4b": (compensated_by_k,),
+}
+
+
+def judge(panel: str, result: SweepResult) -> list[Verdict]:
+    """All that a panel says of the paper's sentences."""
+    return [verdict for judged in JUDGES[panel] for verdict in judged(result)]

@@ -1,0 +1,145 @@
+"""Judges of the paper's sentences, on curves whose rounds are known."""
+
+import itertools
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fedcell import Scenario
+from fedcell.core.estimates import Estimate
+from fedcell.experiments.experiment import Experiment, Point
+from fedcell.experiments.sweep import SweepResult, trainings_of
+from fedcell.experiments.training import Curve
+from fedcell.paper.claims import judge
+from fedcell.paper.judging import larger, series, small
+from fedcell.paper.reproduce import PANELS, load_panel
+
+CAP, SEEDS = 150, 20
+WORLD = Scenario().using(learning={"target": 0.5})
+
+
+def result(axes: dict[str, list], law, noise: float = 2.0) -> SweepResult:
+    """A sweep in which rounds follow a law of the labels, with some luck."""
+    rng = np.random.default_rng(1)
+    labels = [dict(zip(axes, choice, strict=True)) for choice in itertools.product(*axes.values())]
+    curves = {}
+    for i, point in enumerate(labels):
+        for seed in range(SEEDS):
+            g = max(1, round(law(point) + noise * rng.standard_normal()))
+            losses = [2.0] * min(g - 1, CAP) + [0.1] * (g <= CAP)
+            curves[i, seed] = Curve(key=f"{i}-{seed}", seed=seed, train_loss=tuple(losses))
+    experiment = Experiment(
+        title="known",
+        points=tuple(Point(label, WORLD) for label in labels),
+        seeds=tuple(range(SEEDS)),
+        rounds=CAP,
+    )
+    return SweepResult(experiment=experiment, curves=curves, failures={}, made=0)
+
+
+SETS = ["MNIST", "CIFAR-10"]
+K = {"variant": SETS, "clients.count": [50, 100], "plan.cohort": [5, 10, 20, 50]}
+
+
+def outcomes(panel: str, found: SweepResult) -> dict[tuple[str, str], str]:
+    return {(v.claim, v.where): v.outcome for v in judge(panel, found)}
+
+
+def test_rounds_as_the_theorem_says_hold():
+    found = outcomes("fig3a", result(K, lambda p: 20 + p["clients.count"] * 2 / p["plan.cohort"]))
+    assert set(found.values()) == {"held"}
+    assert len(found) == 4 + 2
+    assert ("G falls as a + b / K", "MNIST, N = 50") in found
+
+
+def test_rounds_that_rise_or_bend_otherwise_do_not():
+    rising = outcomes("fig3a", result(K, lambda p: 20 + p["plan.cohort"]))
+    assert rising["G falls as a + b / K", "MNIST, N = 50"] == "not held"
+    assert rising["N = 50 needs fewer rounds than N = 100", "MNIST"] == "inconclusive"
+    steep = outcomes("fig3a", result(K, lambda p: 140 if p["plan.cohort"] <= 20 else 20))
+    assert steep["G falls as a + b / K", "MNIST, N = 50"] == "not held"
+
+
+def test_little_effects():
+    flat = outcomes("fig3b", result(K, lambda _: 40, noise=1.0))
+    assert set(flat.values()) == {"held"}
+    strong = outcomes("fig3b", result(K, lambda p: 20 + 100 / p["plan.cohort"]))
+    assert strong["i.i.d.: K has little effect", "MNIST, N = 50"] == "not held"
+    noisy = outcomes("fig3b", result(K, lambda _: 40, noise=25.0))
+    assert "inconclusive" in noisy.values()
+
+
+def test_a_minimum_lies_inside():
+    steps = {"variant": SETS, "plan.local_steps": [1, 5, 20, 80, 160]}
+
+    def bowl(p):
+        depth = 60 if p["variant"] == "CIFAR-10" else 15
+        return 20 + depth * abs(np.log(p["plan.local_steps"] / 20)) / np.log(20)
+
+    found = outcomes("fig3c", result(steps, bowl))
+    assert set(found.values()) == {"held"}
+    falling = outcomes("fig3c", result(steps, lambda p: 20 + 60 / p["plan.local_steps"]))
+    assert falling["G has a minimum in E_l", "MNIST"] == "not held"
+
+
+def test_losses():
+    def slower(p):
+        return 30 + (60 if p["variant"] == "CIFAR-10" else 10) * p["cell.loss_rate"]
+
+    found = outcomes("fig4a", result({"variant": SETS, "cell.loss_rate": [0.0, 0.2, 0.5]}, slower))
+    assert set(found.values()) == {"held"}
+    both = {"variant": SETS, "cell.loss_rate": [0.0, 0.3], "plan.cohort": [7, 10, 14, 20]}
+    made_up = result(both, lambda p: 20 + 200 / (p["plan.cohort"] * (1 - p["cell.loss_rate"])))
+    assert set(outcomes("fig4b", made_up).values()) == {"held"}
+    not_made_up = result(both, lambda p: 20 + 200 * p["cell.loss_rate"])
+    assert set(outcomes("fig4b", not_made_up).values()) == {"not held"}
+
+
+def test_runs_that_did_not_get_there_are_cut_at_the_cap():
+    found = series(result({"variant": ["MNIST"], "plan.cohort": [5]}, lambda _: 400), "plan.cohort")
+    assert (found["MNIST",].rounds == CAP).all()
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_larger", "is_small"),
+    [
+        (0.01, 0.1, "held", "held"),
+        (-0.1, 0.1, "inconclusive", "held"),
+        (-0.5, -0.3, "not held", "not held"),
+        (0.1, 0.5, "held", "inconclusive"),
+        (-0.9, 0.9, "inconclusive", "inconclusive"),
+    ],
+)
+def test_what_an_interval_says(low, high, is_larger, is_small):
+    estimate = Estimate((low + high) / 2, low, high, level=0.95)
+    assert (larger(estimate), small(estimate)) == (is_larger, is_small)
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_panels_are_experiments_and_have_rough_versions(name):
+    whole, rough = load_panel(name), load_panel(name, quick=True)
+    assert len(whole.seeds) == 20
+    assert {point.labels["variant"] for point in whole.points} == {"MNIST", "CIFAR-10"}
+    assert {point.labels["variant"] for point in rough.points} == {"digits"}
+    for point in (*whole.points, *rough.points):
+        assert point.until(1, 1).target is not None
+    assert (Path(__file__).parents[2] / "experiments" / "paper" / f"{name}.toml").is_file()
+
+
+def test_panels_share_their_points():
+    every = [load_panel(name) for name in PANELS]
+    assert trainings_of(every) < sum(len(e.points) * len(e.seeds) for e in every)
+
+
+def test_a_panel_is_run_drawn_and_judged(fedcell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = fedcell("reproduce", "fig3c", "--quick", "--seeds", 2, "--workers", 2)
+    assert said.code == 0, said.err
+    assert "G has a minimum in E_l" in said.out
+    assert "written to reproduction/fig3c: runs.csv, fig3c.png" in said.out
+    assert (tmp_path / "reproduction" / "fig3c" / "fig3c.png").stat().st_size > 10_000
+    (verdict,) = json.loads(fedcell("reproduce", "fig3c", "--quick", "--seeds", 2, "--json").out)
+    assert verdict["outcome"] in ("held", "not held", "inconclusive")
+    assert "fig3 is not a panel: did you mean fig3" in fedcell("reproduce", "fig3").err
