@@ -9,7 +9,8 @@ import pytest
 
 from fedcell import Scenario
 from fedcell.core.estimates import Estimate
-from fedcell.experiments.experiment import Experiment, Point
+from fedcell.experiments.axes import Point
+from fedcell.experiments.experiment import Experiment
 from fedcell.experiments.sweep import SweepResult, trainings_of
 from fedcell.experiments.training import Curve
 from fedcell.paper.claims import judge

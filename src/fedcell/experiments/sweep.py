@@ -14,8 +14,9 @@ from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.simulate import price_trace
 
+from .axes import Point
 from .engines import LocalProcesses, SweepEngine
-from .experiment import Experiment, Point
+from .experiment import Experiment
 from .statistics import RoundsEstimate, estimate_rounds
 from .store import Store
 from .training import Curve, Training, Until, rounds_to

@@ -1,0 +1,144 @@
+"""From tables with lists in them to points: each combination of values, with its labels."""
+
+import copy
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from fedcell.core.errors import BadFile, BadInput
+from fedcell.core.schema import suggestion
+from fedcell.scenario.load import scenario_of
+from fedcell.scenario.save import to_tables
+from fedcell.scenario.scenario import Scenario
+
+from .training import Training, Until
+
+TABLES = ("cell", "clients", "task", "plan", "learning")
+MOST_POINTS = 10_000
+KIND = "learning.partition.kind"
+
+
+@dataclass(frozen=True)
+class Point:
+    """One setting of a sweep: where it lies on each axis, and the scenario there."""
+
+    labels: Mapping[str, Any]  # by axis: "variant", "plan.cohort", ...
+    scenario: Scenario
+
+    def until(self, rounds: int, hold: int) -> Until:
+        """When its trainings end."""
+        learning = self.scenario.learning
+        return Until(rounds, None if learning is None else learning.target, hold)
+
+    def training(self, seed: int) -> Training:
+        """Its training on one seed: the same dice at every point and for every policy."""
+        return Training.of(self.scenario, seed)
+
+
+def read_axes(tables: Mapping[str, Any], above: str = "") -> dict[str, list[Any]]:
+    """Every value by its dotted name, as the list of those that it takes."""
+    found: dict[str, list[Any]] = {}
+    for key, value in tables.items():
+        name = f"{above}{key}"
+        if isinstance(value, dict):
+            found |= read_axes(value, f"{name}.")
+        elif isinstance(value, list) and not _is_value(name, value):
+            if not value:
+                raise BadInput(f"{name} = []: an axis needs at least one value")
+            if any(value.count(item) > 1 for item in value):
+                raise BadInput(f"{name}: a value stands twice on the axis")
+            found[name] = value
+        else:
+            found[name] = [value]
+    return found
+
+
+def _is_value(name: str, value: list[Any]) -> bool:
+    """Whether a list is what the key itself takes, as the ends of a ring or layers."""
+    kind: Any = Scenario
+    for part in name.split("."):
+        hints = get_type_hints(kind) if isinstance(kind, type) else {}
+        kind = _without_none(hints.get(part))
+    takes_lists = any(get_origin(choice) in (tuple, list) for choice in (kind, *get_args(kind)))
+    return takes_lists and not all(isinstance(item, list) for item in value)
+
+
+def _without_none(kind: Any) -> Any:
+    choices = [choice for choice in get_args(kind) if choice is not type(None)]
+    return choices[0] if len(choices) == 1 and get_origin(kind) is not tuple else kind
+
+
+def read_variants(given: Any) -> list[tuple[str | None, dict[str, Any]]]:
+    """Settings that go together, by name."""
+    if given is None:
+        return [(None, {})]
+    if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
+        raise BadInput("variant: expected a list of tables, each with a name")
+    named: list[tuple[str | None, dict[str, Any]]] = []
+    for i, one in enumerate(given):
+        name = one.get("name")
+        if not isinstance(name, str) or not name:
+            raise BadInput(f"variant[{i}].name = {name!r}: expected text")
+        tables = {key: value for key, value in one.items() if key != "name"}
+        if unknown := [key for key in tables if key not in TABLES]:
+            raise BadInput(f"variant[{i}].{unknown[0]}: {suggestion(unknown[0], TABLES)}")
+        named.append((name, tables))
+    if len({name for name, _ in named}) < len(named):
+        raise BadInput("variant: a name stands twice")
+    return named
+
+
+def points_of(
+    base: Scenario,
+    axes: Mapping[str, list[Any]],
+    variants: list[tuple[str | None, dict[str, Any]]],
+    folder: Path,
+) -> Iterator[Point]:
+    count = len(variants)
+    for values in axes.values():
+        count *= len(values)
+    if count > MOST_POINTS:
+        raise BadInput(f"{count} points: {MOST_POINTS} at most")
+    plain = to_tables(base)
+    several = [name for name, values in axes.items() if len(values) > 1]
+    for name, tables in variants:
+        for choice in itertools.product(*axes.values()):
+            here = dict(zip(axes, choice, strict=True))
+            labels = {} if name is None else {"variant": name}
+            labels |= {axis: as_label(here[axis]) for axis in several}
+            merged = copy.deepcopy(plain)
+            if any(KIND in names for names in (here, dict(_flat(tables)))):
+                merged.get("learning", {}).pop("partition", None)  # another kind has other keys
+            for dotted, value in here.items():
+                _put(merged, dotted, value)
+            for dotted, value in _flat(tables):
+                _put(merged, dotted, value)
+            try:
+                yield Point(labels, scenario_of(merged, folder))
+            except BadInput as error:
+                where = ", ".join(f"{k} = {v}" for k, v in labels.items()) or "the scenario"
+                raise BadInput(*(f"at {where}: {fault}" for fault in error.faults)) from error
+
+
+def _flat(tables: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in tables.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{key}.")
+        else:
+            yield f"{above}{key}", value
+
+
+def _put(tables: dict[str, Any], dotted: str, value: Any) -> None:
+    *path, key = dotted.split(".")
+    inside: Any = tables
+    for part in path:
+        inside = inside.setdefault(part, {})
+        if not isinstance(inside, dict):
+            raise BadFile(f"{dotted}: {part} is no table")
+    inside[key] = copy.deepcopy(value)
+
+
+def as_label(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
