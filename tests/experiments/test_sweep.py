@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fedcell import BadInput, load_scenario
-from fedcell.experiments.engines import Inline, LocalProcesses
+from fedcell.experiments.engines import DiedError, Inline, LocalProcesses
 from fedcell.experiments.experiment import Experiment, load_experiment
 from fedcell.experiments.statistics import estimate_rounds, paired_difference
 from fedcell.experiments.store import Store
@@ -96,6 +96,16 @@ def test_a_list_that_a_key_takes_is_a_value_and_a_list_of_them_an_axis(world):
         ({"hold": 0}, "hold = 0: expected a whole number above 0"),
         ({"policy": ["evn"]}, "policy: 'evn' is not a policy; did you mean even?"),
         ({"policy": "evil:p"}, "policy: 'evil:p' is not a policy"),
+        ({"policy": 5}, "policy: expected text, or a list of texts"),
+        ({"policy": [["even"]]}, "policy: expected text, or a list of texts"),
+        ({"claims": 5}, "claims: expected text, or a list of texts"),
+        ({"seeds": 10**8}, "seeds: 10000 at most"),
+        ({"seeds": 2**70}, "seeds: 10000 at most"),
+        ({"rounds": 10**12}, "rounds = 1000000000000: 1000000 at most"),
+        (
+            {"plan": {"cohort": list(range(60_000))}},
+            r"plan\.cohort: an axis of 60000 values: 10000",
+        ),
         ({"scenario": 3}, "scenario = 3: expected a file, or one of: paper"),
         ({"variant": [{"plan": {}}]}, r"variant\[0\]\.name = None: expected text"),
         ({"variant": [{"name": "a", "pln": {}}]}, r"variant\[0\]\.pln: did you mean plan?"),
@@ -236,6 +246,17 @@ def test_failures_are_kept_and_made_again_on_request(world):
     assert (again.made, again.failures, len(again.curves)) == (2, {}, 6)
 
 
+def test_what_is_not_the_training_s_fault_is_not_held_against_it(world):
+    class Unlucky(Inline):
+        def run(self, _, jobs):
+            yield from ((job, DiedError("it died")) for job in jobs)
+
+    store = Store(world.parent / "store")
+    tiny = load_experiment(experiment(world.parent))
+    assert set(run_sweep(tiny, store, Unlucky()).failures.values()) == {"DiedError: it died"}
+    assert run_sweep(tiny, store, Inline()).made == 6
+
+
 def deadly(job: int) -> int:
     """Kills the process that it runs in, if it is three."""
     if job == 3:
@@ -256,8 +277,16 @@ def test_a_damaged_training_is_named_with_the_way_out(world):
     tiny = load_experiment(experiment(world.parent, seeds=1))
     run_sweep(tiny, store, Inline())
     file = next(store.folder.rglob("*.json"))
+    sound = json.loads(file.read_text())
+    damaged = [sound | change for change in ({"train_loss": 5}, {"train_loss": []}, {"seed": 3})]
+    damaged += [sound | {"train_loss": [2**1023]}, sound | {"train_loss": [-1.0]}]
+    damaged += [sound | {"diverged": "no"}, sound | {"accuracy": "high"}]
     for content in ("{}", '{"fedcell": "1", "format": 1, "what": "training"}', "nonsense"):
         file.write_text(content)
+        with pytest.raises(BadInput, match=file.name):
+            run_sweep(tiny, store, Inline())
+    for tables in damaged:
+        file.write_text(json.dumps(tables))
         with pytest.raises(BadInput, match=file.name):
             run_sweep(tiny, store, Inline())
 

@@ -49,6 +49,7 @@ WORDS = {
     "sure": "--sure",
     "threads": "--threads",
     "target": "--target-loss",
+    "workers": "--workers",
     "load_round": "`fedcell schedule`",
     "load_scenario": "`fedcell cost`",
     "plan_training": "`fedcell plan`",

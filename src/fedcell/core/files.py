@@ -29,6 +29,8 @@ def read_text(path: Path) -> str:
         if len(content) > MOST_TEXT:
             raise BadFile(f"{path}: is longer than a gigabyte of text: name another file")
         return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
+    except BadFile:
+        raise
     except OSError as error:
         raise BadFile(f"{path}: cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
@@ -76,7 +78,7 @@ def _check_plain(content: dict[str, Any]) -> None:
             inside += [(f"{where}[{i}]", item, depth + 1) for i, item in enumerate(value)]
         elif isinstance(value, str) and UNPRINTABLE.search(value):
             raise BadInput(f"{where} = {value[:80]!r}: holds a character that cannot be shown")
-        elif isinstance(value, int) and value.bit_length() > 1024:  # too many digits to print
+        elif isinstance(value, int) and value.bit_length() > 1023:  # too many digits to print
             raise BadInput(f"{where}: a whole number of {value.bit_length()} bits is too large")
 
 

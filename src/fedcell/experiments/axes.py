@@ -45,9 +45,11 @@ def read_axes(tables: Mapping[str, Any], above: str = "") -> dict[str, list[Any]
         if isinstance(value, dict):
             found |= read_axes(value, f"{name}.")
         elif isinstance(value, list) and not _is_value(name, value):
+            if len(value) > MOST_POINTS:
+                raise BadInput(f"{name}: an axis of {len(value)} values: {MOST_POINTS} at most")
             if not value:
                 raise BadInput(f"{name} = []: an axis needs at least one value")
-            if any(value.count(item) > 1 for item in value):
+            if len(set(map(repr, value))) < len(value):
                 raise BadInput(f"{name}: a value stands twice on the axis")
             found[name] = value
         else:

@@ -16,12 +16,17 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any, Protocol, TypeVar
 
+from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput
 from fedcell.learning.engine import available_threads
 
 J = TypeVar("J")
 R = TypeVar("R")
 Result = tuple[J, R | Exception]
+
+
+class DiedError(RuntimeError):
+    """The process that a job ran in died."""
 
 
 class SweepEngine(Protocol):
@@ -48,7 +53,7 @@ class LocalProcesses:
     together."""
 
     def __init__(self, workers: int | None = None) -> None:
-        self.workers = workers or available_threads()
+        self.workers = available_threads() if workers is None else check_count(workers, "`workers`")
 
     def run(self, work: Callable[[J], R], jobs: Iterable[J]) -> Iterator[Result[J, R]]:
         waiting, suspects = iter(jobs), deque[J]()
@@ -61,7 +66,7 @@ class LocalProcesses:
                 suspects.clear()
                 yield from self._pool(work, iter([job]), suspects, 1)
                 if suspects:
-                    yield job, RuntimeError("the process that it ran in died")
+                    yield job, DiedError("the process that it ran in died")
             suspects.clear()
 
     def _pool(

@@ -12,10 +12,12 @@ from fedcell.core.quantities import check_target_loss
 from fedcell.core.schema import suggestion
 from fedcell.network.policies.names import NAMED
 from fedcell.scenario.load import SHIPPED, load_scenario
-from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.scenario import Scenario, check_scenario
 
 from .axes import TABLES, Point, as_label, points_of, read_axes, read_variants
 
+MOST_SEEDS = 10_000
+MOST_ROUNDS = 1_000_000
 OWN = ("title", "scenario", "seeds", "rounds", "hold", "policy", "claims", "variant")
 
 
@@ -57,10 +59,13 @@ class Experiment:
         title: str = "a sweep",
     ) -> "Experiment":
         """From Python: axes by dotted name, as "plan.cohort"."""
+        check_scenario(scenario)
         given: dict[str, Any] = {"title": title, "seeds": seeds, "hold": hold}
         given |= {"policy": list(policies)} if policies else {}
         given |= {} if rounds is None else {"rounds": rounds}
         for name, values in axes.items():
+            if str(name).split(".")[0] not in TABLES or not isinstance(values, list | tuple):
+                raise BadInput(f"{name!r}: expected lists by dotted name, as in plan.cohort")
             inside = given
             *tables, key = name.split(".")
             for table in tables:
@@ -99,15 +104,18 @@ def _experiment(given: Mapping[str, Any], base: Scenario, folder: Path) -> Exper
     points = tuple(points_of(base, axes, variants, folder))
     seeds = given.get("seeds", 5)
     if not isinstance(seeds, list):
-        seeds = list(range(check_count(seeds, "seeds")))
+        seeds = list(range(min(check_count(seeds, "seeds"), MOST_SEEDS + 1)))
+    if len(seeds) > MOST_SEEDS:
+        raise BadInput(f"seeds: {MOST_SEEDS} at most")
     if not seeds or not all(type(s) is int and 0 <= s < 2**63 for s in seeds):
         raise BadInput("seeds: expected how many, or a list of whole numbers from 0")
-    policies = given.get("policy", [])
-    policies = [policies] if isinstance(policies, str) else policies
+    policies = _texts(given, "policy")
     for policy in policies:
         if policy not in NAMED:
-            raise BadInput(f"policy: {policy!r} is not a policy; {suggestion(str(policy), NAMED)}")
+            raise BadInput(f"policy: {policy!r} is not a policy; {suggestion(policy, NAMED)}")
     rounds = check_count(given.get("rounds", base.rounds), "rounds")
+    if rounds > MOST_ROUNDS:
+        raise BadInput(f"rounds = {rounds}: {MOST_ROUNDS} at most")
     learning = base.learning
     check_target_loss(None if learning is None else learning.target, "learning.target")
     return Experiment(
@@ -116,9 +124,18 @@ def _experiment(given: Mapping[str, Any], base: Scenario, folder: Path) -> Exper
         seeds=tuple(dict.fromkeys(seeds)),
         rounds=rounds,
         hold=check_count(given.get("hold", 1), "hold"),
-        policies=tuple(policies),
-        claims=tuple(map(str, given.get("claims", ()))),
+        policies=policies,
+        claims=_texts(given, "claims"),
         axes={
             name: tuple(map(as_label, values)) for name, values in axes.items() if len(values) > 1
         },
     )
+
+
+def _texts(given: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    """A text, or a list of them."""
+    value = given.get(name, [])
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise BadInput(f"{name}: expected text, or a list of texts")
+    return tuple(texts)

@@ -24,18 +24,21 @@ class Store:
 
     folder: Path
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "folder", Path(self.folder))
+
     def _path(self, key: str, ending: str = "") -> Path:
         return self.folder / key[:2] / f"{key}{ending}.json"  # 256 folders, lest one grow large
 
-    def get(self, key: str) -> Curve | None:
-        """The curve of a training, if it was made."""
+    def get(self, key: str, seed: int) -> Curve | None:
+        """The curve of a training on a seed, if it was made."""
         path = self._path(key)
         if not path.exists():
             return None
         content = read_tables(path)
         with naming(path):
             check_stamp(content, "training", [FORMAT], "delete it, and it is made anew")
-            return _curve(content, key)
+            return _curve(content, key, seed)
 
     def put(self, curve: Curve) -> None:
         """Keeps a curve, and forgets that the training failed before."""
@@ -63,19 +66,23 @@ class Store:
             raise BadFile(f"{folder}: cannot be made: {error.strerror or error}") from error
 
 
-def _curve(content: Mapping[str, Any], key: str) -> Curve:
-    losses, seed, diverged = (content.get(n) for n in ("train_loss", "seed", "diverged"))
+def _curve(content: Mapping[str, Any], key: str, seed: int) -> Curve:
+    losses, diverged = content.get("train_loss"), content.get("diverged")
     last = {name: content.get(name) for name in ("test_loss", "accuracy")}
-    sound = content.get("key") == key and isinstance(losses, list)
-    sound = sound and type(seed) is int and isinstance(diverged, bool)
-    numbers = [x for x in (*(losses or ()), *last.values()) if x is not None]
-    if not sound or not all(type(x) in (float, int) and x >= 0 for x in numbers):
+    sound = (content.get("key"), content.get("seed")) == (key, seed) and isinstance(diverged, bool)
+    numbers = [x for x in (*_listed(losses), *last.values()) if x is not None]
+    sound = sound and bool(_listed(losses))
+    if not sound or not all(type(x) in (float, int) and 0 <= x <= 1e300 for x in numbers):
         raise BadInput("is damaged: delete it, and it is made anew")
     return Curve(
         key=key,
-        seed=int(seed or 0),
-        train_loss=tuple(math.nan if x is None else float(x) for x in losses or ()),
+        seed=seed,
+        train_loss=tuple(math.nan if x is None else float(x) for x in _listed(losses)),
         diverged=bool(diverged),
         vector_width=content.get("vector_width"),
         **last,
     )
+
+
+def _listed(losses: Any) -> list[Any]:
+    return losses if isinstance(losses, list) else []

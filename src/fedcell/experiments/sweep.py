@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedcell.core.errors import BadInput
+from fedcell.core.errors import BadInput, DataUnavailable, printable
 from fedcell.core.files import write_file
 from fedcell.core.showing import Showable
 from fedcell.learning.setup import prepare_training
@@ -15,13 +15,14 @@ from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.simulate import price_trace
 
 from .axes import Point
-from .engines import LocalProcesses, SweepEngine
+from .engines import DiedError, LocalProcesses, SweepEngine
 from .experiment import Experiment
 from .statistics import RoundsEstimate, estimate_rounds
 from .store import Store
 from .training import Curve, Training, Until, rounds_to
 from .work import Done, Job, train
 
+PASSING = (OSError, MemoryError, DataUnavailable, DiedError)  # not the training's own fault
 TIMES = "times.csv"  # of the store: what each training took
 
 
@@ -33,7 +34,7 @@ class SweepProgress:
     failed: int
     total: int  # trainings, those that were there before included
     seconds: float  # since it began
-    made: int  # since then
+    made: int  # since then, those that failed included
 
     @property
     def seconds_left(self) -> float:
@@ -50,6 +51,7 @@ class SweepResult(Showable):
     curves: dict[tuple[int, int], Curve]  # by place of the point, and seed
     failures: dict[str, str]  # why, by key
     made: int  # trainings that this call made; the others were there
+    data_dir: Path | None = None  # where data lies, for prices depend on who holds how much
 
     def curves_of(self, point: int) -> list[Curve]:
         """Those of a point, seed after seed."""
@@ -70,7 +72,7 @@ class SweepResult(Showable):
             for i, point in enumerate(self.experiment.points)
             for seed in self.experiment.seeds
             if (i, seed) in self.curves
-            for row in _rows(self.experiment, point, self.curves[i, seed])
+            for row in _rows(self.experiment, point, self.curves[i, seed], self.data_dir)
         ]
 
     def save(self, folder: Path) -> None:
@@ -117,7 +119,7 @@ def run_sweep(
         key = training.key
         if key in curves and curves[key].answers(until):
             continue
-        curve = store.get(key)
+        curve = store.get(key, training.seed)
         if curve is not None and curve.answers(until):
             curves[key] = curve
         elif not retry and (why := store.failure(key)) is not None:
@@ -131,16 +133,18 @@ def run_sweep(
             failures[key] = done
         else:
             curves[key] = done
-        made += 1
+            made += 1
         if report:
             seconds = time.monotonic() - begin
-            report(SweepProgress(len(curves), len(failures), total, seconds, made))
+            tried = made + len(failures)
+            report(SweepProgress(len(curves), len(failures), total, seconds, tried))
     found = {where: training.key for where, (training, _) in wanted.items()}
     return SweepResult(
         experiment=experiment,
         curves={where: curves[key] for where, key in found.items() if key in curves},
         failures=failures,
         made=made,
+        data_dir=data_dir,
     )
 
 
@@ -167,12 +171,15 @@ def _make(
                 file.write(f"{key},{result.curve.rounds},{result.seconds:.3f}\n")
             yield key, result.curve
         else:
-            why = f"{type(result).__name__}: {result}"
-            store.fail(key, why)
+            why = printable(f"{type(result).__name__}: {result}")
+            if not isinstance(result, PASSING):  # it may go better another time
+                store.fail(key, why)
             yield key, why
 
 
-def _rows(experiment: Experiment, point: Point, curve: Curve) -> Iterator[dict[str, Any]]:
+def _rows(
+    experiment: Experiment, point: Point, curve: Curve, data_dir: Path | None
+) -> Iterator[dict[str, Any]]:
     until = point.until(experiment.rounds, experiment.hold)
     first = None if until.target is None else rounds_to(curve.train_loss, until.target)
     held = until.reached(curve.train_loss)
@@ -190,7 +197,7 @@ def _rows(experiment: Experiment, point: Point, curve: Curve) -> Iterator[dict[s
     if not experiment.policies:
         yield row
         return
-    setup = prepare_training(point.scenario, curve.seed)
+    setup = prepare_training(point.scenario, curve.seed, data_dir)
     fleet = draw_fleet(setup.scenario, curve.seed)
     trace = draw_trace(setup.scenario, fleet, curve.rounds, curve.seed)
     for policy in experiment.policies:

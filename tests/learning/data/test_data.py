@@ -538,6 +538,22 @@ def test_without_a_cache_it_works_from_memory(mnist, tmp_path, monkeypatch):
     mnist.check(load_data("mnist", tmp_path / "data"))
 
 
+def test_a_pipe_in_the_cache_is_not_waited_for(mnist, tmp_path):
+    mnist.put(tmp_path / "data" / "mnist")
+    load_data("mnist", tmp_path / "data")
+    home = user_cache() / "decoded" / f"mnist-{mnist.source.fingerprint}"
+    (home / "x_train.npy").unlink()
+    os.mkfifo(home / "x_train.npy")
+    mnist.check(load_data("mnist", tmp_path / "data"))
+
+
+@pytest.mark.usefixtures("mnist")
+def test_the_password_of_a_mirror_is_not_told(tmp_path):
+    with pytest.raises(DataUnavailable) as caught:
+        load_data("mnist", tmp_path, mirror="http://user:secret@127.0.0.1:9")
+    assert "secret" not in str(caught.value)
+
+
 def test_a_flipped_byte_in_the_cache_is_noticed(mnist, tmp_path):
     folder = mnist.put(tmp_path / "data" / "mnist")
     load_data("mnist", tmp_path / "data")

@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -69,11 +70,12 @@ def _download_all(
     source: Source, names: list[str], homes: list[Path], mirror: str | None, report: Report | None
 ) -> None:
     base = f"{mirror.rstrip('/')}/{source.folders[0]}/" if mirror else source.url
+    shown = re.sub(r"//[^/@]*@", "//", base)  # without a password
     with ExitStack() as folders:
         home = _writable(homes, names, folders)
         for i, name in enumerate(names):
             try:
-                _download(base + name, home / name, source.downloads[name], report)
+                _download(base + name, shown + name, home / name, source.downloads[name], report)
             except DataUnavailable as error:
                 rest = f"{', '.join(names[i:])} from {source.url} into {home}"
                 raise DataUnavailable(f"{error}; try again, or put {rest}") from error
@@ -90,14 +92,17 @@ def _writable(homes: list[Path], missing: list[str], folders: ExitStack) -> Path
     raise DataUnavailable(f"{names}: missing, and cannot be downloaded into {places}: not writable")
 
 
-def _download(url: str, target: Path, published: Download, report: Report | None) -> None:
-    """Makes `target`, which appears only once all of it has come and its checksum is right."""
+def _download(
+    address: str, url: str, target: Path, published: Download, report: Report | None
+) -> None:
+    """Makes `target`, which appears only once all of it has come and its checksum is right;
+    `url` is the address as it is told."""
 
     def write(temporary: Path) -> None:
         digest, done = hashlib.md5(usedforsecurity=False), 0
         try:
             with temporary.open("wb") as file:
-                for block in _blocks(url, published.size):
+                for block in _blocks(address, url, published.size):
                     done += len(block)
                     if done > published.size:
                         raise DataUnavailable(
@@ -127,7 +132,7 @@ def _download(url: str, target: Path, published: Download, report: Report | None
     write_file(target, write)
 
 
-def _blocks(url: str, size: int) -> Iterator[bytes]:
+def _blocks(address: str, url: str, size: int) -> Iterator[bytes]:
     """What an address answers, within a time in all that even headers cannot stretch.
 
     A thread of its own reads: a server that sends a byte now and then holds that thread, and
@@ -145,7 +150,7 @@ def _blocks(url: str, size: int) -> Iterator[bytes]:
 
     def read() -> None:
         try:
-            with urlopen(url, timeout=TIMEOUT) as answer:
+            with urlopen(address, timeout=TIMEOUT) as answer:
                 told = answer.headers.get("Content-Length")
                 if told is not None and int(told) != size:
                     raise DataUnavailable(

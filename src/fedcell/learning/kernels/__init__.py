@@ -31,3 +31,7 @@ _config._config_fname = os.path.join(os.devnull, "nowhere")  # nor when somethin
 
 if _config.DISABLE_JIT:
     raise BadInput("NUMBA_DISABLE_JIT is set, and the engine exists as machine code only: unset it")
+
+_features = os.environ.get("NUMBA_CPU_FEATURES", "")
+if any(feature[0] not in "+-" for feature in _features.split(",") if feature):
+    raise BadInput(f"NUMBA_CPU_FEATURES = {_features}: each feature begins with + or -; unset it")

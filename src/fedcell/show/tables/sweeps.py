@@ -21,8 +21,12 @@ def print_sweep_result(out: Console, result: SweepResult) -> None:
     columns["runs"] = [str(len(result.curves_of(i))) for i in every]
     why = list(result.failures.values())
     notes = [f"{len(why)} trainings failed, the first of {why[0]}"] if why else []
-    targeted = [i for i in every if experiment.points[i].until(1, 1).target is not None]
-    if targeted and all(len(result.curves_of(i)) for i in targeted):
+    targeted = [
+        i
+        for i in every
+        if experiment.points[i].until(1, 1).target is not None and result.curves_of(i)
+    ]
+    if targeted:
         found = {i: result.rounds(i) for i in targeted}
         cells = [found.get(i) for i in every]
         columns["reached"] = ["" if e is None else f"{e.reached}" for e in cells]
