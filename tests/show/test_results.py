@@ -28,8 +28,14 @@ from fedcell import (
     sweep_costs,
 )
 from fedcell.core.showing import Showable
+from fedcell.experiments.engines import Inline
+from fedcell.experiments.experiment import Experiment
+from fedcell.experiments.store import Store
+from fedcell.experiments.sweep import run_sweep
 from fedcell.learning.setup import describe_partition
 from fedcell.network.compare import CostSweep
+from fedcell.paper.claims import judge
+from fedcell.paper.reproduce import Reproduction
 from fedcell.planning.measure import measure_constants
 from fedcell.planning.piloting import validate_pilot
 from fedcell.show.results import FIGURES, TABLES
@@ -91,7 +97,7 @@ def test_rows_become_a_frame():
 
 
 @pytest.fixture(scope="module")
-def results():
+def results(tmp_path_factory):
     """One result of every kind."""
     world = Scenario().using(
         clients={"count": 12, "samples": 40, "spread": 0.0},
@@ -102,7 +108,15 @@ def results():
     plan = plan_training(world, pilot)
     taken = run(plan.apply_to(), ["optimal", "even"])
     digits = prepare_training(load_scenario("digits"))
+    store = Store(tmp_path_factory.mktemp("store"))
+    swept = run_sweep(
+        Experiment.sweep(world, {"plan.local_steps": [2, 4, 8]}, seeds=2), store, Inline()
+    )
     everything = [
+        swept,
+        Reproduction(
+            panel="fig3c", quick=True, result=swept, verdicts=tuple(judge("fig3c", swept))
+        ),
         schedule_round(draw_problem()),
         compare(Scenario(), ["even", "optimal"], rounds=5),
         sweep_costs(Scenario(), ["even"], rounds=3),
