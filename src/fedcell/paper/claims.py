@@ -43,7 +43,7 @@ def fewer_clients_need_fewer_rounds(result: SweepResult) -> Iterator[Verdict]:
     by_variant: dict[object, list[Array]] = {}
     for others, one in found.items():
         if {50.0, 100.0} <= set(one.x):
-            by_variant.setdefault(others[0], []).append(
+            by_variant.setdefault((*others, "all")[0], []).append(
                 (one.at(100) - one.at(50)) / one.at(100).mean()
             )
     for variant, differences in by_variant.items():
@@ -76,7 +76,9 @@ def little_effect_of_d(result: SweepResult) -> Iterator[Verdict]:
     by_variant: dict[object, list[Array]] = {}
     for others, one in series(result, "clients.count").items():
         if {50.0, 100.0} <= set(one.x):
-            by_variant.setdefault(others[0], []).append(one.at(100) / one.at(50).mean() - 1)
+            by_variant.setdefault((*others, "all")[0], []).append(
+                one.at(100) / one.at(50).mean() - 1
+            )
     for variant, changes in by_variant.items():
         moved = mean_estimate(np.mean(changes, axis=0))
         yield Verdict(
@@ -115,7 +117,9 @@ def less_sensitive(result: SweepResult, axis: str, claim: str) -> Iterator[Verdi
     spans = {}
     for others, found in series(result, axis).items():
         low, high = found.means.argmin(), found.means.argmax()
-        spans[str(others[0])] = (found.rounds[high] - found.rounds[low]) / found.means[low]
+        spans[str((*others, "all")[0])] = (found.rounds[high] - found.rounds[low]) / found.means[
+            low
+        ]
     if {"MNIST", "CIFAR-10"} <= set(spans):
         gain = mean_estimate(spans["CIFAR-10"] - spans["MNIST"])
         yield Verdict(
@@ -145,7 +149,7 @@ def rises_with_losses(result: SweepResult) -> Iterator[Verdict]:
 def compensated_by_k(result: SweepResult) -> Iterator[Verdict]:
     """K / (1 - gamma) clients at gamma need what K need without losses."""
     found = series(result, "plan.cohort")
-    for variant in dict.fromkeys(str(others[0]) for others in found):
+    for variant in dict.fromkeys(str((*others, "all")[0]) for others in found):
         lossless, lossy = (_pick(found, rate, variant) for rate in (0.0, 0.3))
         if lossless is None or lossy is None:
             continue
