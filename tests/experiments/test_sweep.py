@@ -13,13 +13,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcell import BadInput, load_scenario
+from fedcell import BadInput, load_scenario, prepare_training, simulate_network
+from fedcell.core.targets import rounds_to
 from fedcell.experiments.engines import DiedError, Inline, LocalProcesses
 from fedcell.experiments.experiment import Experiment, load_experiment
 from fedcell.experiments.statistics import estimate_rounds, paired_difference
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
-from fedcell.experiments.training import Training, Until, rounds_to
+from fedcell.experiments.training import Training, Until
+from support.printed import is_plus_minus
+from support.printed import tables as printed_tables
 
 QUADRATIC: dict[str, Any] = {
     "clients": {"count": 8, "samples": 30, "spread": 0.0},
@@ -98,7 +101,7 @@ def test_a_list_that_a_key_takes_is_a_value_and_a_list_of_them_an_axis(world):
         ({"policy": "evil:p"}, "policy: 'evil:p' is not a policy"),
         ({"policy": 5}, "policy: expected text, or a list of texts"),
         ({"policy": [["even"]]}, "policy: expected text, or a list of texts"),
-        ({"claims": 5}, "claims: expected text, or a list of texts"),
+        ({"claims": 5}, "claims: is not a key; "),
         ({"seeds": 10**8}, "seeds: 10000 at most"),
         ({"seeds": 2**70}, "seeds: 10000 at most"),
         ({"rounds": 10**12}, "rounds = 1000000000000: 1000000 at most"),
@@ -191,6 +194,31 @@ def test_both_engines_make_the_same_bytes(world):
     assert held(here) == held(there)
     assert one.rows() == other.rows()
     assert {row["policy"] for row in one.rows()} == {"even", "optimal"}
+
+
+def test_rows_and_cells_are_those_of_the_runs(world):
+    """Rounds from the curve; seconds, joules and cost from the ledger, up to the first passage."""
+    tiny = load_experiment(experiment(world.parent, policy=["even"], hold=3))
+    result = run_sweep(tiny, Store(world.parent / "store"), Inline())
+    for row in result.rows():
+        curve = next(c for c in result.curves.values() if c.key == row["key"])
+        setup = prepare_training(
+            load_scenario(world).using(plan={"cohort": row["plan.cohort"]}), row["seed"]
+        )
+        g = row["rounds_to_target"]
+        ledger = simulate_network(setup.scenario, "even", g, row["seed"])
+        assert curve.train_loss[g - 1] <= 0.8 < min(curve.train_loss[: g - 1])
+        assert row["duration"] == pytest.approx(ledger.duration.sum())
+        assert row["energy"] == pytest.approx(ledger.energy.sum())
+        assert row["cost"] == pytest.approx(ledger.cost.sum())
+        assert row["rounds_to_hold"] == curve.rounds >= g
+    (printed,) = printed_tables(result.summary()).values()
+    for i, k in enumerate((2, 4)):
+        assert printed.columns["plan.cohort"][i] == str(k)
+        assert printed.columns["runs"][i] == printed.columns["reached"][i] == "3"
+        assert is_plus_minus(printed.columns["rounds"][i], vars(result.rounds(i).mean))
+        held_there = printed.columns["mean of 3 there"][i]
+        assert is_plus_minus(held_there, vars(result.rounds(i, 3).mean))
 
 
 def test_what_is_there_is_not_made_again_and_shared_between_experiments(world):

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
+from certificates import wild_rounds
 from fedcell import (
     BadInput,
     Fleet,
@@ -209,31 +210,7 @@ def test_ragged_rounds_are_refused_with_the_way_out():
 def test_rounds_with_short_uploads_are_certified_too(clients, seed):
     """Uploads down to 1e-24 of a training: no digit of H tells of them, and prices must come from
     elsewhere. Clients free or held by bounds, at either end, alike or not."""
-    rng, rounds = np.random.default_rng(seed), 40
-    each, whole = (rounds, clients), (rounds, 1)
-
-    def orders(low: float, high: float, shape: tuple[int, int] = each) -> np.ndarray:
-        return 10 ** rng.uniform(low, high, shape)
-
-    def alike(values: np.ndarray) -> np.ndarray:
-        """In some rounds all clients have the same."""
-        return np.where(rng.random(whole) < 0.3, values[:, :1], values)
-
-    cycles, middle = alike(orders(6, 10)), orders(8, 9.5)
-    width = orders(0, 2, whole) ** rng.integers(0, 2, whole)
-    low = alike(middle / width * orders(-0.3, 0))
-    high = np.maximum(alike(middle * width), low)
-    training = (cycles / high).max(1, keepdims=True)
-    problem = Problem(
-        band_time=training * orders(-12, 0, whole) * orders(-12, 0),
-        upload_energy=np.ones(each),
-        samples=cycles / 1e5,
-        kappa=orders(-29, -25, whole) * orders(0, 2) * orders(-3, 3, whole),
-        freq_min=low,
-        freq_max=high,
-        work=1e5,
-        energy_weight=1.0,
-    )
+    problem = wild_rounds(seed, 40, clients)
     assert certify(problem, Optimal()(problem)).gap.max() < 1e-9
 
 

@@ -100,7 +100,7 @@ def test_losses():
 
 def test_runs_that_did_not_get_there_are_cut_at_the_cap():
     found = series(result({"variant": ["MNIST"], "plan.cohort": [5]}, lambda _: 400), "plan.cohort")
-    assert (found["MNIST",].rounds == CAP).all()
+    assert (found[(("variant", "MNIST"),)].rounds == CAP).all()
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,6 @@
 """Commands that find out how many rounds training takes: a pilot, and its validation."""
 
 import shlex
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -32,7 +29,7 @@ from .app import (
     out,
 )
 from .progress import progress_bars, trial_bar
-from .signals import exit_code
+from .signals import keeping_what_is_done
 
 Budget = Annotated[
     str,
@@ -68,7 +65,7 @@ def pilot_command(
     seconds, picture = parse_duration(budget, "--budget"), figure_target(figure)
     out_path = out_path or Path(f"pilot-{file_stem(scenario)}.json")
     file = check_target(out_path, ("json",))
-    with _interruptible(), progress_bars() as progress, trial_bar(seconds) as report:
+    with keeping_what_is_done(), progress_bars() as progress, trial_bar(seconds) as report:
         pilot = run_pilot(
             load_scenario(scenario),
             seconds,
@@ -113,7 +110,7 @@ def validate(
     out_path = out_path or Path(f"validation-{file_stem(scenario)}.json")
     file = check_target(out_path, ("json",))
     known = load_pilot(pilot)
-    with _interruptible(), progress_bars() as progress, trial_bar(seconds) as report:
+    with keeping_what_is_done(), progress_bars() as progress, trial_bar(seconds) as report:
         validation = validate_pilot(
             load_scenario(scenario),
             known,
@@ -133,13 +130,3 @@ def validate(
         words = f"runs written to {out_path}; more of them with a larger --budget"
         out.print(words, soft_wrap=True)
     draw_if_asked(validation, picture, figure, quiet=as_json)
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Every run is saved as it ends, so an interrupt loses one at most."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        print("fedcell: interrupted; to go on, give the same command again", file=sys.stderr)
-        sys.exit(exit_code())

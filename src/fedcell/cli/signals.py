@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -33,6 +34,16 @@ def ending_in_order() -> Iterator[None]:
     with _handled_by(interrupt):
         _received.clear()
         yield
+
+
+@contextmanager
+def keeping_what_is_done() -> Iterator[None]:
+    """For commands that keep each run as it ends, and go on when they are given again."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print("fedcell: interrupted; to go on, give the same command again", file=sys.stderr)
+        sys.exit(exit_code())
 
 
 @contextmanager

@@ -2,10 +2,9 @@
 
 import sys
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, NoReturn
 
 import typer
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
@@ -21,9 +20,8 @@ from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 
 from .app import AsJson, DataDir, app, draw, draw_if_asked, err, figure_target, file_stem, out
-from .signals import exit_code
+from .signals import keeping_what_is_done
 
-T = TypeVar("T")
 RUNS = Path("fedcell-runs")
 StoreFolder = Annotated[
     Path, typer.Option("--store", help="Where trainings are kept, for all experiments.")
@@ -34,6 +32,7 @@ Workers = Annotated[
 Cluster = Annotated[
     str | None, typer.Option(help="Address of a Dask scheduler, as tcp://host:8786.")
 ]
+Retry = Annotated[bool, typer.Option("--retry", help="Make trainings again that failed before.")]
 EVERY = 30.0  # [s] between two lines where nobody looks at a bar
 
 
@@ -49,9 +48,7 @@ def sweep(
     seeds: Annotated[
         int | None, typer.Option(min=1, max=10_000, help="How many. Default: the file's.")
     ] = None,
-    retry: Annotated[
-        bool, typer.Option("--retry", help="Make trainings again that failed before.")
-    ] = False,
+    retry: Retry = False,
     figure: Annotated[
         Path | None, typer.Option(help="Draw rounds to the target over the longest axis.")
     ] = None,
@@ -69,18 +66,14 @@ def sweep(
     folder = folder or Path(f"sweep-{file_stem(str(file))}")
     if folder.exists() and not folder.is_dir():
         raise BadFile(f"{folder}: is not a folder: choose another --out")
-    engine: SweepEngine = DaskCluster(cluster) if cluster else LocalProcesses(workers)
-    with _bars() as bars:
-        result = _interruptible(
-            partial(
-                run_sweep,
-                experiment,
-                Store(store),
-                engine,
-                data_dir=data_dir,
-                retry=retry,
-                report=_reporter(bars),
-            )
+    with keeping_what_is_done(), _bars() as bars:
+        result = run_sweep(
+            experiment,
+            Store(store),
+            _engine(workers, cluster),
+            data_dir=data_dir,
+            retry=retry,
+            report=_reporter(bars),
         )
     result.save(folder)
     if as_json:
@@ -90,11 +83,17 @@ def sweep(
         out.print(f"{result.made} trainings made; written to {folder}: runs.csv", soft_wrap=True)
     draw_if_asked(result, target, figure, quiet=as_json)
     if result.failures:
-        print(
-            f"fedcell: {len(result.failures)} trainings failed; to make them again, give --retry",
-            file=sys.stderr,
-        )
-        sys.exit(2)
+        _fail(result.failures)
+
+
+def _engine(workers: int | None, cluster: str | None) -> SweepEngine:
+    return DaskCluster(cluster) if cluster else LocalProcesses(workers)
+
+
+def _fail(failures: Collection[str]) -> NoReturn:
+    words = f"{len(failures)} trainings failed; to make them again, give --retry"
+    print(f"fedcell: {words}", file=sys.stderr)
+    sys.exit(2)
 
 
 def _bars() -> Bars:
@@ -106,15 +105,6 @@ def _bars() -> Bars:
         transient=True,
         disable=not err.is_terminal,
     )
-
-
-def _interruptible(work: Callable[[], T]) -> T:
-    """Every training is kept as it ends, so an interrupt loses what is under way."""
-    try:
-        return work()
-    except KeyboardInterrupt:
-        print("fedcell: interrupted; to go on, give the same command again", file=sys.stderr)
-        sys.exit(exit_code())
 
 
 def _reporter(bars: Bars) -> Callable[[SweepProgress], None]:
@@ -152,6 +142,7 @@ def reproduce_command(
     seeds: Annotated[
         int | None, typer.Option(min=1, max=10_000, help="How many. Default: 20; quick: 4.")
     ] = None,
+    retry: Retry = False,
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
@@ -159,23 +150,24 @@ def reproduce_command(
 
     MNIST and CIFAR-10 take hours; what is made is kept, and the same command goes on.
     """
-    chosen = [panel for panel in panels or PANELS if panel_text(panel)]
-    engine: SweepEngine = DaskCluster(cluster) if cluster else LocalProcesses(workers)
-    answers = []
-    for panel in chosen:
-        with _bars() as bars:
-            found = _interruptible(
-                partial(
-                    reproduce,
-                    panel,
-                    Store(store),
-                    engine,
-                    quick=quick,
-                    seeds=seeds,
-                    data_dir=data_dir,
-                    report=_reporter(bars),
-                )
+    for panel in panels or ():
+        panel_text(panel)  # refused before any work
+    engine = _engine(workers, cluster)
+    answers: list[dict[str, Any]] = []
+    failures: set[str] = set()
+    for panel in panels or PANELS:
+        with keeping_what_is_done(), _bars() as bars:
+            found = reproduce(
+                panel,
+                Store(store),
+                engine,
+                quick=quick,
+                retry=retry,
+                seeds=seeds,
+                data_dir=data_dir,
+                report=_reporter(bars),
             )
+        failures |= set(found.result.failures)
         found.result.save(folder / panel)
         answers += found.rows()
         if not as_json:
@@ -185,3 +177,5 @@ def reproduce_command(
             out.print(f"written to {folder / panel}: runs.csv, {panel}.png", soft_wrap=True)
     if as_json:
         print_json(answers)
+    if failures:
+        _fail(failures)

@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .errors import BadInput
 from .types import Array, Ints
@@ -24,7 +25,7 @@ DENSE = 16  # times as many places are drawn faster one after the other than one
 PHILOX_MULTIPLIERS = np.array([0xD2E7470EE14C6C93, 0xCA5A826395121157], np.uint64)
 PHILOX_STEPS = np.array([0x9E3779B97F4A7C15, 0xBB67AE8584CAA73B], np.uint64)  # of the key
 
-Words = np.typing.NDArray[np.uint64]
+Words = NDArray[np.uint64]
 
 
 class Purpose(IntEnum):

@@ -4,11 +4,12 @@ A file is written aside, brought to the disk and renamed into place; so what sta
 always whole, and a power cut after a state counts as saved does not take it back.
 """
 
+import csv
 import json
 import math
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -156,6 +157,18 @@ def write_text(path: Path, text: str) -> None:
 
     def write(aside: Path) -> None:
         aside.write_text(text, "utf-8")
+
+    write_file(path, write)
+
+
+def write_csv(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Writes a table, whole or not at all."""
+
+    def write(aside: Path) -> None:
+        with aside.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(names)
+            writer.writerows(rows)
 
     write_file(path, write)
 

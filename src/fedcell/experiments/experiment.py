@@ -18,7 +18,7 @@ from .axes import TABLES, Point, as_label, points_of, read_axes, read_variants
 
 MOST_SEEDS = 10_000
 MOST_ROUNDS = 1_000_000
-OWN = ("title", "scenario", "seeds", "rounds", "hold", "policy", "claims", "variant")
+OWN = ("title", "scenario", "seeds", "rounds", "hold", "policy", "variant")
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,6 @@ class Experiment:
     rounds: int  # after which a training ends
     hold: int = 1  # rounds whose mean must be at the target; 1: first passage
     policies: tuple[str, ...] = ()  # under which each training is priced
-    claims: tuple[str, ...] = ()  # sentences that it is to judge, by name
     axes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def with_seeds(self, count: int | None) -> "Experiment":
@@ -125,7 +124,6 @@ def _experiment(given: Mapping[str, Any], base: Scenario, folder: Path) -> Exper
         rounds=rounds,
         hold=check_count(given.get("hold", 1), "hold"),
         policies=policies,
-        claims=_texts(given, "claims"),
         axes={
             name: tuple(map(as_label, values)) for name, values in axes.items() if len(values) > 1
         },

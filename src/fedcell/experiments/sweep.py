@@ -1,6 +1,5 @@
 """Running an experiment: what is not made yet is made, each training once, whoever asks for it."""
 
-import csv
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -8,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from fedcell.core.errors import BadInput, DataUnavailable, printable
-from fedcell.core.files import write_file
+from fedcell.core.files import write_csv
 from fedcell.core.showing import Showable
+from fedcell.core.targets import rounds_to
 from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.simulate import price_trace
@@ -19,7 +19,7 @@ from .engines import DiedError, LocalProcesses, SweepEngine
 from .experiment import Experiment
 from .statistics import RoundsEstimate, estimate_rounds
 from .store import Store
-from .training import Curve, Training, Until, rounds_to
+from .training import Curve, Training, Until
 from .work import Done, Job, train
 
 PASSING = (OSError, MemoryError, DataUnavailable, DiedError)  # not the training's own fault
@@ -80,14 +80,7 @@ class SweepResult(Showable):
         folder.mkdir(parents=True, exist_ok=True)
         rows = self.rows()
         names = list(dict.fromkeys(name for row in rows for name in row))
-
-        def write(path: Path) -> None:
-            with path.open("w", newline="", encoding="utf-8") as file:
-                writer = csv.DictWriter(file, names, lineterminator="\n")
-                writer.writeheader()
-                writer.writerows(rows)
-
-        write_file(folder / "runs.csv", write)
+        write_csv(folder / "runs.csv", names, ([row.get(n) for n in names] for row in rows))
 
     def __repr__(self) -> str:
         points, runs = len(self.experiment.points), len(self.curves)

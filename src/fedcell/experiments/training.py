@@ -9,22 +9,15 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fedcell.core.errors import BadInput
+from fedcell.core.targets import rounds_to
+from fedcell.core.types import Array
 from fedcell.learning.data.dataset import load_data
 from fedcell.learning.data.sources import PUBLISHED
-from fedcell.scenario.identity import run_identity
+from fedcell.scenario.identity import training_identity
 from fedcell.scenario.load import scenario_of
 from fedcell.scenario.save import to_tables
 from fedcell.scenario.scenario import Scenario
-
-FREE = {  # what a training does not depend on: the radio's prices, and what a device is like
-    "cell": ("bandwidth", "noise", "broadcast_time"),
-    "clients": ("kappa", "power", "freq_min", "freq_max"),
-    "task": ("model_bits", "cycles_per_sample", "samples_per_step", "energy_weight"),
-    "plan": ("cohort_drawn",),
-}
 
 
 @dataclass(frozen=True)
@@ -39,19 +32,9 @@ class Until:
     target: float | None = None
     hold: int = 1
 
-    def reached(self, losses: Sequence[float]) -> int | None:
+    def reached(self, losses: Sequence[float] | Array) -> int | None:
         """The round in which it is there; None if it never is."""
         return None if self.target is None else rounds_to(losses, self.target, self.hold)
-
-
-def rounds_to(losses: Sequence[float], target: float, hold: int = 1) -> int | None:
-    """The first round after which the mean of the last `hold` losses is at or below a target."""
-    values = np.asarray(losses, float)
-    if values.size < hold:
-        return None
-    means = np.convolve(values, np.ones(hold) / hold, "valid") if hold > 1 else values
-    found = np.flatnonzero(means <= target)
-    return int(found[0]) + hold if found.size else None
 
 
 @dataclass(frozen=True)
@@ -81,12 +64,7 @@ class Training:
         if learning is None:
             raise BadInput("the scenario has no [learning]: there is nothing to train")
         data = None if learning.analytic else _fingerprint(learning.dataset)
-        identity = run_identity(self.scenario, data, self.seed)
-        tables = identity["scenario"]
-        dealt = () if learning.analytic else ("samples", "spread")  # D_j follow from the partition
-        for table, names in FREE.items():
-            for name in (*names, *(dealt if table == "clients" else ())):
-                tables.get(table, {}).pop(name, None)
+        identity = training_identity(self.scenario, data, self.seed)
         text = json.dumps(identity, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 

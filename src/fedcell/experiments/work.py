@@ -16,12 +16,9 @@ from fedcell.learning.engine import Engine, vector_width
 from fedcell.learning.learner import warm_up
 from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet, draw_trace
-from fedcell.simulation.history import State
-from fedcell.simulation.train import Stop, train_rounds
+from fedcell.simulation.train import Stop, diverging, train_rounds
 
 from .training import Curve, Training, Until
-
-BLOWN = 100  # a training has diverged when its loss is so many times the first
 
 
 @dataclass(frozen=True)
@@ -84,22 +81,4 @@ def _data(dataset: str, data_dir: Path | None) -> Dataset:
 
 def holding(until: Until) -> Stop:
     """Ends a training when its loss is at the target and stays, as `until` has it."""
-
-    def stop(state: State) -> bool:
-        last = state.history.train_loss[-until.hold :]
-        return until.target is not None and last.size == until.hold and last.mean() <= until.target
-
-    return stop
-
-
-def diverging(first_loss: float) -> Stop:
-    """Ends a training that blows up: uploads that are not finite, or a loss beyond all bounds."""
-
-    def stop(state: State) -> bool:
-        if state.rounds == 0:
-            return False
-        overflown = state.history.discarded_uploads[-1] > 0
-        far = not state.last_loss <= BLOWN * first_loss  # NaN too
-        return bool(overflown or far) and not math.isnan(first_loss)
-
-    return stop
+    return lambda state: until.reached(state.history.train_loss[-until.hold :]) is not None

@@ -7,6 +7,7 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.showing import Showable, rows_from
+from fedcell.core.targets import rounds_to
 from fedcell.core.types import Array, Ints
 
 from .spending import Spending, Totals
@@ -75,8 +76,7 @@ class Ledger(Showable):
         None if it never was."""
         if not self.trained:
             raise BadInput("no model was trained: there is no loss to reach")
-        reached = np.flatnonzero(self.train_loss <= target)
-        return int(reached[0]) + 1 if reached.size else None
+        return rounds_to(self.train_loss, target)
 
     def first(self, rounds: int) -> "Ledger":
         """The ledger of the first rounds, as if no more had been run."""

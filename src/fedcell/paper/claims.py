@@ -1,14 +1,14 @@
 """Sentences of Section V, each judged by the panel that it belongs to."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from fedcell.core.estimates import mean_estimate
+from fedcell.core.estimates import Estimate, mean_estimate
 from fedcell.core.types import Array
 from fedcell.experiments.sweep import SweepResult
 
-from .judging import Outcome, Series, Verdict, change, larger, percent, series, small, where
+from .judging import Outcome, Verdict, change, dataset, larger, percent, series, small, where
 
 FITS = 0.15  # a law that is nowhere further off fits
 
@@ -39,21 +39,24 @@ def falls_as_one_over_k(result: SweepResult) -> Iterator[Verdict]:
 
 def fewer_clients_need_fewer_rounds(result: SweepResult) -> Iterator[Verdict]:
     """N = 50 is below N = 100: more data a client."""
-    found = series(result, "clients.count")
-    by_variant: dict[object, list[Array]] = {}
-    for others, one in found.items():
-        if {50.0, 100.0} <= set(one.x):
-            by_variant.setdefault((*others, "all")[0], []).append(
-                (one.at(100) - one.at(50)) / one.at(100).mean()
-            )
-    for variant, differences in by_variant.items():
-        gain = mean_estimate(np.mean(differences, axis=0))
+    for data, moved in _twice_the_clients(result):
         yield Verdict(
             claim="N = 50 needs fewer rounds than N = 100",
-            where=str(variant),
-            outcome=larger(gain),
-            number=f"mean over K: {percent(gain)} fewer",
+            where=data,
+            outcome=larger(moved),
+            number=f"from N = 50 to 100, mean over K: {percent(moved)}",
         )
+
+
+def _twice_the_clients(result: SweepResult) -> Iterator[tuple[str, Estimate]]:
+    """What N = 100 takes against N = 50, by dataset, mean over the other axes."""
+    changes: dict[str, list[Array]] = {}
+    for others, one in series(result, "clients.count").items():
+        if {50.0, 100.0} <= set(one.x):
+            more = (one.at(100) - one.at(50)) / one.at(50).mean()
+            changes.setdefault(dataset(others), []).append(more)
+    for data, found in changes.items():
+        yield data, mean_estimate(np.mean(found, axis=0))
 
 
 # Fig. 3(b).
@@ -73,19 +76,12 @@ def little_effect_of_k(result: SweepResult) -> Iterator[Verdict]:
 
 def little_effect_of_d(result: SweepResult) -> Iterator[Verdict]:
     """Where data are alike, D has little effect."""
-    by_variant: dict[object, list[Array]] = {}
-    for others, one in series(result, "clients.count").items():
-        if {50.0, 100.0} <= set(one.x):
-            by_variant.setdefault((*others, "all")[0], []).append(
-                one.at(100) / one.at(50).mean() - 1
-            )
-    for variant, changes in by_variant.items():
-        moved = mean_estimate(np.mean(changes, axis=0))
+    for data, moved in _twice_the_clients(result):
         yield Verdict(
             claim="i.i.d.: D has little effect",
-            where=str(variant),
+            where=data,
             outcome=small(moved),
-            number=f"half the data: {percent(moved)}",
+            number=f"half the data, mean over K: {percent(moved)}",
         )
 
 
@@ -93,7 +89,7 @@ def little_effect_of_d(result: SweepResult) -> Iterator[Verdict]:
 
 
 def minimum_in_steps(result: SweepResult) -> Iterator[Verdict]:
-    """G has a minimum in E_l."""
+    """G has a minimum in E_l: its least lies inside, and both ends are above it."""
     for others, found in series(result, "plan.local_steps").items():
         best = int(found.means.argmin())
         few, many = (change(found.rounds[end], found.rounds[best]) for end in (0, -1))
@@ -117,9 +113,7 @@ def less_sensitive(result: SweepResult, axis: str, claim: str) -> Iterator[Verdi
     spans = {}
     for others, found in series(result, axis).items():
         low, high = found.means.argmin(), found.means.argmax()
-        spans[str((*others, "all")[0])] = (found.rounds[high] - found.rounds[low]) / found.means[
-            low
-        ]
+        spans[dataset(others)] = (found.rounds[high] - found.rounds[low]) / found.means[low]
     if {"MNIST", "CIFAR-10"} <= set(spans):
         gain = mean_estimate(spans["CIFAR-10"] - spans["MNIST"])
         yield Verdict(
@@ -148,9 +142,12 @@ def rises_with_losses(result: SweepResult) -> Iterator[Verdict]:
 
 def compensated_by_k(result: SweepResult) -> Iterator[Verdict]:
     """K / (1 - gamma) clients at gamma need what K need without losses."""
-    found = series(result, "plan.cohort")
-    for variant in dict.fromkeys(str((*others, "all")[0]) for others in found):
-        lossless, lossy = (_pick(found, rate, variant) for rate in (0.0, 0.3))
+    found = {
+        (dataset(o), dict(o).get("cell.loss_rate")): s
+        for o, s in series(result, "plan.cohort").items()
+    }
+    for data in dict.fromkeys(data for data, _ in found):
+        lossless, lossy = found.get((data, 0.0)), found.get((data, 0.3))
         if lossless is None or lossy is None:
             continue
         changes = [
@@ -162,17 +159,10 @@ def compensated_by_k(result: SweepResult) -> Iterator[Verdict]:
             moved = mean_estimate(np.mean(changes, axis=0))
             yield Verdict(
                 claim="K / (1 - gamma) makes up for gamma = 0.3",
-                where=variant,
+                where=data,
                 outcome=small(moved, 0.1),
                 number=f"mean over {len(changes)} K: {percent(moved)}",
             )
-
-
-def _pick(found: Mapping[tuple[object, ...], Series], rate: float, variant: str) -> Series | None:
-    for others, one in found.items():
-        if rate in others and variant in map(str, others):
-            return one
-    return None
 
 
 JUDGES: dict[str, tuple[Callable[[SweepResult], Iterator[Verdict]], ...]] = {

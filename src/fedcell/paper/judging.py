@@ -6,17 +6,20 @@ something is small holds if the whole interval is small, and does not hold if no
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from fedcell.core.estimates import Estimate, mean_estimate
+from fedcell.core.targets import rounds_to
 from fedcell.core.types import Array
 from fedcell.experiments.sweep import SweepResult
-from fedcell.experiments.training import rounds_to
 
 LITTLE = 0.2  # a change of less than a fifth is a small one
 
+SYMBOLS = {"clients.count": "N", "cell.loss_rate": "gamma", "plan.cohort": "K"}
+
+Labels = tuple[tuple[str, Any], ...]  # by axis
 Outcome = Literal["held", "not held", "inconclusive"]
 
 
@@ -47,16 +50,16 @@ class Series:
         return np.asarray(self.rounds[self.x.index(value)])
 
 
-def series(result: SweepResult, axis: str, hold: int = 1) -> dict[tuple[object, ...], Series]:
-    """Along an axis, by the labels of all others."""
-    found: dict[tuple[object, ...], dict[float, list[float]]] = {}
+def series(result: SweepResult, axis: str, hold: int = 1) -> dict[Labels, Series]:
+    """Along an axis, by the labels of all others; points that lack a seed are left out."""
+    found: dict[Labels, dict[float, list[float]]] = {}
     cap = result.experiment.rounds
     for i, point in enumerate(result.experiment.points):
         target = point.until(cap, 1).target
         curves = result.curves_of(i)
         if target is None or len(curves) < len(result.experiment.seeds):
             continue
-        others = tuple(value for name, value in point.labels.items() if name != axis)
+        others = tuple((name, value) for name, value in point.labels.items() if name != axis)
         times = [rounds_to(curve.train_loss, target, hold) for curve in curves]
         cut = [float(cap if g is None else min(g, cap)) for g in times]
         found.setdefault(others, {})[float(point.labels[axis])] = cut
@@ -82,6 +85,7 @@ def small(change: Estimate, bound: float = LITTLE) -> Outcome:
 
 
 def percent(change: Estimate) -> str:
+    """A relative change with its interval."""
     return f"{100 * change.value:+.0f} % ({100 * change.low:+.0f} to {100 * change.high:+.0f})"
 
 
@@ -90,5 +94,12 @@ def change(one: Array, other: Array) -> Estimate:
     return mean_estimate((one - other) / other.mean())
 
 
-def where(others: tuple[object, ...]) -> str:
-    return ", ".join(str(o) if isinstance(o, str) else f"N = {o}" for o in others) or "all"
+def where(others: Labels) -> str:
+    """The labels of a series in words."""
+    words = [v if k == "variant" else f"{SYMBOLS.get(k, k)} = {v}" for k, v in others]
+    return ", ".join(words) or "everywhere"
+
+
+def dataset(others: Labels) -> str:
+    """The variant of a series, which in the paper's panels is its dataset."""
+    return str(dict(others).get("variant", "everywhere"))

@@ -90,13 +90,14 @@ def reproduce(
     engine: SweepEngine | None = None,
     *,
     quick: bool = False,
+    retry: bool = False,
     seeds: int | None = None,
     data_dir: Path | None = None,
     report: Callable[[SweepProgress], None] | None = None,
 ) -> Reproduction:
     """Runs a panel as far as it is not in the store, and judges it."""
     experiment = load_panel(panel, quick).with_seeds(seeds)
-    result = run_sweep(experiment, store, engine, data_dir=data_dir, report=report)
+    result = run_sweep(experiment, store, engine, data_dir=data_dir, retry=retry, report=report)
     return Reproduction(
         panel=panel, quick=quick, result=result, verdicts=tuple(judge(panel, result))
     )

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from fedcell.core.errors import BadInput, Diverged
-from fedcell.experiments.work import diverging
+from fedcell.core.targets import rounds_to
 from fedcell.learning.data.dataset import Dataset
 from fedcell.learning.data.download import Report
 from fedcell.learning.gradients import probe
@@ -20,7 +20,7 @@ from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.scenario.scenario import Scenario
 from fedcell.simulation.checks import with_learner_sizes
 from fedcell.simulation.history import State
-from fedcell.simulation.train import at_target, train_rounds
+from fedcell.simulation.train import at_target, diverging, train_rounds
 
 from .design import Setting
 from .lost_uploads import LossKind
@@ -45,8 +45,7 @@ class Trial:
 
     def rounds_to(self, target: float) -> int | None:
         """G as observed; None if the loss was never there."""
-        reached = np.flatnonzero(np.asarray(self.losses) <= target)
-        return int(reached[0]) + 1 if reached.size else None
+        return rounds_to(self.losses, target)
 
     @property
     def diverged(self) -> bool:

@@ -1,7 +1,7 @@
 """What makes a run this run, and a pilot the pilot of a scenario: what they depend on."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,16 @@ from .scenario import Scenario
 
 MOST_NAMED = 5  # of the values in which a run is another one
 LEARNT = ("clients", "learning", "plan", "task")  # tables in which a pilot depends on a scenario
-FREE = {  # what may differ between a pilot and the scenario that is planned with it
-    "clients": ("kappa", "power", "freq_min", "freq_max", "samples", "spread", "table", "sizes"),
-    "plan": ("cohort", "local_steps", "local_epochs", "cohort_drawn"),
+UNLEARNT = {  # what a training does not depend on: what radios and processors are like and cost
+    "cell": ("bandwidth", "noise", "broadcast_time"),
+    "clients": ("kappa", "power", "freq_min", "freq_max", "samples", "spread"),
+    "plan": ("cohort_drawn",),
     "task": ("model_bits", "cycles_per_sample", "samples_per_step", "energy_weight"),
+}
+FREE = {  # what may differ between a pilot and the scenario that is planned with it
+    "clients": (*UNLEARNT["clients"], "table", "sizes"),
+    "plan": ("cohort", "local_steps", "local_epochs", "cohort_drawn"),
+    "task": UNLEARNT["task"],
     "learning": ("evaluate_every",),
 }
 
@@ -49,13 +55,26 @@ def pilot_identity(scenario: Scenario, fingerprint: str | None) -> dict[str, Any
     """What the rounds to a loss depend on, K, E_l and gamma apart: the learning, not the radio."""
     whole = run_identity(scenario, fingerprint, 0)
     tables = {name: dict(whole["scenario"].get(name, {})) for name in LEARNT}
+    _leave_out(tables, FREE, scenario)
+    return {"scenario": tables, "data": whole["data"]}
+
+
+def training_identity(scenario: Scenario, fingerprint: str | None, seed: int) -> dict[str, Any]:
+    """What the losses of a training depend on; not how long it runs."""
+    identity = run_identity(scenario, fingerprint, seed)
+    _leave_out(identity["scenario"], UNLEARNT, scenario)
+    return identity
+
+
+def _leave_out(
+    tables: dict[str, dict[str, Any]], names: Mapping[str, Sequence[str]], scenario: Scenario
+) -> None:
     drawn = ("samples", "spread")  # with quadratics they are what is learnt from
     kept = drawn if scenario.learning is not None and scenario.learning.analytic else ()
-    for name, keys in FREE.items():
+    for table, keys in names.items():
         for key in keys:
             if key not in kept:
-                tables[name].pop(key, None)
-    return {"scenario": tables, "data": whole["data"]}
+                tables.get(table, {}).pop(key, None)
 
 
 def check_pilot_identity(

@@ -1,6 +1,5 @@
 """The folder of a run: the scenario used, a checkpoint after every round, and its results."""
 
-import csv
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from fedcell.core.files import (
     naming,
     read_tables,
     stamp,
+    write_csv,
     write_file,
     write_text,
 )
@@ -129,16 +129,13 @@ class RunFolder:
     def _write_csv(
         self, name: str, row: str, first: int, tables: Mapping[str, Mapping[str, Any]]
     ) -> None:
-        def write(path: Path) -> None:
-            with path.open("w", newline="", encoding="utf-8") as file:
-                writer = csv.writer(file, lineterminator="\n")
-                writer.writerow(["policy", row, *next(iter(tables.values()))])
-                for policy, columns in tables.items():
-                    lists = [column.tolist() for column in columns.values()]
-                    for i, line in enumerate(zip(*lists, strict=True)):
-                        writer.writerow([policy, first + i, *line])
-
-        self.write(name, write)
+        names = ["policy", row, *next(iter(tables.values()))]
+        rows = (
+            (policy, first + i, *line)
+            for policy, columns in tables.items()
+            for i, line in enumerate(zip(*(c.tolist() for c in columns.values()), strict=True))
+        )
+        write_csv(self.path / name, names, rows)
 
 
 def _passing(name: str) -> bool:

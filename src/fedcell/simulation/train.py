@@ -25,6 +25,7 @@ from fedcell.scenario.scenario import Scenario
 from .checks import aggregation_doubts, aggregation_rule, with_learner_sizes
 from .history import State
 
+BLOWN = 100  # a training has diverged when its loss is so many times the first
 UNKNOWN = Scores(float("nan"))  # of a round that was not evaluated
 
 
@@ -34,6 +35,18 @@ Stop = Callable[[State], bool]  # says whether a training ends here
 def at_target(target: float | None) -> Stop:
     """Ends a training once its loss has been at the target; never where there is none."""
     return lambda state: target is not None and state.history.least_loss <= target
+
+
+def diverging(first_loss: float) -> Stop:
+    """Ends a training that blows up: uploads that are not finite, or a loss beyond all bounds."""
+
+    def stop(state: State) -> bool:
+        if state.rounds == 0:
+            return False
+        overflown = state.history.discarded_uploads[-1] > 0
+        return bool(overflown or not state.last_loss <= BLOWN * first_loss)  # NaN too
+
+    return stop
 
 
 def train_rounds(
