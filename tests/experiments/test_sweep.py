@@ -20,6 +20,7 @@ from fedcell.experiments.experiment import Experiment, load_experiment
 from fedcell.experiments.statistics import estimate_rounds, paired_difference
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
+from fedcell.experiments.table import FIRST, HELD, estimate_at
 from fedcell.experiments.training import Training, Until
 from support.printed import is_plus_minus
 from support.printed import tables as printed_tables
@@ -196,6 +197,11 @@ def test_both_engines_make_the_same_bytes(world):
     assert {row["policy"] for row in one.rows()} == {"even", "optimal"}
 
 
+def mean_at(result, place: int, by: str = FIRST):
+    runs = list(result.table.points("policy").values())[place]
+    return estimate_at(result.table, runs, by).mean
+
+
 def test_rows_and_cells_are_those_of_the_runs(world):
     """Rounds from the curve; seconds, joules and cost from the ledger, up to the first passage."""
     tiny = load_experiment(experiment(world.parent, policy=["even"], hold=3))
@@ -216,9 +222,9 @@ def test_rows_and_cells_are_those_of_the_runs(world):
     for i, k in enumerate((2, 4)):
         assert printed.columns["plan.cohort"][i] == str(k)
         assert printed.columns["runs"][i] == printed.columns["reached"][i] == "3"
-        assert is_plus_minus(printed.columns["rounds"][i], vars(result.rounds(i).mean))
+        assert is_plus_minus(printed.columns["rounds"][i], vars(mean_at(result, i)))
         held_there = printed.columns["mean of 3 there"][i]
-        assert is_plus_minus(held_there, vars(result.rounds(i, 3).mean))
+        assert is_plus_minus(held_there, vars(mean_at(result, i, HELD)))
 
 
 def test_what_is_there_is_not_made_again_and_shared_between_experiments(world):
@@ -245,7 +251,7 @@ def test_a_run_ends_when_the_target_holds(world):
         (curve,) = result.curves_of(i)
         assert np.mean(curve.train_loss[-3:]) <= 0.8
         assert curve.rounds == rounds_to(curve.train_loss, 0.8, 3)
-        assert result.rounds(i).mean.value <= result.rounds(i, 3).mean.value
+        assert mean_at(result, i).value <= mean_at(result, i, HELD).value
 
 
 def fails_on(seed: int):

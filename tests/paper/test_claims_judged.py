@@ -12,16 +12,18 @@ from fedcell.core.estimates import Estimate
 from fedcell.experiments.axes import Point
 from fedcell.experiments.experiment import Experiment
 from fedcell.experiments.sweep import SweepResult, trainings_of
+from fedcell.experiments.table import SweepTable
 from fedcell.experiments.training import Curve
-from fedcell.paper.claims import judge
+from fedcell.learning.setup import require_learning
+from fedcell.paper.judges import PANELS, judge
 from fedcell.paper.judging import larger, series, small
-from fedcell.paper.reproduce import PANELS, load_panel
+from fedcell.paper.reproduce import load_panel
 
 CAP, SEEDS = 150, 20
 WORLD = Scenario().using(learning={"target": 0.5})
 
 
-def result(axes: dict[str, list], law, noise: float = 2.0) -> SweepResult:
+def result(axes: dict[str, list], law, noise: float = 2.0) -> SweepTable:
     """A sweep in which rounds follow a law of the labels, with some luck."""
     rng = np.random.default_rng(1)
     labels = [dict(zip(axes, choice, strict=True)) for choice in itertools.product(*axes.values())]
@@ -37,14 +39,14 @@ def result(axes: dict[str, list], law, noise: float = 2.0) -> SweepResult:
         seeds=tuple(range(SEEDS)),
         rounds=CAP,
     )
-    return SweepResult(experiment=experiment, curves=curves, failures={}, made=0)
+    return SweepResult(experiment=experiment, curves=curves, failures={}, made=0).table
 
 
 SETS = ["MNIST", "CIFAR-10"]
 K = {"variant": SETS, "clients.count": [50, 100], "plan.cohort": [5, 10, 20, 50]}
 
 
-def outcomes(panel: str, found: SweepResult) -> dict[tuple[str, str], str]:
+def outcomes(panel: str, found: SweepTable) -> dict[tuple[str, str], str]:
     return {(v.claim, v.where): v.outcome for v in judge(panel, found)}
 
 
@@ -100,7 +102,7 @@ def test_losses():
 
 def test_runs_that_did_not_get_there_are_cut_at_the_cap():
     found = series(result({"variant": ["MNIST"], "plan.cohort": [5]}, lambda _: 400), "plan.cohort")
-    assert (found[(("variant", "MNIST"),)].rounds == CAP).all()
+    assert (found[(("variant", "MNIST"),)].each == CAP).all()
 
 
 @pytest.mark.parametrize(
@@ -122,10 +124,13 @@ def test_what_an_interval_says(low, high, is_larger, is_small):
 def test_panels_are_experiments_and_have_rough_versions(name):
     whole, rough = load_panel(name), load_panel(name, quick=True)
     assert len(whole.seeds) == 20
-    assert {point.labels["variant"] for point in whole.points} == {"MNIST", "CIFAR-10"}
-    assert {point.labels["variant"] for point in rough.points} == {"digits"}
+    assert len(rough.seeds) == 4
+    trained = name not in ("fig6a", "fig6b")
     for point in (*whole.points, *rough.points):
-        assert point.until(1, 1).target is not None
+        assert point.trained == trained == (point.until(1, 1).target is not None)
+    if trained:
+        assert {require_learning(p.scenario).dataset for p in whole.points} <= {"mnist", "cifar10"}
+        assert {require_learning(p.scenario).dataset for p in rough.points} == {"digits"}
     assert (Path(__file__).parents[2] / "experiments" / "paper" / f"{name}.toml").is_file()
 
 
@@ -139,7 +144,7 @@ def test_a_panel_is_run_drawn_and_judged(fedcell, tmp_path, monkeypatch):
     said = fedcell("reproduce", "fig3c", "--quick", "--seeds", 2, "--workers", 2)
     assert said.code == 0, said.err
     assert "G has a minimum in E_l" in said.out
-    assert "written to reproduction/fig3c: runs.csv, fig3c.png" in said.out
+    assert "fig3c: runs.csv, verdicts.csv, fig3c.png, fig3c.pdf" in said.out
     assert (tmp_path / "reproduction" / "fig3c" / "fig3c.png").stat().st_size > 10_000
     (verdict,) = json.loads(fedcell("reproduce", "fig3c", "--quick", "--seeds", 2, "--json").out)
     assert verdict["outcome"] in ("held", "not held", "inconclusive")

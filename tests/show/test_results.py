@@ -34,7 +34,7 @@ from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
 from fedcell.learning.setup import describe_partition
 from fedcell.network.compare import CostSweep
-from fedcell.paper.claims import judge
+from fedcell.paper.judges import judge
 from fedcell.paper.reproduce import Reproduction
 from fedcell.planning.measure import measure_constants
 from fedcell.planning.piloting import validate_pilot
@@ -114,8 +114,12 @@ def results(tmp_path_factory):
     )
     everything = [
         swept,
+        swept.table,
         Reproduction(
-            panel="fig3c", quick=True, result=swept, verdicts=tuple(judge("fig3c", swept))
+            panel="fig3c",
+            quick=True,
+            table=swept.table,
+            verdicts=tuple(judge("fig3c", swept.table)),
         ),
         schedule_round(draw_problem()),
         compare(Scenario(), ["even", "optimal"], rounds=5),

@@ -139,13 +139,13 @@ def figure_target(figure: Path | None) -> Path | None:
 failed_figures: list[Path] = []  # of this command: with any, it ends with code 2
 
 
-def draw(result: Showable, target: Path) -> bool:
+def draw(result: Showable, target: Path, **options: Any) -> bool:
     """Draws a result, last, when its answer is given; whether it could be done.
 
     What goes wrong is told, and costs nothing but the figure.
     """
     try:
-        result.plot(target)
+        result.plot(target, **options)
     except Exception as error:  # matplotlib has many ways to fail
         failed_figures.append(target)
         kind = "" if isinstance(error, FedcellError) else f"{type(error).__name__}: "

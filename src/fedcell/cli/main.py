@@ -13,11 +13,12 @@ import typer
 from fedcell.core.errors import FedcellError, FedcellWarning, printable
 from fedcell.core.version import __version__
 
-from . import constants, demo, network, pilot, plan, runs, sweep
+from . import constants, demo, network, pilot, plan, reproduce, runs, sweep
 from .app import app, failed_figures, in_options
 from .signals import ending_in_order, exit_code, was_stopped
 
-COMMANDS = (network, runs, pilot, plan, constants, sweep, demo)  # importing them is what adds them
+# Importing them is what adds them.
+COMMANDS = (network, runs, pilot, plan, constants, sweep, reproduce, demo)
 ORDER = [
     "demo",
     "scenario",
@@ -30,6 +31,7 @@ ORDER = [
     "validate",
     "sweep",
     "reproduce",
+    "figure",
     "constants",
 ]
 app.registered_commands.sort(key=lambda c: ORDER.index(c.name or c.callback.__name__))  # type: ignore[union-attr]

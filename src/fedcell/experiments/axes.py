@@ -27,6 +27,11 @@ class Point:
     labels: Mapping[str, Any]  # by axis: "variant", "plan.cohort", ...
     scenario: Scenario
 
+    @property
+    def trained(self) -> bool:
+        """Whether there is something to train; else rounds are priced alone."""
+        return self.scenario.learning is not None
+
     def until(self, rounds: int, hold: int) -> Until:
         """When its trainings end."""
         learning = self.scenario.learning

@@ -38,6 +38,7 @@ class Experiment:
     hold: int = 1  # rounds whose mean must be at the target; 1: first passage
     policies: tuple[str, ...] = ()  # under which each training is priced
     axes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    asked: Mapping[str, Any] = field(default_factory=dict)  # as the file has it
 
     def with_seeds(self, count: int | None) -> "Experiment":
         """On so many seeds; as it is where None is given."""
@@ -115,6 +116,11 @@ def _experiment(given: Mapping[str, Any], base: Scenario, folder: Path) -> Exper
     rounds = check_count(given.get("rounds", base.rounds), "rounds")
     if rounds > MOST_ROUNDS:
         raise BadInput(f"rounds = {rounds}: {MOST_ROUNDS} at most")
+    if not policies and not all(point.trained for point in points):
+        raise BadInput(
+            "policy: the scenario has no [learning], so there is nothing to train: name policies, "
+            "and rounds are priced under them"
+        )
     learning = base.learning
     check_target_loss(None if learning is None else learning.target, "learning.target")
     return Experiment(
@@ -127,6 +133,7 @@ def _experiment(given: Mapping[str, Any], base: Scenario, folder: Path) -> Exper
         axes={
             name: tuple(map(as_label, values)) for name, values in axes.items() if len(values) > 1
         },
+        asked=dict(given),
     )
 
 

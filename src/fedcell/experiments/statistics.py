@@ -1,12 +1,14 @@
 """Numbers over seeds: means with intervals, paired differences, and runs that did not get there."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from fedcell.core.estimates import Estimate, mean_estimate
+from fedcell.core.targets import rounds_to
 from fedcell.core.types import Array
 
 
@@ -44,10 +46,32 @@ def estimate_rounds(found: Sequence[int | None], cap: int) -> RoundsEstimate:
     )
 
 
+def cut_at(cap: int, found: Sequence[int | None]) -> Array:
+    """Rounds of each seed, those that did not get there as `cap`."""
+    return np.array([cap if g is None else min(g, cap) for g in found], float)
+
+
 def paired_difference(one: Sequence[int | None], other: Sequence[int | None], cap: int) -> Estimate:
     """The mean of one less the other, seed by seed, each cut at `cap`."""
+    return mean_estimate(cut_at(cap, one) - cut_at(cap, other))
 
-    def cut(found: Sequence[int | None]) -> Array:
-        return np.array([cap if g is None else min(g, cap) for g in found], float)
 
-    return mean_estimate(cut(one) - cut(other))
+def rounds_of_mean_curve(losses: Sequence[Sequence[float]], target: float, hold: int) -> int | None:
+    """Rounds until the mean over seeds of the loss is at a target; None if it never is.
+
+    A run that ended before others, its target held, goes on at the mean of its last `hold`
+    losses: it would have fallen further, so this is rather late than early.
+    """
+    if not losses or not all(len(curve) for curve in losses):
+        return None
+    longest = max(len(curve) for curve in losses)
+    whole = np.empty((len(losses), longest))
+    for row, curve in zip(whole, losses, strict=True):
+        row[: len(curve)] = curve
+        row[len(curve) :] = np.mean(curve[-hold:])
+    return rounds_to(whole.mean(0), target)
+
+
+def values_of(runs: Iterable[Mapping[str, Any]], name: str) -> Array:
+    """A column of some runs, where it is known."""
+    return np.array([run[name] for run in runs if run.get(name) is not None], float)

@@ -58,6 +58,22 @@ class Store:
         path = self._path(key, "-failed")
         return str(read_tables(path).get("error", "")) if path.exists() else None
 
+    def keep(self, kind: str, key: str, content: Mapping[str, Any]) -> None:
+        """Keeps another result under its kind."""
+        path = self._path(key, f"-{kind}")
+        self._make(path.parent)
+        write_text(path, as_json(stamp(kind, FORMAT) | dict(content)))
+
+    def kept(self, kind: str, key: str) -> dict[str, Any] | None:
+        """Another result, if it is there."""
+        path = self._path(key, f"-{kind}")
+        if not path.exists():
+            return None
+        content = read_tables(path)
+        with naming(path):
+            check_stamp(content, kind, [FORMAT], "delete it, and it is made anew")
+        return content
+
     @staticmethod
     def _make(folder: Path) -> None:
         try:

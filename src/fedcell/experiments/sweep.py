@@ -1,15 +1,18 @@
 """Running an experiment: what is not made yet is made, each training once, whoever asks for it."""
 
+import itertools
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fedcell.core.errors import BadInput, DataUnavailable, printable
+from fedcell.core.errors import DataUnavailable, printable
 from fedcell.core.files import write_csv
 from fedcell.core.showing import Showable
 from fedcell.core.targets import rounds_to
+from fedcell.core.version import versions
 from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.simulate import price_trace
@@ -17,12 +20,15 @@ from fedcell.network.simulate import price_trace
 from .axes import Point
 from .engines import DiedError, LocalProcesses, SweepEngine
 from .experiment import Experiment
-from .statistics import RoundsEstimate, estimate_rounds
+from .statistics import rounds_of_mean_curve
 from .store import Store
+from .table import FIRST, HELD, LEDGERS, MEAN, SweepTable
 from .training import Curve, Training, Until
 from .work import Done, Job, train
 
 PASSING = (OSError, MemoryError, DataUnavailable, DiedError)  # not the training's own fault
+SUMMED = ("duration", "energy", "cost")  # of a run [s], [J], [s]: (12) without the rest
+AVERAGED = ("upload_cost", "compute_cost", "staged_cost", "objective")  # of a round [s]
 TIMES = "times.csv"  # of the store: what each training took
 
 
@@ -45,7 +51,7 @@ class SweepProgress:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SweepResult(Showable):
-    """The curves of an experiment, by point and seed."""
+    """The curves of an experiment, by point and seed, and the table that they come to."""
 
     experiment: Experiment
     curves: dict[tuple[int, int], Curve]  # by place of the point, and seed
@@ -57,33 +63,76 @@ class SweepResult(Showable):
         """Those of a point, seed after seed."""
         return [self.curves[point, s] for s in self.experiment.seeds if (point, s) in self.curves]
 
-    def rounds(self, point: int, hold: int = 1) -> RoundsEstimate:
-        """Rounds to the target at a point, over seeds."""
-        target = self.experiment.points[point].until(1, 1).target
-        if target is None:
-            raise BadInput("there is no loss to reach: set learning.target")
-        found = [rounds_to(curve.train_loss, target, hold) for curve in self.curves_of(point)]
-        return estimate_rounds(found, self.experiment.rounds)
+    @cached_property
+    def _records(self) -> list[tuple[dict[str, Any], dict[str, Sequence[float]]]]:
+        """Each run: its row, and its rounds by column."""
+        found = []
+        for i, point in enumerate(self.experiment.points):
+            mean_curve = self._mean_curve(i)
+            for seed in self.experiment.seeds:
+                curve = self.curves.get((i, seed))
+                if curve is not None or not point.trained:
+                    row = {**point.labels, "seed": seed}
+                    if curve is not None:
+                        row |= _trained(self.experiment, point, curve) | {MEAN: mean_curve}
+                    for prices, columns in _priced(
+                        self.experiment, point, seed, curve, self.data_dir
+                    ):
+                        found.append((row | prices, columns))
+        return found
+
+    def _mean_curve(self, place: int) -> int | None:
+        """Rounds until the mean over seeds of the loss is at the target of a point."""
+        target = self.experiment.points[place].until(1, 1).target
+        losses = [curve.train_loss for curve in self.curves_of(place)]
+        return (
+            None if target is None else rounds_of_mean_curve(losses, target, self.experiment.hold)
+        )
+
+    @cached_property
+    def table(self) -> SweepTable:
+        """The runs as rows of plain values."""
+        experiment = self.experiment
+        axes: dict[str, tuple[Any, ...]] = {}
+        for point in experiment.points:
+            for name, value in point.labels.items():
+                axes[name] = tuple(dict.fromkeys((*axes.get(name, ()), value)))
+        if experiment.policies:
+            axes["policy"] = experiment.policies
+        return SweepTable(
+            title=experiment.title,
+            axes=axes,
+            seeds=experiment.seeds,
+            rounds=experiment.rounds,
+            hold=experiment.hold,
+            runs=tuple(row for row, _ in self._records),
+            about={"asked": experiment.asked, "versions": versions()},
+        )
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each point and seed, and for each policy that it is priced under."""
-        return [
-            {**point.labels, "seed": seed, **row}
-            for i, point in enumerate(self.experiment.points)
-            for seed in self.experiment.seeds
-            if (i, seed) in self.curves
-            for row in _rows(self.experiment, point, self.curves[i, seed], self.data_dir)
-        ]
+        return self.table.rows()
 
     def save(self, folder: Path) -> None:
-        """Writes runs.csv: one row for each run."""
-        folder.mkdir(parents=True, exist_ok=True)
-        rows = self.rows()
-        names = list(dict.fromkeys(name for row in rows for name in row))
-        write_csv(folder / "runs.csv", names, ([row.get(n) for n in names] for row in rows))
+        """Writes runs.csv, one row for each run; experiment.json, what was asked; and
+        ledgers.csv, one row for each round of each run, counted as in runs.csv from 0."""
+        self.table.save(folder)
+        self.save_ledgers(folder)
+
+    def save_ledgers(self, folder: Path) -> None:
+        """Writes ledgers.csv alone."""
+        names = list(dict.fromkeys(name for _, columns in self._records for name in columns))
+        rows = (
+            [number, place, *line]
+            for number, (_, columns) in enumerate(self._records)
+            for place, line in enumerate(
+                zip(*(columns.get(name, itertools.repeat(None)) for name in names), strict=False), 1
+            )
+        )
+        write_csv(folder / LEDGERS, ["run", "round", *names], rows)
 
     def __repr__(self) -> str:
-        points, runs = len(self.experiment.points), len(self.curves)
+        points, runs = len(self.experiment.points), len(self._records)
         return f"<SweepResult: {runs} runs at {points} points, {len(self.failures)} failed>"
 
 
@@ -103,6 +152,7 @@ def run_sweep(
     wanted = {
         (i, seed): (point.training(seed), point.until(experiment.rounds, experiment.hold))
         for i, point in enumerate(experiment.points)
+        if point.trained
         for seed in experiment.seeds
     }
     jobs: dict[str, Job] = {}
@@ -170,38 +220,47 @@ def _make(
             yield key, why
 
 
-def _rows(
-    experiment: Experiment, point: Point, curve: Curve, data_dir: Path | None
-) -> Iterator[dict[str, Any]]:
+def _trained(experiment: Experiment, point: Point, curve: Curve) -> dict[str, Any]:
+    """What came out of a training."""
     until = point.until(experiment.rounds, experiment.hold)
     first = None if until.target is None else rounds_to(curve.train_loss, until.target)
-    held = until.reached(curve.train_loss)
-    row: dict[str, Any] = {
+    return {
         "key": curve.key,
         "rounds": curve.rounds,
         "target": until.target,
-        "rounds_to_target": first,
-        "rounds_to_hold": held,
+        FIRST: first,
+        HELD: until.reached(curve.train_loss),
         "diverged": curve.diverged,
         "train_loss": curve.train_loss[-1] if curve.rounds else None,
         "test_loss": curve.test_loss,
         "accuracy": curve.accuracy,
     }
+
+
+def _priced(
+    experiment: Experiment, point: Point, seed: int, curve: Curve | None, data_dir: Path | None
+) -> Iterator[tuple[dict[str, Any], dict[str, Sequence[float]]]]:
+    """What a run costs under each policy, up to its first passage, and its rounds; only the
+    losses where nothing is priced."""
+    losses: dict[str, Sequence[float]] = {} if curve is None else {"train_loss": curve.train_loss}
     if not experiment.policies:
-        yield row
+        yield {}, losses
         return
-    setup = prepare_training(point.scenario, curve.seed, data_dir)
-    fleet = draw_fleet(setup.scenario, curve.seed)
-    trace = draw_trace(setup.scenario, fleet, curve.rounds, curve.seed)
+    scenario = point.scenario
+    if curve is not None:
+        scenario = prepare_training(scenario, seed, data_dir).scenario
+    made = experiment.rounds if curve is None else curve.rounds
+    target = point.until(1, 1).target
+    reached = None if curve is None or target is None else rounds_to(curve.train_loss, target)
+    fleet = draw_fleet(scenario, seed)
+    trace = draw_trace(scenario, fleet, made, seed)
     for policy in experiment.policies:
-        ledger = price_trace(setup.scenario, fleet, trace, policy, curve.seed)
-        end = (first or curve.rounds) - 1
-        yield row | {
-            "policy": policy,
-            "duration": float(ledger.total_duration[end]),
-            "energy": float(ledger.total_energy[end]),
-            "cost": float(ledger.cost[: end + 1].sum()),
-        }
+        ledger = price_trace(scenario, fleet, trace, policy, seed)
+        until = ledger.first(reached or made)
+        sums = {name: float(getattr(until, name).sum()) for name in SUMMED}
+        means = {name: float(getattr(until, name).mean()) for name in AVERAGED}
+        columns = {name: getattr(ledger, name).tolist() for name in SUMMED}
+        yield {"policy": policy, **sums, **means}, losses | columns
 
 
 def trainings_of(experiments: Sequence[Experiment]) -> int:

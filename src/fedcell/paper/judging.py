@@ -6,20 +6,21 @@ something is small holds if the whole interval is small, and does not hold if no
 """
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from fedcell.core.estimates import Estimate, mean_estimate
-from fedcell.core.targets import rounds_to
 from fedcell.core.types import Array
-from fedcell.experiments.sweep import SweepResult
+from fedcell.experiments.statistics import cut_at
+from fedcell.experiments.table import FIRST, HELD, Labels, SweepTable
 
 LITTLE = 0.2  # a change of less than a fifth is a small one
 
 SYMBOLS = {"clients.count": "N", "cell.loss_rate": "gamma", "plan.cohort": "K"}
+SYMBOLS |= {"clients.spread": "Var"}
+UNNAMED = ("variant", "policy")  # labels that say what they are
 
-Labels = tuple[tuple[str, Any], ...]  # by axis
 Outcome = Literal["held", "not held", "inconclusive"]
 
 
@@ -35,34 +36,35 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Series:
-    """Rounds to the target along an axis: (value, seed), those not there cut at the cap."""
+    """Rounds to the target, or another measure of a run, along an axis."""
 
     x: tuple[float, ...]
-    rounds: Array  # (value, seed)
+    each: Array  # (value, seed)
 
     @property
     def means(self) -> Array:
         """Over seeds."""
-        return np.asarray(self.rounds.mean(1))
+        return np.asarray(self.each.mean(1))
 
     def at(self, value: float) -> Array:
         """Of each seed, at a value of the axis."""
-        return np.asarray(self.rounds[self.x.index(value)])
+        return np.asarray(self.each[self.x.index(value)])
 
 
-def series(result: SweepResult, axis: str, hold: int = 1) -> dict[Labels, Series]:
-    """Along an axis, by the labels of all others; points that lack a seed are left out."""
-    found: dict[Labels, dict[float, list[float]]] = {}
-    cap = result.experiment.rounds
-    for i, point in enumerate(result.experiment.points):
-        target = point.until(cap, 1).target
-        curves = result.curves_of(i)
-        if target is None or len(curves) < len(result.experiment.seeds):
+def series(table: SweepTable, axis: str, by: str = FIRST) -> dict[Labels, Series]:
+    """Along an axis, by the labels of all others; points that lack a seed are left out.
+
+    Rounds to a target that was not reached are cut at the cap.
+    """
+    found: dict[Labels, dict[float, Array]] = {}
+    for labels, runs in table.points().items():
+        here = dict(labels)
+        if len(runs) < len(table.seeds) or axis not in here:
             continue
-        others = tuple((name, value) for name, value in point.labels.items() if name != axis)
-        times = [rounds_to(curve.train_loss, target, hold) for curve in curves]
-        cut = [float(cap if g is None else min(g, cap)) for g in times]
-        found.setdefault(others, {})[float(point.labels[axis])] = cut
+        values = [run.get(by) for run in runs]
+        others = tuple((name, value) for name, value in labels if name != axis)
+        cut = cut_at(table.rounds, values) if by in (FIRST, HELD) else np.array(values, float)
+        found.setdefault(others, {})[float(here[axis])] = cut
     return {
         others: Series(tuple(sorted(values)), np.array([values[x] for x in sorted(values)]))
         for others, values in found.items()
@@ -74,6 +76,11 @@ def larger(difference: Estimate) -> Outcome:
     if difference.low > 0:
         return "held"
     return "not held" if difference.high < 0 else "inconclusive"
+
+
+def opposite(difference: Estimate) -> Estimate:
+    """The same with the other sign."""
+    return Estimate(-difference.value, -difference.high, -difference.low, difference.level)
 
 
 def small(change: Estimate, bound: float = LITTLE) -> Outcome:
@@ -96,7 +103,7 @@ def change(one: Array, other: Array) -> Estimate:
 
 def where(others: Labels) -> str:
     """The labels of a series in words."""
-    words = [v if k == "variant" else f"{SYMBOLS.get(k, k)} = {v}" for k, v in others]
+    words = [str(v) if k in UNNAMED else f"{SYMBOLS.get(k, k)} = {v}" for k, v in others]
     return ", ".join(words) or "everywhere"
 
 

@@ -2,26 +2,29 @@
 
 import copy
 import tomllib
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 from fedcell.core.errors import BadInput
+from fedcell.core.files import write_csv
 from fedcell.core.schema import suggestion
 from fedcell.core.showing import Showable
-from fedcell.experiments.engines import SweepEngine
+from fedcell.experiments.engines import LocalProcesses, SweepEngine
 from fedcell.experiments.experiment import Experiment, experiment_of
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import SweepProgress, SweepResult, run_sweep
+from fedcell.experiments.table import SweepTable, load_sweep
 
-from .claims import JUDGES, judge
+from .judges import PANELS, judge
 from .judging import Verdict
+from .measuring import KIND, constants_of
 
-PANELS = tuple(JUDGES)
-# A rough version on the digits that come with the package: half the clients, a few seeds.
-QUICK_TARGETS = {"iid": 0.3, "pathological": 0.5}
+SETS = ("MNIST", "CIFAR-10")  # variants that stand for data which a rough version does without
+# A rough version on the digits that come with the package: fewer points, a few seeds.
+QUICK_SEEDS = 4
 QUICK_VALUES = {
     "plan.cohort": [3, 5, 7, 10, 14, 20],
     "plan.local_steps": [1, 5, 20, 80],
@@ -35,12 +38,42 @@ class Reproduction(Showable):
 
     panel: str
     quick: bool
-    result: SweepResult
+    table: SweepTable
     verdicts: tuple[Verdict, ...]
+    result: SweepResult | None = None  # its curves; None where it was read from a folder
+
+    @property
+    def failures(self) -> Mapping[str, str]:
+        """Why trainings failed, by key."""
+        return {} if self.result is None else self.result.failures
+
+    @property
+    def notes(self) -> list[str]:
+        """What to know of it."""
+        short = [runs for runs in self.table.points().values() if len(runs) < self._seeds]
+        words = [f"{len(self.failures)} trainings failed"] if self.failures else []
+        for where, why in self.table.about.get("unmeasured", {}).items():
+            words.append(f"the constants of {where} could not be measured: {why}")
+        if short:
+            words.append(f"{len(short)} points lack seeds, and are judged by none")
+        return words
+
+    @property
+    def _seeds(self) -> int:
+        return len(self.table.seeds)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each verdict."""
         return [{"panel": self.panel, "quick": self.quick, **asdict(v)} for v in self.verdicts]
+
+    def save(self, folder: Path) -> None:
+        """Writes the table of its runs, and verdicts.csv beside."""
+        self.table.save(folder)
+        if self.result is not None:
+            self.result.save_ledgers(folder)
+        names = ("claim", "where", "outcome", "number")
+        rows = ([getattr(verdict, name) for name in names] for verdict in self.verdicts)
+        write_csv(folder / "verdicts.csv", names, rows)
 
     def __repr__(self) -> str:
         held = sum(v.outcome == "held" for v in self.verdicts)
@@ -65,23 +98,40 @@ def load_panel(name: str, quick: bool = False) -> Experiment:
 
 
 def _quick(given: dict[str, Any]) -> dict[str, Any]:
+    """Digits instead of images, and few seeds; where nothing is trained only the latter."""
     rough = copy.deepcopy(given)
-    partition = rough.pop("variant")[0]["learning"]["partition"]
+    rough["seeds"] = QUICK_SEEDS
+    if "variant" not in rough:
+        return rough
     for name, values in QUICK_VALUES.items():
         table, key = name.split(".")
-        if isinstance(rough[table][key], list):
+        if isinstance(rough[table][key], list) and len(rough[table][key]) > 3:
             rough[table][key] = values
-    target = QUICK_TARGETS[partition["kind"]]
-    if partition["kind"] == "pathological":  # of one class digits learn too slowly
-        partition["num_classes_per_partition"] = 2
+    variants = {
+        "digits" if one["name"] in SETS else one["name"]: _quick_partition(
+            one["learning"]["partition"]
+        )
+        for one in reversed(rough["variant"])  # of two sets, the first is taken
+    }
+    target = 0.3 if all(p["kind"] == "iid" for p in variants.values()) else 0.5
     return rough | {
         "title": f"{rough['title']}, roughly, on digits",
         "scenario": "digits",
-        "seeds": 4,
         "rounds": 100,
-        "learning": {"rate": 0.1, "target": target, "partition": partition},
-        "variant": [{"name": "digits"}],
+        "learning": {"rate": 0.1, "target": target},
+        "variant": [
+            {"name": name, "learning": {"partition": partition}}
+            for name, partition in reversed(variants.items())
+        ],
     }
+
+
+def _quick_partition(partition: dict[str, Any]) -> dict[str, Any]:
+    if partition.get("num_classes_per_partition") == 1:  # of one class digits learn too slowly
+        return partition | {"num_classes_per_partition": 2}
+    if partition["kind"] == "dirichlet":  # there are too few of them to leave no client with none
+        return partition | {"alpha": 0.3, "min_partition_size": 1}
+    return partition
 
 
 def reproduce(
@@ -97,7 +147,28 @@ def reproduce(
 ) -> Reproduction:
     """Runs a panel as far as it is not in the store, and judges it."""
     experiment = load_panel(panel, quick).with_seeds(seeds)
+    engine = engine or LocalProcesses()
     result = run_sweep(experiment, store, engine, data_dir=data_dir, retry=retry, report=report)
+    about = {**result.table.about, "panel": panel, "quick": quick}
+    if PANELS[panel].constants:
+        about[KIND], about["unmeasured"] = constants_of(experiment, store, engine, data_dir)
+    return _judged(replace(result.table, about=about), result)
+
+
+def load_reproduction(folder: str | Path) -> Reproduction:
+    """A panel from the folder that it was written to, judged again; nothing is simulated."""
+    table = load_sweep(folder)
+    if table.about.get("panel") not in PANELS:
+        raise BadInput(f"{folder}: holds a sweep, but no panel of the paper")
+    return _judged(table)
+
+
+def _judged(table: SweepTable, result: SweepResult | None = None) -> Reproduction:
+    panel = str(table.about["panel"])
     return Reproduction(
-        panel=panel, quick=quick, result=result, verdicts=tuple(judge(panel, result))
+        panel=panel,
+        quick=bool(table.about.get("quick")),
+        table=table,
+        verdicts=tuple(judge(panel, table)),
+        result=result,
     )

@@ -10,6 +10,7 @@ from rich.console import Console
 from fedcell.core.errors import BadInput
 from fedcell.core.showing import Showable
 from fedcell.experiments.sweep import SweepResult
+from fedcell.experiments.table import SweepTable
 from fedcell.learning.setup import PartitionReport
 from fedcell.network.compare import Comparison, CostSweep
 from fedcell.network.ledger import Ledger
@@ -23,7 +24,7 @@ from fedcell.planning.plan import TrainingPlan
 from fedcell.planning.validate import Validation
 from fedcell.simulation.run import RunResult
 
-from .figures import partitions, plans, rounds, runs, style, sweeps
+from .figures import paper, partitions, plans, rounds, runs, style, sweeps
 from .tables import pilots as pilot_tables
 from .tables import plans as plan_tables
 from .tables import rounds as round_tables
@@ -46,6 +47,7 @@ TABLES: Mapping[type, Callable[..., None]] = {
     PlanOutcome: plan_tables.print_outcome,
     ConstantsReport: pilot_tables.print_constants,
     SweepResult: sweep_tables.print_sweep_result,
+    SweepTable: sweep_tables.print_sweep_table,
     Reproduction: sweep_tables.print_reproduction,
 }
 
@@ -90,8 +92,9 @@ FIGURES: Mapping[type, Callable[..., Any]] = {
     TrainingPlan: plans.plan_figure,
     PlanOutcome: plans.outcome_figure,
     ConstantsReport: plans.constants_figure,
-    SweepResult: sweeps.sweep_figure,
-    Reproduction: lambda found: sweeps.sweep_figure(found.result),
+    SweepResult: lambda result, **options: sweeps.sweep_figure(result.table, **options),
+    SweepTable: sweeps.sweep_figure,
+    Reproduction: paper.panel_figure,
 }
 
 

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from fedcell.core.errors import printable
+from fedcell.core.errors import BadInput, printable
 from fedcell.core.files import check_target, write_file
 
 # Colours of Okabe and Ito; each policy keeps its own everywhere.
@@ -39,6 +39,7 @@ def drawing() -> Iterator[None]:
     looks the same everywhere, and a file that lies around does not decide how it is made."""
     matplotlib = _matplotlib()
     usual = {k: v for k, v in matplotlib.rcParamsDefault.items() if not k.startswith("backend")}
+    usual |= {"pdf.fonttype": 42, "ps.fonttype": 42}  # journals refuse the other kind
     with matplotlib.rc_context(usual):
         yield
 
@@ -76,6 +77,35 @@ def new_figure(width: float, height: float) -> Any:
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
+
+
+WIDTHS = {1: 3.5, 2: 7.16}  # [in] of one column and of two, as journals have them
+
+
+def sized_figure(columns: int | None = None) -> tuple[Any, Any]:
+    """A figure with its axes: for a screen, or as wide as one or two columns of a paper, in
+    letters that are 8 points on the page."""
+    if columns is None:
+        figure = new_figure(7.2, 4.4)
+        return figure, figure.subplots()
+    if columns not in WIDTHS:
+        raise BadInput(f"`columns` = {columns}: a paper has 1 or 2")
+    import matplotlib
+
+    matplotlib.rcParams.update({"font.size": 8, "legend.fontsize": 7, "axes.linewidth": 0.6})
+    figure = new_figure(WIDTHS[columns], 2.9)
+    return figure, figure.subplots()
+
+
+def legend_outside(figure: Any, panel: Any, columns: int | None = None) -> None:
+    """Names of lines where they hide none: beside, or below where there is one column only."""
+    count = len(panel.get_legend_handles_labels()[1])
+    if count < 2:
+        return
+    if columns == 1:
+        figure.legend(loc="outside lower center", frameon=False, ncols=2, handlelength=3)
+    else:
+        figure.legend(loc="outside right upper", frameon=False, fontsize=8, handlelength=3)
 
 
 def save_figure(figure: Any, path: str | Path) -> None:

@@ -1,56 +1,147 @@
-"""Pictures of a sweep: rounds to the target over an axis, with bands over seeds."""
+"""Pictures of a sweep: a measure of its runs over an axis, with bands over seeds."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fedcell.core.errors import BadInput
-from fedcell.experiments.sweep import SweepResult
+from fedcell.core.estimates import Estimate, mean_estimate
+from fedcell.experiments.statistics import values_of
+from fedcell.experiments.table import FIRST, HELD, Labels, SweepTable, estimate_at
 
-from .style import SPARE, STYLES, new_figure, plain, plain_axes
+from .style import (
+    COLOURS,
+    MARKERS,
+    SPARE,
+    STYLES,
+    legend_outside,
+    plain,
+    plain_axes,
+    readable_logarithms,
+    sized_figure,
+)
 
 TITLES = {
-    "plan.cohort": "clients a round, K",
+    "plan.cohort": "clients a round, $K$",
     "plan.local_steps": "local steps, $E_l$",
-    "cell.loss_rate": "share of lost uploads, $\\gamma$",
+    "cell.loss_rate": r"share of lost uploads, $\gamma$",
+    "clients.count": "clients, $N$",
+    FIRST: "rounds to the target",
+    HELD: "rounds until the target holds",
+    "staged_cost": "$C_u + C_n$ of a round [s]",
+    "upload_cost": "$C_u$ of a round [s]",
+    "compute_cost": "$C_n$ of a round [s]",
+    "objective": "joint cost of a round [s]",
+    "duration": "simulated time [s]",
+    "energy": "energy [J]",
+    "cost": "cost of a run [s]",
+    "accuracy": "accuracy of the last model",
 }
-SHORT = {"clients.count": "N", "plan.cohort": "K", "plan.local_steps": "$E_l$"}
-SHORT |= {"cell.loss_rate": "$\\gamma$"}
-COLOURS = ["#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", *SPARE[3:]]
+SHORT = {"clients.count": "$N$", "plan.cohort": "$K$", "plan.local_steps": "$E_l$"}
+SHORT |= {"cell.loss_rate": r"$\gamma$", "clients.spread": "Var"}
+LINES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", *SPARE[2:]]
+WIDE = 20  # an axis whose ends are so many times apart is drawn in logarithms
 
 
-def sweep_figure(result: SweepResult, hold: int = 1) -> Any:
-    """Rounds to the target over the longest axis of numbers, a line for each of the others."""
-    experiment = result.experiment
-    numbers = {
-        name: values
-        for name, values in experiment.axes.items()
-        if all(isinstance(v, int | float) for v in values)
-    }
+def sweep_figure(
+    table: SweepTable, by: str | None = None, axis: str | None = None, columns: int | None = None
+) -> Any:
+    """A measure over an axis of numbers, a line with its band for each of the others.
+
+    By default rounds to the target, or the cost of a round where nothing was trained, over the
+    longest axis. `columns`: as wide as one or two columns of a paper.
+    """
+    by = by or (FIRST if table.trained else "staged_cost")
+    axis = axis or default_axis(table)
+    if axis not in table.numbers():
+        known = ", ".join(table.numbers())
+        raise BadInput(f"{axis} is no axis of numbers of this sweep: choose of {known}")
+    lines = lines_along(table, axis, by)
+    if not lines:
+        raise BadInput(f"there is no {by} to draw")
+    figure, panel = sized_figure(columns)
+    draw_lines(panel, lines)
+    x = [float(v) for v in table.axes[axis]]
+    if min(x) > 0 and max(x) / min(x) > WIDE:
+        panel.set_xscale("log")
+        readable_logarithms(panel.xaxis)
+    panel.set_xlabel(TITLES.get(axis, plain(axis)))
+    panel.set_ylabel(TITLES.get(by, plain(by)))
+    if columns is None:
+        panel.set_title(plain(table.title), fontsize=10)
+    plain_axes(panel)
+    legend_outside(figure, panel, columns)
+    return figure
+
+
+def default_axis(table: SweepTable) -> str:
+    """The longest of numbers."""
+    numbers = table.numbers()
     if not numbers:
         raise BadInput("there is no axis of numbers to draw over")
-    axis = max(numbers, key=lambda name: len(numbers[name]))
-    lines: dict[tuple[tuple[str, Any], ...], list[int]] = {}
-    for i, point in enumerate(experiment.points):
-        if result.curves_of(i):
-            others = tuple((k, v) for k, v in point.labels.items() if k != axis)
-            lines.setdefault(others, []).append(i)
-    figure = new_figure(7.2, 4.4)
-    panel = figure.subplots()
-    for n, (others, places) in enumerate(lines.items()):
-        places = sorted(places, key=lambda i: experiment.points[i].labels[axis])
-        x = [experiment.points[i].labels[axis] for i in places]
-        found = [result.rounds(i, hold).mean for i in places]
-        label = ", ".join(
-            plain(str(v)) if k == "variant" else f"{SHORT.get(k, plain(k))} = {plain(str(v))}"
-            for k, v in others
+    return max(numbers, key=lambda name: len(numbers[name]))
+
+
+Line = tuple[list[float], list[Estimate]]
+
+
+def lines_along(table: SweepTable, axis: str, by: str) -> dict[Labels, Line]:
+    """Estimates along an axis, by the labels of the others."""
+    found: dict[Labels, list[tuple[float, Estimate]]] = {}
+    for labels, runs in table.points().items():
+        others = tuple((name, value) for name, value in labels if name != axis)
+        known = values_of(runs, by)
+        if by in (FIRST, HELD):
+            if any(run.get("target") is not None for run in runs):
+                found.setdefault(others, []).append(
+                    (float(dict(labels)[axis]), estimate_at(table, runs, by).mean)
+                )
+        elif known.size:
+            found.setdefault(others, []).append((float(dict(labels)[axis]), mean_estimate(known)))
+    return {
+        others: ([x for x, _ in sorted_(points)], [e for _, e in sorted_(points)])
+        for others, points in found.items()
+    }
+
+
+def sorted_(points: Sequence[tuple[float, Estimate]]) -> list[tuple[float, Estimate]]:
+    return sorted(points, key=lambda point: point[0])
+
+
+def draw_lines(panel: Any, lines: Mapping[Labels, Line]) -> None:
+    """Lines with bands: a colour for each value of the first label, or each policy, and a stroke
+    for each of the rest."""
+    first = [_leading(labels)[0] for labels in lines]
+    rest = [_leading(labels)[1] for labels in lines]
+    colours = {c: COLOURS.get(str(c), LINES[i % len(LINES)]) for i, c in enumerate(_once(first))}
+    strokes = {r: STYLES[i % len(STYLES)] for i, r in enumerate(_once(rest))}
+    faint = min(0.15, 0.6 / max(1, len(lines)))  # bands on bands are to be told apart
+    for (labels, (x, found)), c, r in zip(lines.items(), first, rest, strict=True):
+        marker = MARKERS.get(str(c), {"marker": "o", "markersize": 4})
+        panel.plot(
+            x,
+            [e.value for e in found],
+            color=colours[c],
+            linestyle=strokes[r],
+            linewidth=1.3,
+            label=", ".join(_words(*label) for label in labels),
+            **marker,
         )
-        looks = {"color": COLOURS[n % len(COLOURS)], "linestyle": STYLES[n // 8 % len(STYLES)]}
-        panel.plot(x, [e.value for e in found], marker="o", markersize=4, label=label, **looks)
         low, high = [e.low for e in found], [e.high for e in found]
-        panel.fill_between(x, low, high, color=looks["color"], alpha=0.12, linewidth=0)
-    panel.set_xlabel(TITLES.get(axis, plain(axis)))
-    panel.set_ylabel("rounds to the target")
-    panel.set_title(plain(experiment.title), fontsize=10)
-    plain_axes(panel)
-    if len(lines) > 1:
-        figure.legend(loc="outside right upper", frameon=False, fontsize=8)
-    return figure
+        panel.fill_between(x, low, high, color=colours[c], alpha=faint, linewidth=0)
+
+
+def _leading(labels: Labels) -> tuple[Any, Labels]:
+    """What a line's colour says, and what its stroke."""
+    policy = dict(labels).get("policy")
+    if policy is not None:
+        return policy, tuple(label for label in labels if label[0] != "policy")
+    return (labels[0][1], labels[1:]) if labels else ("", ())
+
+
+def _once(values: Sequence[Any]) -> list[Any]:
+    return list(dict.fromkeys(values))
+
+
+def _words(name: str, value: Any) -> str:
+    text = plain(str(value))
+    return text if name in ("variant", "policy") else f"{SHORT.get(name, plain(name))} = {text}"

@@ -1,65 +1,90 @@
-"""The table of a sweep: rounds to the target at each point."""
+"""The table of a sweep: rounds to the target, or costs, at each point."""
 
 import math
 
 from rich.console import Console
 
+from fedcell.core.estimates import mean_estimate
+from fedcell.experiments.statistics import RoundsEstimate, values_of
 from fedcell.experiments.sweep import SweepResult
+from fedcell.experiments.table import FIRST, HELD, MEAN, SweepTable, estimate_at
 from fedcell.paper.reproduce import Reproduction
 
 from .console import digits, plus_minus, print_notes, print_table
 
+COSTS = {"staged_cost": "C_u + C_n [s]", "upload_cost": "C_u [s]", "compute_cost": "C_n [s]"}
+COSTS |= {"duration": "time [s]", "energy": "energy [J]"}
+
 
 def print_sweep_result(out: Console, result: SweepResult) -> None:
-    """Points with their runs, and rounds to the target where there is one."""
-    experiment = result.experiment
-    every = range(len(experiment.points))
-    names = list(dict.fromkeys(name for point in experiment.points for name in point.labels))
-    columns = {
-        name: [str(experiment.points[i].labels.get(name, "")) for i in every] for name in names
-    } or {"point": [str(i) for i in every]}
-    columns["runs"] = [str(len(result.curves_of(i))) for i in every]
+    """The points of a sweep, and what failed."""
+    print_sweep_table(out, result.table)
     why = list(result.failures.values())
-    notes = [f"{len(why)} trainings failed, the first of {why[0]}"] if why else []
-    targeted = [
-        i
-        for i in every
-        if experiment.points[i].until(1, 1).target is not None and result.curves_of(i)
-    ]
-    if targeted:
-        found = {i: result.rounds(i) for i in targeted}
-        cells = [found.get(i) for i in every]
-        columns["reached"] = ["" if e is None else f"{e.reached}" for e in cells]
-        columns["rounds"] = ["" if e is None else plus_minus(e.mean) for e in cells]
-        medians = ["" if e is None else digits(e.median) for e in cells]
-        columns["median"] = [
-            f"> {experiment.rounds}" if e is not None and math.isinf(e.median) else text
-            for e, text in zip(cells, medians, strict=True)
-        ]
-        if experiment.hold > 1:
-            held = {i: result.rounds(i, experiment.hold) for i in targeted}
-            columns[f"mean of {experiment.hold} there"] = [
-                plus_minus(held[i].mean) if i in held else "" for i in every
-            ]
-        if any(e is not None and e.censored for e in cells):
-            notes.append(
-                f"runs that did not get there in {experiment.rounds} rounds count as "
-                f"{experiment.rounds} in the mean: it is at least that"
-            )
-    print_table(out, f"{experiment.title}: rounds, ± 95 % over seeds", columns)
+    if why:
+        print_notes(out, [f"{len(why)} trainings failed, the first of {why[0]}"])
+
+
+def print_sweep_table(out: Console, table: SweepTable) -> None:
+    """Points with their runs, and rounds to the target where there is one, else costs."""
+    columns, notes = point_columns(table)
+    what = "rounds" if table.trained else "means"
+    print_table(out, f"{table.title}: {what}, ± 95 % over seeds", columns)
     print_notes(out, notes)
+
+
+def point_columns(table: SweepTable) -> tuple[dict[str, list[str]], list[str]]:
+    """A table with a line for each point, by column, and what to say of it."""
+    points = table.points(*(() if not table.trained else ("policy",)))
+    names = list(dict.fromkeys(name for labels in points for name, _ in labels))
+    columns = {name: [str(dict(labels).get(name, "")) for labels in points] for name in names}
+    columns = columns or {"point": [str(i) for i in range(len(points))]}
+    once = [list({run["seed"]: run for run in runs}.values()) for runs in points.values()]
+    columns["runs"] = [str(len(runs)) for runs in once]
+    if not table.trained:
+        priced = [name for name in COSTS if all(values_of(runs, name).size for runs in once)]
+        for name in priced:
+            means = [mean_estimate(values_of(runs, name)) for runs in once]
+            columns[COSTS[name]] = [plus_minus(mean) for mean in means]
+        return columns, []
+    cells = [
+        estimate_at(table, runs, FIRST) if runs and runs[0].get("target") is not None else None
+        for runs in once
+    ]
+    columns["reached"] = ["" if e is None else f"{e.reached}" for e in cells]
+    columns["rounds"] = ["" if e is None else plus_minus(e.mean) for e in cells]
+    columns["median"] = [_median(e) for e in cells]
+    columns["of mean curve"] = [_whole(runs[0].get(MEAN), table.rounds) for runs in once]
+    if table.hold > 1:
+        columns[f"mean of {table.hold} there"] = [
+            "" if e is None else plus_minus(estimate_at(table, runs, HELD).mean)
+            for e, runs in zip(cells, once, strict=True)
+        ]
+    notes = []
+    if any(e is not None and e.censored for e in cells):
+        notes.append(
+            f"runs that did not get there in {table.rounds} rounds count as {table.rounds} in the "
+            "mean: it is at least that"
+        )
+    return columns, notes
+
+
+def _median(found: RoundsEstimate | None) -> str:
+    if found is None:
+        return ""
+    return f"> {found.cap}" if math.isinf(found.median) else digits(found.median)
+
+
+def _whole(rounds: int | None, cap: int) -> str:
+    return f"> {cap}" if rounds is None else str(rounds)
 
 
 def print_reproduction(out: Console, found: Reproduction) -> None:
     """A panel, and the paper's sentences with what was found of each."""
-    print_sweep_result(out, found.result)
-    columns = {
-        "claim": [v.claim for v in found.verdicts],
-        "where": [v.where for v in found.verdicts],
-        "verdict": [str(v.outcome) for v in found.verdicts],
-    }
-    print_table(out, f"{found.panel}: what the paper says of it", columns)
-    for verdict in found.verdicts:
-        out.print(f"{verdict.claim}, {verdict.where}: {verdict.number}", soft_wrap=True)
+    print_sweep_table(out, found.table)
+    out.print(f"\n{found.panel}: what the paper says of it")
+    for v in found.verdicts:
+        out.print(f"{v.outcome:12s}  {v.claim}; {v.where}: {v.number}", soft_wrap=True)
+    notes = list(found.notes)
     if found.quick:
-        print_notes(out, ["a rough version: other data, few seeds; it judges nothing for good"])
+        notes.append("a rough version: other data, few seeds; it judges nothing for good")
+    print_notes(out, notes)

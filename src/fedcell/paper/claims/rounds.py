@@ -1,14 +1,23 @@
-"""Sentences of Section V, each judged by the panel that it belongs to."""
+"""Sentences on Figs. 3 and 4: how many rounds it takes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from fedcell.core.estimates import Estimate, mean_estimate
 from fedcell.core.types import Array
-from fedcell.experiments.sweep import SweepResult
-
-from .judging import Outcome, Verdict, change, dataset, larger, percent, series, small, where
+from fedcell.experiments.table import SweepTable
+from fedcell.paper.judging import (
+    Outcome,
+    Verdict,
+    change,
+    dataset,
+    larger,
+    percent,
+    series,
+    small,
+    where,
+)
 
 FITS = 0.15  # a law that is nowhere further off fits
 
@@ -16,13 +25,13 @@ FITS = 0.15  # a law that is nowhere further off fits
 # Fig. 3(a).
 
 
-def falls_as_one_over_k(result: SweepResult) -> Iterator[Verdict]:
+def falls_as_one_over_k(table: SweepTable) -> Iterator[Verdict]:
     """G is a + b / K, and falls."""
-    for others, found in series(result, "plan.cohort").items():
+    for others, found in series(table, "plan.cohort").items():
         x = np.array([np.ones(len(found.x)), 1 / np.array(found.x)]).T
         (a, b), *_ = np.linalg.lstsq(x, found.means, rcond=None)
         off = float(np.abs(x @ (a, b) / found.means - 1).max())
-        falls = change(found.rounds[0], found.rounds[-1])
+        falls = change(found.each[0], found.each[-1])
         outcome: Outcome = larger(falls)
         if outcome == "held" and off > FITS:
             outcome = "not held"
@@ -37,9 +46,9 @@ def falls_as_one_over_k(result: SweepResult) -> Iterator[Verdict]:
         )
 
 
-def fewer_clients_need_fewer_rounds(result: SweepResult) -> Iterator[Verdict]:
+def fewer_clients_need_fewer_rounds(table: SweepTable) -> Iterator[Verdict]:
     """N = 50 is below N = 100: more data a client."""
-    for data, moved in _twice_the_clients(result):
+    for data, moved in _twice_the_clients(table):
         yield Verdict(
             claim="N = 50 needs fewer rounds than N = 100",
             where=data,
@@ -48,10 +57,10 @@ def fewer_clients_need_fewer_rounds(result: SweepResult) -> Iterator[Verdict]:
         )
 
 
-def _twice_the_clients(result: SweepResult) -> Iterator[tuple[str, Estimate]]:
+def _twice_the_clients(table: SweepTable) -> Iterator[tuple[str, Estimate]]:
     """What N = 100 takes against N = 50, by dataset, mean over the other axes."""
     changes: dict[str, list[Array]] = {}
-    for others, one in series(result, "clients.count").items():
+    for others, one in series(table, "clients.count").items():
         if {50.0, 100.0} <= set(one.x):
             more = (one.at(100) - one.at(50)) / one.at(50).mean()
             changes.setdefault(dataset(others), []).append(more)
@@ -62,10 +71,10 @@ def _twice_the_clients(result: SweepResult) -> Iterator[tuple[str, Estimate]]:
 # Fig. 3(b).
 
 
-def little_effect_of_k(result: SweepResult) -> Iterator[Verdict]:
+def little_effect_of_k(table: SweepTable) -> Iterator[Verdict]:
     """Where data are alike, K has little effect."""
-    for others, found in series(result, "plan.cohort").items():
-        moved = change(found.rounds[0], found.rounds[-1])
+    for others, found in series(table, "plan.cohort").items():
+        moved = change(found.each[0], found.each[-1])
         yield Verdict(
             claim="i.i.d.: K has little effect",
             where=where(others),
@@ -74,9 +83,9 @@ def little_effect_of_k(result: SweepResult) -> Iterator[Verdict]:
         )
 
 
-def little_effect_of_d(result: SweepResult) -> Iterator[Verdict]:
+def little_effect_of_d(table: SweepTable) -> Iterator[Verdict]:
     """Where data are alike, D has little effect."""
-    for data, moved in _twice_the_clients(result):
+    for data, moved in _twice_the_clients(table):
         yield Verdict(
             claim="i.i.d.: D has little effect",
             where=data,
@@ -88,11 +97,11 @@ def little_effect_of_d(result: SweepResult) -> Iterator[Verdict]:
 # Fig. 3(c).
 
 
-def minimum_in_steps(result: SweepResult) -> Iterator[Verdict]:
+def minimum_in_steps(table: SweepTable) -> Iterator[Verdict]:
     """G has a minimum in E_l: its least lies inside, and both ends are above it."""
-    for others, found in series(result, "plan.local_steps").items():
+    for others, found in series(table, "plan.local_steps").items():
         best = int(found.means.argmin())
-        few, many = (change(found.rounds[end], found.rounds[best]) for end in (0, -1))
+        few, many = (change(found.each[end], found.each[best]) for end in (0, -1))
         ends = {larger(few), larger(many)}
         outcome: Outcome = "inconclusive"
         if best in (0, len(found.x) - 1):
@@ -108,12 +117,12 @@ def minimum_in_steps(result: SweepResult) -> Iterator[Verdict]:
         )
 
 
-def less_sensitive(result: SweepResult, axis: str, claim: str) -> Iterator[Verdict]:
+def less_sensitive(table: SweepTable, axis: str, claim: str) -> Iterator[Verdict]:
     """MNIST moves less than CIFAR-10 along an axis."""
     spans = {}
-    for others, found in series(result, axis).items():
+    for others, found in series(table, axis).items():
         low, high = found.means.argmin(), found.means.argmax()
-        spans[dataset(others)] = (found.rounds[high] - found.rounds[low]) / found.means[low]
+        spans[dataset(others)] = (found.each[high] - found.each[low]) / found.means[low]
     if {"MNIST", "CIFAR-10"} <= set(spans):
         gain = mean_estimate(spans["CIFAR-10"] - spans["MNIST"])
         yield Verdict(
@@ -128,10 +137,10 @@ def less_sensitive(result: SweepResult, axis: str, claim: str) -> Iterator[Verdi
 # Fig. 4.
 
 
-def rises_with_losses(result: SweepResult) -> Iterator[Verdict]:
+def rises_with_losses(table: SweepTable) -> Iterator[Verdict]:
     """G rises with gamma from 0 to 0.5."""
-    for others, found in series(result, "cell.loss_rate").items():
-        moved = change(found.rounds[-1], found.rounds[0])
+    for others, found in series(table, "cell.loss_rate").items():
+        moved = change(found.each[-1], found.each[0])
         yield Verdict(
             claim="G rises with gamma",
             where=where(others),
@@ -140,11 +149,11 @@ def rises_with_losses(result: SweepResult) -> Iterator[Verdict]:
         )
 
 
-def compensated_by_k(result: SweepResult) -> Iterator[Verdict]:
+def compensated_by_k(table: SweepTable) -> Iterator[Verdict]:
     """K / (1 - gamma) clients at gamma need what K need without losses."""
     found = {
         (dataset(o), dict(o).get("cell.loss_rate")): s
-        for o, s in series(result, "plan.cohort").items()
+        for o, s in series(table, "plan.cohort").items()
     }
     for data in dict.fromkeys(data for data, _ in found):
         lossless, lossy = found.get((data, 0.0)), found.get((data, 0.3))
@@ -163,23 +172,3 @@ def compensated_by_k(result: SweepResult) -> Iterator[Verdict]:
                 outcome=small(moved, 0.1),
                 number=f"mean over {len(changes)} K: {percent(moved)}",
             )
-
-
-JUDGES: dict[str, tuple[Callable[[SweepResult], Iterator[Verdict]], ...]] = {
-    "fig3a": (falls_as_one_over_k, fewer_clients_need_fewer_rounds),
-    "fig3b": (little_effect_of_k, little_effect_of_d),
-    "fig3c": (
-        minimum_in_steps,
-        lambda r: less_sensitive(r, "plan.local_steps", "MNIST is less sensitive to E_l"),
-    ),
-    "fig4a": (
-        rises_with_losses,
-        lambda r: less_sensitive(r, "cell.loss_rate", "MNIST is less sensitive to gamma"),
-    ),
-    "fig4b": (compensated_by_k,),
-}
-
-
-def judge(panel: str, result: SweepResult) -> list[Verdict]:
-    """All that a panel says of the paper's sentences."""
-    return [verdict for judged in JUDGES[panel] for verdict in judged(result)]

@@ -1,0 +1,1 @@
+"""Sentences of the paper, each judged by the panel that it belongs to."""

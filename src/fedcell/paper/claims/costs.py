@@ -1,0 +1,75 @@
+"""Sentences on Fig. 6: what a round costs under each policy."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from fedcell.core.estimates import mean_estimate
+from fedcell.experiments.table import SweepTable
+from fedcell.paper.judging import (
+    Series,
+    Verdict,
+    change,
+    larger,
+    opposite,
+    percent,
+    series,
+    small,
+    where,
+)
+
+PARTS = {"upload_cost": "C_u", "compute_cost": "C_n", "staged_cost": "C_u + C_n"}
+PROPOSED = ("distributed", "optimal-staged")  # Sec. IV-D, and the centralised one of Sec. IV-C
+
+
+def _by_policy(table: SweepTable, axis: str, by: str) -> dict[tuple[Any, Any], Series]:
+    """Along an axis, by policy and spread."""
+    return {
+        (dict(labels).get("policy"), dict(labels).get("clients.spread")): one
+        for labels, one in series(table, axis, by).items()
+    }
+
+
+def cost_in_proportion(table: SweepTable, axis: str, by: str, claim: str) -> Iterator[Verdict]:
+    """A cost is its unit cost times K, or E_l."""
+    for labels, found in series(table, axis, by).items():
+        unit = found.each / np.array(found.x)[:, None]
+        moved = change(unit[-1], unit[0])
+        yield Verdict(
+            claim=claim,
+            where=where(labels),
+            outcome=small(moved, 0.1),
+            number=f"a unit from {found.x[0]:g} to {found.x[-1]:g}: {percent(moved)}",
+        )
+
+
+def proposed_below_even(table: SweepTable, axis: str) -> Iterator[Verdict]:
+    """The proposed schedules cost less than the even one, in both parts."""
+    for by, name in PARTS.items():
+        found = _by_policy(table, axis, by)
+        for (policy, spread), one in found.items():
+            even = found.get(("even", spread))
+            if policy in PROPOSED and even is not None:
+                moved = mean_estimate(((one.each - even.each) / even.means[:, None]).mean(0))
+                yield Verdict(
+                    claim=f"the proposed schedule has a lower {name} than the even one",
+                    where=f"{policy}, Var = {spread}",
+                    outcome=larger(opposite(moved)),
+                    number=f"against even, mean over the axis: {percent(moved)}",
+                )
+
+
+def spread_is_handled(table: SweepTable, axis: str) -> Iterator[Verdict]:
+    """Var 0.5 costs the proposed schedule not much more than Var 0.1."""
+    found = _by_policy(table, axis, "staged_cost")
+    for policy in dict.fromkeys(policy for policy, _ in found):
+        low, high = found.get((policy, 0.1)), found.get((policy, 0.5))
+        if low is not None and high is not None:
+            more = mean_estimate(((high.each - low.each) / low.means[:, None]).mean(0))
+            yield Verdict(
+                claim="Var = 0.5 without significant degradation",
+                where=str(policy),
+                outcome=small(more, 0.1),
+                number=f"from Var = 0.1, mean over the axis: {percent(more)}",
+            )

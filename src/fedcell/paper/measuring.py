@@ -1,0 +1,80 @@
+"""The constants of Theorem 1 at points of a panel, measured once and kept beside the trainings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedcell.core.errors import printable
+from fedcell.experiments.axes import Point
+from fedcell.experiments.engines import SweepEngine
+from fedcell.experiments.experiment import Experiment
+from fedcell.experiments.store import Store
+from fedcell.experiments.training import Training
+from fedcell.learning.setup import prepare_training
+from fedcell.planning.measure import measure_constants
+
+from .judging import where
+
+KIND = "constants"
+USUAL = 10  # K of the points at which they are measured, or what is nearest
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Constants that are to be measured: along which training, to which loss."""
+
+    training: Training
+    target: float | None
+    rounds: int
+    data_dir: Path | None = None
+
+    @property
+    def key(self) -> str:
+        return f"{self.training.key}-{self.target}-{self.rounds}"
+
+
+def measure(job: Measurement) -> dict[str, Any]:
+    """Measures them, on one thread."""
+    training = job.training
+    setup = prepare_training(training.scenario, training.seed, job.data_dir)
+    return measure_constants(setup, job.rounds, job.target, threads=1).to_dict()
+
+
+def constants_of(
+    experiment: Experiment, store: Store, engine: SweepEngine, data_dir: Path | None = None
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """A row for each point of the usual K: its labels, and the constants along its first seed; and
+    why there are none at others."""
+    seed = experiment.seeds[0]
+    jobs = {
+        tuple(point.labels.items()): Measurement(
+            point.training(seed), point.until(1, 1).target, experiment.rounds, data_dir
+        )
+        for point in _usual(experiment)
+    }
+    missing = {job.key: job for job in jobs.values() if store.kept(KIND, job.key) is None}
+    failures: dict[str, str] = {}
+    for job, found in engine.run(measure, missing.values()):
+        if isinstance(found, Exception):
+            failures[job.key] = printable(str(found))
+        else:
+            store.keep(KIND, job.key, found)
+    rows = {labels: store.kept(KIND, job.key) for labels, job in jobs.items()}
+    measured = [{"labels": dict(labels), **row} for labels, row in rows.items() if row is not None]
+    missed = {where(at): failures[job.key] for at, job in jobs.items() if job.key in failures}
+    return measured, missed
+
+
+def _usual(experiment: Experiment) -> list[Point]:
+    nearest = min(experiment.axes.get("plan.cohort", (USUAL,)), key=lambda k: abs(k - USUAL))
+    return [p for p in experiment.points if p.labels.get("plan.cohort", nearest) == nearest]
+
+
+def measured_at(about: Mapping[str, Any], labels: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The constants that were measured where the labels agree, K apart."""
+    for row in about.get(KIND, ()):
+        there = row["labels"]
+        if all(there.get(name) == value for name, value in labels.items() if name in there):
+            return dict(row)
+    return None

@@ -1,0 +1,105 @@
+"""The best K over the cost ratio E_l C_n0 / C_u0 (Fig. 5): as measured, and as Theorem 2 has it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedcell.core.dice import Purpose, stream
+from fedcell.core.estimates import Estimate
+from fedcell.core.types import Array
+from fedcell.experiments.table import Labels, SweepTable
+from fedcell.planning.law import GivenLaw, UnitCosts
+from fedcell.planning.theory import Constants
+
+from .judging import Series, series
+from .measuring import measured_at
+
+RATIOS = np.geomspace(5, 500, 13)  # two decades
+RESAMPLED = 400
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BestClients:
+    """Over the ratios, for one N: real numbers but for `tried`."""
+
+    ratios: Array
+    tried: Array  # of the K that were run, the one whose G (K + ratio) is least
+    by_law: Array  # of a + b / K, fitted to the same runs
+    tried_again: Array  # (resample of seeds, ratio)
+    law_again: Array
+    printed: Array | None  # (21) with measured constants
+    exact: Array | None  # the least of (19) with them
+
+    def band(self, again: Array) -> list[Estimate]:
+        """Over seeds, at 95 %."""
+        low, high = np.quantile(again, [0.025, 0.975], axis=0)
+        middle = np.median(again, axis=0)
+        lines = zip(middle.tolist(), low.tolist(), high.tolist(), strict=True)
+        return [Estimate(value, least, most, 0.95) for value, least, most in lines]
+
+
+def best_clients(table: SweepTable, ratios: Array = RATIOS) -> dict[Labels, BestClients]:
+    """By the labels of each line of Fig. 3(a)."""
+    steps = float(table.about["asked"]["plan"]["local_steps"])
+    found = {}
+    for labels, runs in series(table, "plan.cohort").items():
+        rng = stream(Purpose.BOOTSTRAP, 5)
+        seeds = runs.each.shape[1]
+        drawn = rng.integers(seeds, size=(RESAMPLED, seeds))
+        most = float(dict(labels).get("clients.count", max(runs.x)))
+        means = np.stack([runs.each[:, some].mean(1) for some in drawn])
+        printed, exact = _theorem_2(table, labels, ratios, steps, most)
+        found[labels] = BestClients(
+            ratios=ratios,
+            tried=_tried(runs, runs.means, ratios),
+            by_law=_by_law(runs, runs.means, ratios, most),
+            tried_again=np.stack([_tried(runs, mean, ratios) for mean in means]),
+            law_again=np.stack([_by_law(runs, mean, ratios, most) for mean in means]),
+            printed=printed,
+            exact=exact,
+        )
+    return found
+
+
+def _tried(runs: Series, means: Array, ratios: Array) -> Array:
+    """argmin of G (K C_u0 + E_l C_n0), in units of C_u0, over the K that were run."""
+    k = np.array(runs.x)
+    return np.asarray(k[(means * (k + ratios[:, None])).argmin(1)])  # (19)
+
+
+def one_over_k(runs: Series, means: Array) -> tuple[float, float]:
+    """a and b of G = a + b / K, by relative least squares, neither below 0."""
+    from scipy.optimize import nnls
+
+    columns = np.stack([np.ones(len(runs.x)), 1 / np.array(runs.x)], 1)
+    (a, b), _ = nnls(columns / means[:, None], np.ones(means.size))
+    return float(a), float(b)
+
+
+def _by_law(runs: Series, means: Array, ratios: Array, most: float) -> Array:
+    a, b = one_over_k(runs, means)
+    law = GivenLaw(mixing=max(b, 1e-9), drift=0.0, start=0.0, floor=max(a, 1e-9))
+    return _clipped([law.best_cohort(1.0, 0.0, _costs(r, 1.0)) for r in ratios], most)
+
+
+def _costs(ratio: float, steps: float) -> UnitCosts:
+    return UnitCosts(upload=1.0, compute=float(ratio) / steps)
+
+
+def _clipped(values: list[float], most: float) -> Array:
+    return np.asarray(np.clip(values, 1.0, most))
+
+
+def _theorem_2(
+    table: SweepTable, labels: Labels, ratios: Array, steps: float, most: float
+) -> tuple[Array | None, Array | None]:
+    """(21) as printed and the exact minimum of (19), both with measured constants."""
+    found = measured_at(table.about, dict(labels))
+    if found is None or found.get("target") is None:
+        return None, None
+    constants, target = Constants(**found["constants"]), float(found["target"])
+    as_printed, corrected = constants.law(target, printed=True), constants.law(target)
+    return (
+        _clipped([as_printed.printed_cohort(steps, 0.0, _costs(r, steps)) for r in ratios], most),
+        _clipped([corrected.best_cohort(steps, 0.0, _costs(r, steps)) for r in ratios], most),
+    )

@@ -1,0 +1,97 @@
+"""Pictures of the paper's panels: most are those of a sweep, some show what follows from one."""
+
+from typing import Any
+
+import numpy as np
+
+from fedcell.experiments.table import Labels
+from fedcell.paper.laws import LAWS, left_out_errors
+from fedcell.paper.measuring import KIND
+from fedcell.paper.optimum import best_clients
+from fedcell.paper.reproduce import Reproduction
+
+from .style import STYLES, legend_outside, plain, plain_axes, readable_logarithms, sized_figure
+from .sweeps import LINES, draw_lines, sweep_figure
+
+
+def panel_figure(
+    found: Reproduction, by: str | None = None, axis: str | None = None, columns: int | None = None
+) -> Any:
+    """A panel as the paper draws it."""
+    drawer = SPECIAL.get(found.panel)
+    if drawer is None or by is not None:
+        return sweep_figure(found.table, by, axis, columns)
+    figure, panel = sized_figure(columns)
+    drawer(found, panel)
+    if columns is None:
+        panel.set_title(plain(found.table.title), fontsize=10)
+    plain_axes(panel)
+    legend_outside(figure, panel, columns)
+    return figure
+
+
+def _best_clients(found: Reproduction, panel: Any) -> None:
+    """K* over the cost ratio: by the runs with a band, and by Theorem 2."""
+    by_line = best_clients(found.table)
+    lines: dict[Labels, Any] = {
+        (*(label for label in labels if label[0] != "variant"), ("variant", "runs")): (
+            each.ratios.tolist(),
+            each.band(each.law_again),
+        )
+        for labels, each in by_line.items()
+    }
+    draw_lines(panel, lines)
+    for i, (labels, each) in enumerate(by_line.items()):
+        colour, count = LINES[i % len(LINES)], dict(labels).get("clients.count")
+        label = f"$N$ = {count}, of the $K$ run"
+        panel.plot(each.ratios, each.tried, "x", color=colour, markersize=4, label=label)
+        for said, name, stroke in (
+            (each.printed, "Theorem 2, printed", STYLES[2]),
+            (each.exact, "Theorem 2, exact", STYLES[1]),
+        ):
+            if said is not None:
+                label = f"$N$ = {count}, {name}"
+                panel.plot(each.ratios, said, stroke, color=colour, linewidth=1, label=label)
+    panel.set_xscale("log")
+    panel.set_yscale("log")
+    readable_logarithms(panel.xaxis, panel.yaxis)
+    panel.set_xlabel("cost ratio, $E_l C_{n,0} / C_{u,0}$")
+    panel.set_ylabel("best $K$")
+
+
+def _theory(found: Reproduction, panel: Any) -> None:
+    """|grad f|^2 / 2 f along a training: a constant if P-L held with one mu."""
+    for i, row in enumerate(found.table.about.get(KIND, ())):
+        rounds = np.array(row["rounds"], float)
+        panel.plot(
+            rounds + 1,  # the first is before training, and logarithms know no 0
+            row["pl_ratios"],
+            marker="o",
+            markersize=4,
+            color=LINES[i % len(LINES)],
+            label=plain(str(row["labels"].get("variant", ""))),
+        )
+    panel.set_xscale("log")
+    panel.set_yscale("log")
+    readable_logarithms(panel.xaxis)
+    panel.set_xlabel("1 + rounds")
+    panel.set_ylabel(r"$\|\nabla f\|^2 / 2f$")
+
+
+def _laws(found: Reproduction, panel: Any) -> None:
+    """Errors of each law at each setting that was left out of its fit."""
+    found_errors = left_out_errors(found.table)
+    for i, (labels, errors) in enumerate(found_errors.items()):
+        for j, name in enumerate(LAWS):
+            off = 100 * errors[name]
+            place = j + 0.2 * (i - (len(found_errors) - 1) / 2)
+            label = plain(", ".join(str(v) for _, v in labels)) if j == 0 else None
+            panel.plot(np.full(off.size, place), off, "o", color=LINES[i], alpha=0.6, label=label)
+            panel.plot([place - 0.08, place + 0.08], [np.median(off)] * 2, color=LINES[i])
+    panel.axhline(0, color="black", linewidth=0.6)
+    panel.set_xlim(-0.5, len(LAWS) - 0.5)
+    panel.set_xticks(range(len(LAWS)), list(LAWS))
+    panel.set_ylabel("error at a left-out setting [%]")
+
+
+SPECIAL = {"fig5a": _best_clients, "fig5b": _best_clients, "theory": _theory, "laws": _laws}
