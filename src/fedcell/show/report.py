@@ -122,13 +122,13 @@ def _figures(found: SweepTable | Reproduction) -> list[str]:
     parts = []
     for words, options in kinds.items():
         try:
-            image = _svg(found, options)
+            screen, phone = _svg(found, options), _svg(found, {**options, "columns": 1})
         except BadInput:  # nothing to draw over
             continue
         caption = f"<figcaption>{_text(words)}</figcaption>" if words else ""
         parts.append(
-            f'<figure><img alt="{_text(table.title)}" '
-            f'src="data:image/svg+xml;base64,{image}">{caption}</figure>'
+            f'<figure><picture><source media="(max-width: 40rem)" srcset="{phone}">'
+            f'<img alt="{_text(table.title)}" src="{screen}"></picture>{caption}</figure>'
         )
     return parts
 
@@ -140,8 +140,10 @@ def _svg(found: SweepTable | Reproduction, options: Mapping[str, Any]) -> str:
 
         matplotlib.rcParams["svg.hashsalt"] = "fedcell"  # the same figure, the same bytes
         figure = FIGURES[type(found)](found, **options)
+        for panel in figure.axes:
+            panel.set_title("")  # the page has it
         figure.savefig(text, format="svg", metadata={"Date": None})
-    return base64.b64encode(text.getvalue()).decode()
+    return f"data:image/svg+xml;base64,{base64.b64encode(text.getvalue()).decode()}"
 
 
 def _verdicts(found: Reproduction) -> str:

@@ -4,14 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from fedcell.experiments.table import Labels
 from fedcell.paper.laws import LAWS, left_out_errors
 from fedcell.paper.measuring import KIND
 from fedcell.paper.optimum import best_clients
 from fedcell.paper.reproduce import Reproduction
 
 from .style import STYLES, legend_outside, plain, plain_axes, readable_logarithms, sized_figure
-from .sweeps import LINES, draw_lines, sweep_figure
+from .sweeps import LINES, Line, draw_lines, sweep_figure
 
 
 def panel_figure(
@@ -33,10 +32,9 @@ def panel_figure(
 def _best_clients(found: Reproduction, panel: Any) -> None:
     """K* over the cost ratio: by the runs with a band, and by Theorem 2."""
     by_line = best_clients(found.table)
-    lines: dict[Labels, Any] = {
-        (*(label for label in labels if label[0] != "variant"), ("variant", "runs")): (
-            each.ratios.tolist(),
-            each.band(each.law_again),
+    lines = {
+        (*(label for label in labels if label[0] != "variant"), ("variant", "runs")): Line(
+            each.ratios.tolist(), each.band(each.law_again), [False] * each.ratios.size
         )
         for labels, each in by_line.items()
     }

@@ -103,7 +103,14 @@ def legend_outside(figure: Any, panel: Any, columns: int | None = None) -> None:
     if count < 2:
         return
     if columns == 1:
-        figure.legend(loc="outside lower center", frameon=False, ncols=2, handlelength=3)
+        figure.legend(
+            loc="outside lower center",
+            frameon=False,
+            ncols=2,
+            fontsize=6.5,
+            handlelength=2.2,
+            columnspacing=0.8,
+        )
     else:
         figure.legend(loc="outside right upper", frameon=False, fontsize=8, handlelength=3)
 

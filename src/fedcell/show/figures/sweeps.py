@@ -1,6 +1,7 @@
 """Pictures of a sweep: a measure of its runs over an axis, with bands over seeds."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from fedcell.core.errors import BadInput
@@ -81,30 +82,36 @@ def default_axis(table: SweepTable) -> str:
     return max(numbers, key=lambda name: len(numbers[name]))
 
 
-Line = tuple[list[float], list[Estimate]]
+@dataclass(frozen=True)
+class Line:
+    """Estimates along an axis; of some only the least is known: runs did not get there."""
+
+    x: list[float]
+    found: list[Estimate]
+    least: list[bool]
 
 
 def lines_along(table: SweepTable, axis: str, by: str) -> dict[Labels, Line]:
     """Estimates along an axis, by the labels of the others."""
-    found: dict[Labels, list[tuple[float, Estimate]]] = {}
+    found: dict[Labels, list[tuple[float, Estimate, bool]]] = {}
     for labels, runs in table.points().items():
         others = tuple((name, value) for name, value in labels if name != axis)
-        known = values_of(runs, by)
-        if by in (FIRST, HELD):
-            if any(run.get("target") is not None for run in runs):
-                found.setdefault(others, []).append(
-                    (float(dict(labels)[axis]), estimate_at(table, runs, by).mean)
-                )
-        elif known.size:
-            found.setdefault(others, []).append((float(dict(labels)[axis]), mean_estimate(known)))
+        x, known = float(dict(labels)[axis]), values_of(runs, by)
+        if by not in (FIRST, HELD):
+            points = [(x, mean_estimate(known), False)] if known.size else []
+        else:
+            rounds = estimate_at(table, runs, by)
+            points = [(x, rounds.mean, rounds.censored > 0)] if runs[0].get("target") else []
+        if points:
+            found.setdefault(others, []).extend(points)
     return {
-        others: ([x for x, _ in sorted_(points)], [e for _, e in sorted_(points)])
+        others: Line(*(list(column) for column in zip(*sorted(points, key=_place), strict=True)))
         for others, points in found.items()
     }
 
 
-def sorted_(points: Sequence[tuple[float, Estimate]]) -> list[tuple[float, Estimate]]:
-    return sorted(points, key=lambda point: point[0])
+def _place(point: tuple[float, Estimate, bool]) -> float:
+    return point[0]
 
 
 def draw_lines(panel: Any, lines: Mapping[Labels, Line]) -> None:
@@ -115,7 +122,10 @@ def draw_lines(panel: Any, lines: Mapping[Labels, Line]) -> None:
     colours = {c: COLOURS.get(str(c), LINES[i % len(LINES)]) for i, c in enumerate(_once(first))}
     strokes = {r: STYLES[i % len(STYLES)] for i, r in enumerate(_once(rest))}
     faint = min(0.15, 0.6 / max(1, len(lines)))  # bands on bands are to be told apart
-    for (labels, (x, found)), c, r in zip(lines.items(), first, rest, strict=True):
+    cut: list[tuple[float, float]] = []
+    for (labels, line), c, r in zip(lines.items(), first, rest, strict=True):
+        x, found = line.x, line.found
+        cut += [(x[i], found[i].value) for i, least in enumerate(line.least) if least]
         marker = MARKERS.get(str(c), {"marker": "o", "markersize": 4})
         panel.plot(
             x,
@@ -128,6 +138,9 @@ def draw_lines(panel: Any, lines: Mapping[Labels, Line]) -> None:
         )
         low, high = [e.low for e in found], [e.high for e in found]
         panel.fill_between(x, low, high, color=colours[c], alpha=faint, linewidth=0)
+    if cut:
+        looks = {"marker": "^", "color": "none", "markeredgecolor": "black", "markersize": 9}
+        panel.plot(*zip(*cut, strict=True), linestyle="", label="at least: runs were cut", **looks)
 
 
 def _leading(labels: Labels) -> tuple[Any, Labels]:

@@ -1,0 +1,169 @@
+"""Sweeps as tables: what a folder holds is what came out, and is drawn without a simulation."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from fedcell import BadInput, Scenario, simulate_network
+from fedcell.experiments import sweep as sweep_module
+from fedcell.experiments.engines import Inline
+from fedcell.experiments.experiment import Experiment, load_experiment
+from fedcell.experiments.statistics import rounds_of_mean_curve
+from fedcell.experiments.store import Store
+from fedcell.experiments.sweep import run_sweep
+from fedcell.experiments.table import FIRST, HELD, MEAN, SweepTable, load_sweep
+from fedcell.network.simulate import price_trace
+
+WORLD = Scenario().using(
+    clients={"count": 12, "samples": 40, "spread": 0.0},
+    plan={"cohort": 4, "local_steps": 4, "rounds": 300},
+    learning={"model": "quadratic-apart", "rate": 0.02, "target": 1.5},
+)
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    experiment = Experiment.sweep(
+        WORLD, {"plan.cohort": [2, 6]}, seeds=3, rounds=80, hold=3, policies=("even", "optimal")
+    )
+    return run_sweep(experiment, Store(tmp_path_factory.mktemp("store")), Inline())
+
+
+def test_a_folder_gives_back_what_was_written(swept, tmp_path):
+    swept.save(tmp_path)
+    found = load_sweep(tmp_path)
+    assert found.rows() == swept.rows()
+    assert (found.axes, found.seeds) == (swept.table.axes, swept.table.seeds)
+    assert (found.rounds, found.hold, found.title) == (80, 3, "a sweep")
+    assert found.about["versions"]["fedcell"]
+
+
+def test_ledgers_stand_beside_with_a_row_for_each_round(swept, tmp_path):
+    swept.save(tmp_path)
+    with (tmp_path / "ledgers.csv").open(newline="") as file:
+        lines = list(csv.DictReader(file))
+    for number, row in enumerate(swept.rows()):
+        own = [line for line in lines if int(line["run"]) == number]
+        assert [int(line["round"]) for line in own] == list(range(1, row["rounds"] + 1))
+        assert float(own[-1]["train_loss"]) == row["train_loss"]
+        to_target = own[: row[FIRST]]
+        assert sum(float(line["energy"]) for line in to_target) == pytest.approx(row["energy"])
+
+
+def test_the_mean_curve_is_that_over_seeds():
+    runs = [[3.0, 2.0, 1.0, 0.5], [3.0, 1.0]]  # the second ended: its last two have the mean 2
+    assert rounds_of_mean_curve(runs, 1.5, hold=2) == 2  # (2 + 1) / 2
+    assert rounds_of_mean_curve(runs, 1.4, hold=2) == 4  # (0.5 + 2) / 2; before (1 + 2) / 2
+    assert rounds_of_mean_curve(runs, 1.0, hold=2) is None
+    assert rounds_of_mean_curve([], 1.0, hold=2) is None
+
+
+def test_rows_have_the_three_kinds_of_rounds(swept):
+    for runs in swept.table.points("policy").values():
+        assert len({run[MEAN] for run in runs}) == 1
+        for run in runs:
+            assert run[FIRST] <= run[HELD]
+
+
+def test_rounds_are_priced_alone_where_nothing_is_trained(tmp_path):
+    experiment = Experiment.sweep(
+        Scenario(), {"clients.spread": [0.1, 0.5]}, seeds=2, rounds=7, policies=("even", "optimal")
+    )
+    result = run_sweep(experiment, Store(tmp_path / "store"), Inline())
+    assert result.made == 0
+    assert not result.curves
+    assert len(result.rows()) == 2 * 2 * 2
+    for row in result.rows():
+        world = Scenario().using(clients={"spread": row["clients.spread"]})
+        ledger = simulate_network(world, row["policy"], 7, row["seed"])
+        assert row["staged_cost"] == pytest.approx(ledger.staged_cost.mean())
+        assert row["upload_cost"] == pytest.approx(ledger.upload_cost.mean())
+        assert row["compute_cost"] == pytest.approx(ledger.compute_cost.mean())
+        assert row["energy"] == pytest.approx(ledger.energy.sum())
+    assert "C_u + C_n [s]" in result.summary()
+
+
+def test_without_learning_and_policies_there_is_nothing_to_do(tmp_path):
+    file = tmp_path / "x.toml"
+    file.write_text('scenario = "paper"\n[plan]\ncohort = [5, 10]\n')
+    with pytest.raises(BadInput, match=r"policy: the scenario has no \[learning\]"):
+        load_experiment(file)
+
+
+def test_a_folder_is_drawn_without_a_simulation(swept, tmp_path, fedcell, monkeypatch):
+    swept.save(tmp_path)
+
+    def fail(*_, **__):
+        raise AssertionError("simulated")
+
+    for module, name in ((sweep_module, "run_sweep"), (sweep_module, "price_trace")):
+        monkeypatch.setattr(module, name, fail)
+    assert price_trace is not fail
+    said = fedcell("figure", tmp_path)
+    assert said.code == 0, said.err
+    assert (tmp_path / "figure.png").stat().st_size > 10_000
+    assert (tmp_path / "figure.pdf").read_bytes().startswith(b"%PDF")
+    narrow = fedcell("figure", tmp_path, "--by", "energy", "--columns", 1, "--out", "energy.svg")
+    assert narrow.code == 0, narrow.err
+
+
+def test_journals_take_the_fonts_and_columns_have_their_width(swept, tmp_path):
+    swept.table.plot(tmp_path / "one.pdf", columns=1)
+    content = (tmp_path / "one.pdf").read_bytes()
+    assert b"/Type3" not in content
+    for columns, width in ((1, 3.5), (2, 7.16)):
+        assert swept.table.plot(columns=columns).get_size_inches()[0] == pytest.approx(width)
+
+
+def test_runs_that_were_cut_are_marked(tmp_path):
+    experiment = Experiment.sweep(WORLD, {"plan.cohort": [2, 6]}, seeds=2, rounds=3)
+    result = run_sweep(experiment, Store(tmp_path), Inline())
+    assert result.rows()[0][FIRST] is None
+    (panel,) = result.plot().axes
+    assert "at least: runs were cut" in panel.get_legend_handles_labels()[1]
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "words"),
+    [
+        ("runs.csv", lambda t: t.replace("\n2,", "\n7,", 1), "line 2: plan.cohort = '7' is not on"),
+        ("runs.csv", lambda t: t.replace("1.5", "x", 1), "line 2: target = 'x': expected a number"),
+        ("runs.csv", lambda t: t + "2\n", "as many values as columns"),
+        ("experiment.json", lambda t: t.replace('"rounds": 80', '"rounds": "x"'), "is damaged"),
+        ("experiment.json", lambda _: "{}", "is not a sweep that fedcell wrote"),
+        ("experiment.json", lambda _: "{", "experiment.json"),
+    ],
+)
+def test_damaged_folders_are_named(swept, tmp_path, fedcell, file, change, words):
+    swept.save(tmp_path)
+    path = tmp_path / file
+    path.write_text(change(path.read_text()))
+    said = fedcell("figure", tmp_path)
+    assert said.code == 2
+    assert words in said.err
+    assert file in said.err
+    assert not (tmp_path / "figure.png").exists()
+
+
+def test_a_folder_without_a_sweep_and_wrong_names_are_refused(swept, tmp_path, fedcell):
+    assert "holds no sweep" in fedcell("figure", tmp_path).err
+    swept.save(tmp_path)
+    assert "there is no height to draw" in fedcell("figure", tmp_path, "--by", "height").err
+    assert "size is no axis of numbers" in fedcell("figure", tmp_path, "--axis", "size").err
+    assert "must end in one of" in fedcell("figure", tmp_path, "--out", "x.doc").err
+
+
+def test_labels_that_are_lists_come_back(tmp_path):
+    table = SweepTable(
+        title="rings",
+        axes={"cell.distance": ((50.0, 200.0), (10.0, 20.0)), "policy": ("even",)},
+        seeds=(0,),
+        rounds=5,
+        hold=1,
+        runs=({"cell.distance": (10.0, 20.0), "policy": "even", "seed": 0, "energy": np.pi},),
+    )
+    table.save(tmp_path)
+    assert load_sweep(tmp_path).rows() == table.rows()
+    assert json.loads((tmp_path / "experiment.json").read_text())["what"] == "sweep"
