@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from fedcell import BadInput, Scenario, simulate_network
+from fedcell.experiments import result as result_module
 from fedcell.experiments import sweep as sweep_module
 from fedcell.experiments.engines import Inline
 from fedcell.experiments.experiment import Experiment, load_experiment
 from fedcell.experiments.statistics import rounds_of_mean_curve
 from fedcell.experiments.store import Store
-from fedcell.experiments.sweep import run_sweep
-from fedcell.experiments.table import FIRST, HELD, MEAN, SweepTable, load_sweep
-from fedcell.network.simulate import price_trace
+from fedcell.experiments.sweep import run_sweep, run_until_precise
+from fedcell.experiments.table import FIRST, HELD, MEAN, SweepTable, load_sweep, widest_interval
 
 WORLD = Scenario().using(
     clients={"count": 12, "samples": 40, "spread": 0.0},
@@ -98,14 +98,15 @@ def test_a_folder_is_drawn_without_a_simulation(swept, tmp_path, fedcell, monkey
     def fail(*_, **__):
         raise AssertionError("simulated")
 
-    for module, name in ((sweep_module, "run_sweep"), (sweep_module, "price_trace")):
-        monkeypatch.setattr(module, name, fail)
-    assert price_trace is not fail
+    monkeypatch.setattr(sweep_module, "run_sweep", fail)
+    monkeypatch.setattr(result_module, "price_trace", fail)
     said = fedcell("figure", tmp_path)
     assert said.code == 0, said.err
     assert (tmp_path / "figure.png").stat().st_size > 10_000
     assert (tmp_path / "figure.pdf").read_bytes().startswith(b"%PDF")
-    narrow = fedcell("figure", tmp_path, "--by", "energy", "--columns", 1, "--out", "energy.svg")
+    narrow = fedcell(
+        "figure", tmp_path, "--by", "energy", "--columns", 1, "--out", tmp_path / "energy.svg"
+    )
     assert narrow.code == 0, narrow.err
 
 
@@ -167,3 +168,35 @@ def test_labels_that_are_lists_come_back(tmp_path):
     table.save(tmp_path)
     assert load_sweep(tmp_path).rows() == table.rows()
     assert json.loads((tmp_path / "experiment.json").read_text())["what"] == "sweep"
+
+
+def test_seeds_are_added_until_intervals_are_narrow(tmp_path):
+    experiment = Experiment.sweep(WORLD, {"plan.cohort": [2, 6]}, seeds=2, rounds=80)
+    store = Store(tmp_path)
+    first = run_sweep(experiment, store, Inline())
+    wide = widest_interval(first.table)
+    result = run_until_precise(experiment, store, Inline(), precision=wide / 3)
+    assert len(result.experiment.seeds) > 2
+    assert widest_interval(result.table) <= wide / 3
+    assert {len(runs) for runs in result.table.points().values()} == {len(result.experiment.seeds)}
+    few = run_until_precise(experiment, store, Inline(), precision=1e-6, most_seeds=4)
+    assert few.experiment.seeds == (0, 1, 2, 3)
+    alone = run_until_precise(experiment, store, Inline())
+    assert alone.experiment.seeds == (0, 1)
+    assert experiment.with_seeds(1).with_more_seeds(3).seeds == (0, 1, 2)
+
+
+def test_precision_is_asked_for_in_files_and_commands(tmp_path, fedcell, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "x.toml"
+    text = 'scenario = "paper"\npolicy = "even"\nrounds = 3\nseeds = 2\n[plan]\ncohort = [5, 9]\n'
+    file.write_text(f"precision = 0.01\n{text}")
+    said = fedcell("sweep", file)
+    assert said.code == 0, said.err
+    assert len(load_sweep(tmp_path / "sweep-x").seeds) > 2
+    assert (
+        "--precision = 2.0: expected a number between 0 and 1"
+        in fedcell("sweep", file, "--precision", 2).err
+    )
+    file.write_text(f"precision = 5\n{text}")
+    assert "precision = 5: expected a number between 0 and 1" in fedcell("sweep", file).err

@@ -11,7 +11,8 @@ from fedcell import Scenario
 from fedcell.core.estimates import Estimate
 from fedcell.experiments.axes import Point
 from fedcell.experiments.experiment import Experiment
-from fedcell.experiments.sweep import SweepResult, trainings_of
+from fedcell.experiments.result import SweepResult
+from fedcell.experiments.sweep import trainings_of
 from fedcell.experiments.table import SweepTable
 from fedcell.experiments.training import Curve
 from fedcell.learning.setup import require_learning

@@ -13,6 +13,10 @@ from hypothesis import strategies as st
 
 from fedcell import BadInput, Clients, Diverged, RoundPlan, Scenario, load_scenario, plan_training
 from fedcell.cli.pilot import pilot_command
+from fedcell.experiments.engines import Inline
+from fedcell.experiments.experiment import Experiment
+from fedcell.experiments.store import Store
+from fedcell.experiments.sweep import run_sweep
 from fedcell.learning.learner import Scores
 from fedcell.learning.setup import prepare_training
 from fedcell.planning.choose import choose_plan
@@ -57,7 +61,8 @@ def first_pilot(tmp_path_factory):
     """The file of a pilot, made once."""
     folder = tmp_path_factory.mktemp("first")
     (folder / "world.json").write_text(json.dumps(WORLD))
-    pilot_command(str(folder / "world.json"), budget="1ms", out_path=folder / "pilot.json")
+    files = {"out_path": folder / "pilot.json", "store": folder / "runs"}
+    pilot_command(str(folder / "world.json"), budget="1ms", **files)
     return (folder / "pilot.json").read_bytes()
 
 
@@ -261,12 +266,13 @@ def test_a_pilot_goes_on_where_it_stopped(fedcell, world, monkeypatch):
         return whole(self, setting, seed, measure_diversity)
 
     monkeypatch.setattr(PilotRunner, "run", cut)
-    said = fedcell("pilot", "world.json", "--budget", "1ms", "--out", "cut.json")
+    asked = ("pilot", "world.json", "--budget", "1ms", "--out", "cut.json", "--store", "other")
+    said = fedcell(*asked)
     assert said.code == 130
     assert "interrupted; to go on, give the same command again" in said.err
     assert len(load_pilot(world.parent / "cut.json").trials) == 4
     monkeypatch.setattr(PilotRunner, "run", whole)
-    assert fedcell("pilot", "world.json", "--budget", "1ms", "--out", "cut.json").code == 0
+    assert fedcell(*asked).code == 0
     straight, cut_up = (load_pilot(world.parent / f"{n}.json") for n in ("straight", "cut"))
     assert [(t.setting, t.seed, t.losses) for t in straight.trials] == [
         (t.setting, t.seed, t.losses) for t in cut_up.trials
@@ -744,3 +750,24 @@ def test_a_scenario_that_learns_nothing_has_no_trials():
         runner.run(HERE, 1)
     with pytest.raises(BadInput, match=r"has no \[learning\]"):
         run_pilot(Scenario(), budget=0.001, target=0.4)
+
+
+@pytest.mark.parametrize("workers", [None, 2])
+def test_pilots_share_their_runs_with_sweeps_and_others(tmp_path, workers):
+    """Runs are made by the sweeps' engines, kept in their store, and found there again."""
+    scenario = load_scenario("digits").using(learning={"target": 1.6}, plan={"rounds": 6})
+    store = Store(tmp_path / "store")
+    first = run_pilot(scenario, budget=0.001, workers=workers, store=store)
+    assert {trial.wall_seconds > 0 for trial in first.trials} == {True}
+    again = run_pilot(scenario, budget=0.001, store=store).trials[: len(first.trials)]
+    assert {trial.wall_seconds for trial in again} == {0.0}
+    assert [(t.losses, t.diversity) for t in again] == [
+        (t.losses, t.diversity) for t in first.trials
+    ]
+    assert first.trials[0].diversity
+    here = first.trials[0]
+    world = here.setting.apply_to(scenario)
+    experiment = Experiment.sweep(world, {}, seeds=[here.seed], rounds=6)
+    result = run_sweep(experiment, store, Inline())
+    assert result.made == 0
+    assert result.curves[0, here.seed].train_loss == here.losses

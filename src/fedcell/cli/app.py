@@ -30,6 +30,7 @@ app = typer.Typer(
 WORDS = {
     "budget": "--budget",
     "cluster": "--cluster",
+    "columns": "--columns",
     "fleets": "--fleets",
     "folder": "--out",
     "law": "--mixing, --drift and --start",
@@ -40,6 +41,7 @@ WORDS = {
     "path": "--out",
     "pilot": "--pilot",
     "policies": "--policy",
+    "precision": "--precision",
     "resume": "--resume",
     "rounds": "--rounds",
     "scenario": "scenario file",

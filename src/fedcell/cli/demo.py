@@ -36,7 +36,7 @@ def demo(
     partition("digits", figure=folder / "partition.png")
 
     _announce("How many rounds will it take?", f"pilot digits --budget {budget} --out", pilot_file)
-    pilot_command("digits", budget=budget, out_path=pilot_file)
+    pilot_command("digits", budget=budget, out_path=pilot_file, store=folder / "runs")
 
     words = ["plan digits --pilot", pilot_file, "--out", plan_file, "--figure", folder / "plan.png"]
     _announce("How many clients, how many steps?", *words)

@@ -8,6 +8,8 @@ import typer
 
 from fedcell.core.files import check_target
 from fedcell.core.quantities import parse_duration
+from fedcell.experiments.store import Store
+from fedcell.learning.engine import available_threads
 from fedcell.planning.pilotfile import load_pilot
 from fedcell.planning.piloting import run_pilot, validate_pilot
 from fedcell.scenario.load import load_scenario
@@ -30,6 +32,7 @@ from .app import (
 )
 from .progress import progress_bars, trial_bar
 from .signals import keeping_what_is_done
+from .sweep import RUNS, StoreFolder, Workers
 
 Budget = Annotated[
     str,
@@ -55,6 +58,8 @@ def pilot_command(
     as_json: AsJson = False,
     data_dir: DataDir = None,
     threads: Threads = None,
+    workers: Workers = None,
+    store: StoreFolder = RUNS,
 ) -> None:
     """Find out by short runs how many rounds training takes, as a law in K, E_l and gamma.
 
@@ -76,6 +81,8 @@ def pilot_command(
             name=scenario,
             data_dir=data_dir,
             threads=threads,
+            workers=_workers(workers, threads),
+            store=Store(store),
             progress=progress,
             report=report,
         )
@@ -86,6 +93,11 @@ def pilot_command(
         words = shlex.join([scenario, "--pilot", str(out_path)])
         out.print(f"written to {out_path}; next: fedcell plan {words}", soft_wrap=True)
     draw_if_asked(pilot, picture, figure, quiet=as_json)
+
+
+def _workers(workers: int | None, threads: int | None) -> int | None:
+    """One run at a time where threads are given, else a process for each processor."""
+    return available_threads() if workers is None and threads is None else workers
 
 
 @app.command()
@@ -104,6 +116,8 @@ def validate(
     as_json: AsJson = False,
     data_dir: DataDir = None,
     threads: Threads = None,
+    workers: Workers = None,
+    store: StoreFolder = RUNS,
 ) -> None:
     """Judge a pilot by runs that it has not seen: other K, E_l and gamma, and other seeds."""
     seconds, picture = parse_duration(budget, "--budget"), figure_target(figure)
@@ -120,6 +134,8 @@ def validate(
             name=scenario,
             data_dir=data_dir,
             threads=threads,
+            workers=_workers(workers, threads),
+            store=Store(store),
             progress=progress,
             report=report,
         )

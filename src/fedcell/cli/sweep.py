@@ -15,7 +15,7 @@ from fedcell.core.errors import BadFile
 from fedcell.experiments.engines import DaskCluster, LocalProcesses, SweepEngine
 from fedcell.experiments.experiment import load_experiment
 from fedcell.experiments.store import Store
-from fedcell.experiments.sweep import SweepProgress, run_sweep
+from fedcell.experiments.sweep import SweepProgress, run_until_precise
 from fedcell.experiments.table import SweepTable
 from fedcell.paper.reproduce import Reproduction
 from fedcell.show.results import print_result
@@ -53,6 +53,13 @@ def sweep(
     seeds: Annotated[
         int | None, typer.Option(min=1, max=10_000, help="How many. Default: the file's.")
     ] = None,
+    precision: Annotated[
+        float | None,
+        typer.Option(help="Add seeds until half of every 95 % interval is below this part of it."),
+    ] = None,
+    most_seeds: Annotated[
+        int, typer.Option(min=1, max=10_000, help="How many seeds --precision adds up to.")
+    ] = 100,
     retry: Retry = False,
     figure: Annotated[
         Path | None, typer.Option(help="Draw rounds to the target over the longest axis.")
@@ -73,10 +80,12 @@ def sweep(
     if folder.exists() and not folder.is_dir():
         raise BadFile(f"{folder}: is not a folder: choose another --out")
     with keeping_what_is_done(), sweep_bars() as bars:
-        result = run_sweep(
+        result = run_until_precise(
             experiment,
             Store(store),
             engine_of(workers, cluster),
+            precision=precision,
+            most_seeds=most_seeds,
             data_dir=data_dir,
             retry=retry,
             report=sweep_reporter(bars),

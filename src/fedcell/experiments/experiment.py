@@ -1,5 +1,6 @@
 """Experiments are data: a scenario, and a list where a value is expected, which is an axis."""
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,7 +19,7 @@ from .axes import TABLES, Point, as_label, points_of, read_axes, read_variants
 
 MOST_SEEDS = 10_000
 MOST_ROUNDS = 1_000_000
-OWN = ("title", "scenario", "seeds", "rounds", "hold", "policy", "variant")
+OWN = ("title", "scenario", "seeds", "rounds", "hold", "policy", "precision", "variant")
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,7 @@ class Experiment:
     rounds: int  # after which a training ends
     hold: int = 1  # rounds whose mean must be at the target; 1: first passage
     policies: tuple[str, ...] = ()  # under which each training is priced
+    precision: float | None = None  # seeds are added until intervals are as narrow
     axes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     asked: Mapping[str, Any] = field(default_factory=dict)  # as the file has it
 
@@ -45,6 +47,12 @@ class Experiment:
         if count is None:
             return self
         return replace(self, seeds=tuple(range(check_count(count, "`seeds`"))))
+
+    def with_more_seeds(self, count: int) -> "Experiment":
+        """On so many seeds, those that there are among them."""
+        fresh = (seed for seed in itertools.count() if seed not in self.seeds)
+        more = itertools.islice(fresh, max(0, count - len(self.seeds)))
+        return replace(self, seeds=(*self.seeds, *more))
 
     @classmethod
     def sweep(
@@ -130,11 +138,21 @@ def _experiment(given: Mapping[str, Any], base: Scenario, folder: Path) -> Exper
         rounds=rounds,
         hold=check_count(given.get("hold", 1), "hold"),
         policies=policies,
+        precision=check_precision(given.get("precision"), "precision"),
         axes={
             name: tuple(map(as_label, values)) for name, values in axes.items() if len(values) > 1
         },
         asked=dict(given),
     )
+
+
+def check_precision(value: Any, name: str) -> float | None:
+    """Half of an interval in parts of the mean: above 0, below 1."""
+    if value is None:
+        return None
+    if type(value) not in (int, float) or not 0 < value < 1:
+        raise BadInput(f"{name} = {value!r}: expected a number between 0 and 1, as 0.1")
+    return float(value)
 
 
 def _texts(given: Mapping[str, Any], name: str) -> tuple[str, ...]:

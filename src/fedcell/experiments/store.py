@@ -88,6 +88,9 @@ def _curve(content: Mapping[str, Any], key: str, seed: int) -> Curve:
     sound = (content.get("key"), content.get("seed")) == (key, seed) and isinstance(diverged, bool)
     numbers = [x for x in (*_listed(losses), *last.values()) if x is not None]
     sound = sound and bool(_listed(losses))
+    pairs = content.get("diversity", [])
+    sound = sound and all(isinstance(pair, list) and len(pair) == 2 for pair in _listed(pairs))
+    numbers += [number for pair in _listed(pairs) if sound for number in pair]
     if not sound or not all(type(x) in (float, int) and 0 <= x <= 1e300 for x in numbers):
         raise BadInput("is damaged: delete it, and it is made anew")
     return Curve(
@@ -95,6 +98,7 @@ def _curve(content: Mapping[str, Any], key: str, seed: int) -> Curve:
         seed=seed,
         train_loss=tuple(math.nan if x is None else float(x) for x in _listed(losses)),
         diverged=bool(diverged),
+        diversity=tuple((int(t), float(x)) for t, x in _listed(pairs)),
         vector_width=content.get("vector_width"),
         **last,
     )

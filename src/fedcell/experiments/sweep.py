@@ -1,34 +1,23 @@
 """Running an experiment: what is not made yet is made, each training once, whoever asks for it."""
 
-import itertools
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from fedcell.core.errors import DataUnavailable, printable
-from fedcell.core.files import write_csv
-from fedcell.core.showing import Showable
-from fedcell.core.targets import rounds_to
-from fedcell.core.version import versions
-from fedcell.learning.setup import prepare_training
-from fedcell.network.draw import draw_fleet, draw_trace
-from fedcell.network.simulate import price_trace
 
-from .axes import Point
 from .engines import DiedError, LocalProcesses, SweepEngine
-from .experiment import Experiment
-from .statistics import rounds_of_mean_curve
+from .experiment import MOST_SEEDS, Experiment, check_precision
+from .result import SweepResult
 from .store import Store
-from .table import FIRST, HELD, LEDGERS, MEAN, SweepTable
+from .table import widest_interval
 from .training import Curve, Training, Until
 from .work import Done, Job, train
 
 PASSING = (OSError, MemoryError, DataUnavailable, DiedError)  # not the training's own fault
-SUMMED = ("duration", "energy", "cost")  # of a run [s], [J], [s]: (12) without the rest
-AVERAGED = ("upload_cost", "compute_cost", "staged_cost", "objective")  # of a round [s]
 TIMES = "times.csv"  # of the store: what each training took
 
 
@@ -47,93 +36,6 @@ class SweepProgress:
         """As those made so far took; infinite before the first."""
         left = self.total - self.done - self.failed
         return self.seconds / self.made * left if self.made else float("inf")
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SweepResult(Showable):
-    """The curves of an experiment, by point and seed, and the table that they come to."""
-
-    experiment: Experiment
-    curves: dict[tuple[int, int], Curve]  # by place of the point, and seed
-    failures: dict[str, str]  # why, by key
-    made: int  # trainings that this call made; the others were there
-    data_dir: Path | None = None  # where data lies, for prices depend on who holds how much
-
-    def curves_of(self, point: int) -> list[Curve]:
-        """Those of a point, seed after seed."""
-        return [self.curves[point, s] for s in self.experiment.seeds if (point, s) in self.curves]
-
-    @cached_property
-    def _records(self) -> list[tuple[dict[str, Any], dict[str, Sequence[float]]]]:
-        """Each run: its row, and its rounds by column."""
-        found = []
-        for i, point in enumerate(self.experiment.points):
-            mean_curve = self._mean_curve(i)
-            for seed in self.experiment.seeds:
-                curve = self.curves.get((i, seed))
-                if curve is not None or not point.trained:
-                    row = {**point.labels, "seed": seed}
-                    if curve is not None:
-                        row |= _trained(self.experiment, point, curve) | {MEAN: mean_curve}
-                    for prices, columns in _priced(
-                        self.experiment, point, seed, curve, self.data_dir
-                    ):
-                        found.append((row | prices, columns))
-        return found
-
-    def _mean_curve(self, place: int) -> int | None:
-        """Rounds until the mean over seeds of the loss is at the target of a point."""
-        target = self.experiment.points[place].until(1, 1).target
-        losses = [curve.train_loss for curve in self.curves_of(place)]
-        return (
-            None if target is None else rounds_of_mean_curve(losses, target, self.experiment.hold)
-        )
-
-    @cached_property
-    def table(self) -> SweepTable:
-        """The runs as rows of plain values."""
-        experiment = self.experiment
-        axes: dict[str, tuple[Any, ...]] = {}
-        for point in experiment.points:
-            for name, value in point.labels.items():
-                axes[name] = tuple(dict.fromkeys((*axes.get(name, ()), value)))
-        if experiment.policies:
-            axes["policy"] = experiment.policies
-        return SweepTable(
-            title=experiment.title,
-            axes=axes,
-            seeds=experiment.seeds,
-            rounds=experiment.rounds,
-            hold=experiment.hold,
-            runs=tuple(row for row, _ in self._records),
-            about={"asked": experiment.asked, "versions": versions()},
-        )
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row for each point and seed, and for each policy that it is priced under."""
-        return self.table.rows()
-
-    def save(self, folder: Path) -> None:
-        """Writes runs.csv, one row for each run; experiment.json, what was asked; and
-        ledgers.csv, one row for each round of each run, counted as in runs.csv from 0."""
-        self.table.save(folder)
-        self.save_ledgers(folder)
-
-    def save_ledgers(self, folder: Path) -> None:
-        """Writes ledgers.csv alone."""
-        names = list(dict.fromkeys(name for _, columns in self._records for name in columns))
-        rows = (
-            [number, place, *line]
-            for number, (_, columns) in enumerate(self._records)
-            for place, line in enumerate(
-                zip(*(columns.get(name, itertools.repeat(None)) for name in names), strict=False), 1
-            )
-        )
-        write_csv(folder / LEDGERS, ["run", "round", *names], rows)
-
-    def __repr__(self) -> str:
-        points, runs = len(self.experiment.points), len(self._records)
-        return f"<SweepResult: {runs} runs at {points} points, {len(self.failures)} failed>"
 
 
 def run_sweep(
@@ -191,6 +93,35 @@ def run_sweep(
     )
 
 
+def run_until_precise(
+    experiment: Experiment,
+    store: Store,
+    engine: SweepEngine | None = None,
+    *,
+    precision: float | None = None,
+    most_seeds: int = MOST_SEEDS,
+    **options: Any,
+) -> SweepResult:
+    """The same with seeds added, at every point alike, until half of the widest 95 % interval is
+    at most `precision` of its mean, or there are `most_seeds`; as it is where none is asked for.
+
+    All points get the same seeds, so that they can be compared pair by pair. Stopping when an
+    interval happens to be narrow makes it a little too narrow.
+    """
+    wanted = check_precision(precision, "`precision`") or experiment.precision
+    while True:
+        result = run_sweep(experiment, store, engine, **options)
+        seeds = len(experiment.seeds)
+        if wanted is None or result.failures or seeds >= most_seeds:
+            return result
+        widest = widest_interval(result.table)
+        if widest <= wanted:
+            return result
+        needed = math.ceil(seeds * (widest / wanted) ** 2) if seeds > 1 else 3
+        more = min(max(needed, seeds + 1), 2 * seeds + 1, most_seeds)
+        experiment = experiment.with_more_seeds(more)
+
+
 def _longer(one: Job | None, other: Job) -> Job:
     """Of two jobs of one training, until both are answered: to the lower target."""
     if one is None:
@@ -218,49 +149,6 @@ def _make(
             if not isinstance(result, PASSING):  # it may go better another time
                 store.fail(key, why)
             yield key, why
-
-
-def _trained(experiment: Experiment, point: Point, curve: Curve) -> dict[str, Any]:
-    """What came out of a training."""
-    until = point.until(experiment.rounds, experiment.hold)
-    first = None if until.target is None else rounds_to(curve.train_loss, until.target)
-    return {
-        "key": curve.key,
-        "rounds": curve.rounds,
-        "target": until.target,
-        FIRST: first,
-        HELD: until.reached(curve.train_loss),
-        "diverged": curve.diverged,
-        "train_loss": curve.train_loss[-1] if curve.rounds else None,
-        "test_loss": curve.test_loss,
-        "accuracy": curve.accuracy,
-    }
-
-
-def _priced(
-    experiment: Experiment, point: Point, seed: int, curve: Curve | None, data_dir: Path | None
-) -> Iterator[tuple[dict[str, Any], dict[str, Sequence[float]]]]:
-    """What a run costs under each policy, up to its first passage, and its rounds; only the
-    losses where nothing is priced."""
-    losses: dict[str, Sequence[float]] = {} if curve is None else {"train_loss": curve.train_loss}
-    if not experiment.policies:
-        yield {}, losses
-        return
-    scenario = point.scenario
-    if curve is not None:
-        scenario = prepare_training(scenario, seed, data_dir).scenario
-    made = experiment.rounds if curve is None else curve.rounds
-    target = point.until(1, 1).target
-    reached = None if curve is None or target is None else rounds_to(curve.train_loss, target)
-    fleet = draw_fleet(scenario, seed)
-    trace = draw_trace(scenario, fleet, made, seed)
-    for policy in experiment.policies:
-        ledger = price_trace(scenario, fleet, trace, policy, seed)
-        until = ledger.first(reached or made)
-        sums = {name: float(getattr(until, name).sum()) for name in SUMMED}
-        means = {name: float(getattr(until, name).mean()) for name in AVERAGED}
-        columns = {name: getattr(ledger, name).tolist() for name in SUMMED}
-        yield {"policy": policy, **sums, **means}, losses | columns
 
 
 def trainings_of(experiments: Sequence[Experiment]) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcell.core.errors import BadFile, BadInput
+from fedcell.core.estimates import mean_estimate
 from fedcell.core.files import (
     as_json,
     check_stamp,
@@ -23,7 +24,7 @@ from fedcell.core.files import (
 )
 from fedcell.core.showing import Showable
 
-from .statistics import RoundsEstimate, estimate_rounds
+from .statistics import RoundsEstimate, estimate_rounds, values_of
 
 RUNS, ABOUT, LEDGERS = "runs.csv", "experiment.json", "ledgers.csv"
 FORMAT = 1
@@ -93,6 +94,21 @@ class SweepTable(Showable):
 def estimate_at(table: SweepTable, runs: Iterable[Mapping[str, Any]], by: str) -> RoundsEstimate:
     """Rounds to the target over the seeds of a point, by a column of theirs."""
     return estimate_rounds([run[by] for run in runs], table.rounds)
+
+
+def widest_interval(table: SweepTable) -> float:
+    """Half of the 95 % interval at the point where it is widest, in parts of the mean: of rounds to
+    the target, or of a round's cost where nothing was trained; infinite with one run."""
+    widths = []
+    for runs in table.points().values():
+        if not table.trained:
+            mean = mean_estimate(values_of(runs, "staged_cost"))
+        elif runs[0].get("target") is not None:
+            mean = estimate_at(table, runs, FIRST).mean
+        else:
+            continue
+        widths.append(math.inf if math.isnan(mean.low) else mean.half_width / mean.value)
+    return max(widths, default=0.0)
 
 
 def load_sweep(folder: str | Path) -> SweepTable:

@@ -87,6 +87,7 @@ class Curve:
     test_loss: float | None = None  # of the last model
     accuracy: float | None = None  # on the test data
     diverged: bool = False  # it blew up in its last round
+    diversity: Sequence[tuple[int, float]] = ()  # (round, lambda), in some trainings
     vector_width: int | None = None  # of the machine code that trained
 
     @property
@@ -109,4 +110,5 @@ class Curve:
             "accuracy": self.accuracy,
             "diverged": self.diverged,
             "vector_width": self.vector_width,
+            **({"diversity": [list(pair) for pair in self.diversity]} if self.diversity else {}),
         }

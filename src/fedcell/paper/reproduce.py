@@ -14,8 +14,9 @@ from fedcell.core.schema import suggestion
 from fedcell.core.showing import Showable
 from fedcell.experiments.engines import LocalProcesses, SweepEngine
 from fedcell.experiments.experiment import Experiment, experiment_of
+from fedcell.experiments.result import SweepResult
 from fedcell.experiments.store import Store
-from fedcell.experiments.sweep import SweepProgress, SweepResult, run_sweep
+from fedcell.experiments.sweep import SweepProgress, run_sweep
 from fedcell.experiments.table import SweepTable, load_sweep
 
 from .judges import PANELS, judge

@@ -7,6 +7,7 @@ import numpy as np
 
 from fedcell.core.errors import printable
 from fedcell.core.showing import Showable
+from fedcell.experiments.work import PROBED
 from fedcell.learning.gradients import Probe, probe
 from fedcell.learning.learner import KnownOptimum, warm_up
 from fedcell.learning.setup import TrainingSetup
@@ -16,7 +17,6 @@ from fedcell.simulation.run import Progress
 from fedcell.simulation.train import at_target, train_rounds
 
 from .constants import MeasuredConstants, estimate_constants
-from .trials import PROBED
 
 LATER = (64, 128, 256, 512, 1024)
 

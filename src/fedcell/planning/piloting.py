@@ -1,5 +1,6 @@
 """Running a pilot: trials until the budget is used up, each saved as it ends."""
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,6 +10,8 @@ from fedcell.core.dice import check_count
 from fedcell.core.errors import BadFile, BadInput, printable
 from fedcell.core.locks import locked
 from fedcell.core.quantities import check_target_loss, parse_duration
+from fedcell.experiments.engines import LocalProcesses, SweepEngine
+from fedcell.experiments.store import Store
 from fedcell.learning.learner import warm_up
 from fedcell.learning.setup import require_learning
 from fedcell.scenario.identity import check_pilot_identity, differences, pilot_identity
@@ -36,6 +39,8 @@ def run_pilot(
     name: str = "the scenario",
     data_dir: Path | None = None,
     threads: int | None = None,
+    workers: int | None = None,
+    store: Store | None = None,
     learner: LearnerFactory | None = None,
     progress: Progress = Progress(),  # noqa: B008
     report: Report | None = None,
@@ -45,9 +50,10 @@ def run_pilot(
     Six settings around the scenario's plan are run, seed after seed, until `budget` (seconds,
     or text such as "5min") is used up; two seeds in any case, unless the first reaches nothing.
     With a `path`, each run is saved as it ends, and what is there already is gone on with. `target`
-    is the training loss to
-    reach (learning.target where left out), `rounds` what a run ends after at the latest. A
-    `learner` of your own is a function of a scenario and a seed.
+    is the training loss to reach (learning.target where left out), `rounds` what a run ends after
+    at the latest. Runs are made here, one after the other on `threads`, or by so many `workers`,
+    each a process; those that a `store` holds, a sweep's or another pilot's, are taken from there.
+    A `learner` of your own is a function of a scenario and a seed.
 
     >>> from fedcell import Learning, RoundPlan, Scenario
     >>> learning = Learning(model="quadratic-apart", target=1.0, rate=0.02)
@@ -60,6 +66,7 @@ def run_pilot(
     runner, empty, sized = prepare_pilot(
         scenario, target, rounds, seed, name, data_dir, threads, learner, progress
     )
+    runner.store, runner.engine = store, _engine(scenario, workers)
     settings = pilot_settings(sized, seed)
     with _held(path):
         pilot = run_within_budget(
@@ -80,6 +87,8 @@ def validate_pilot(
     name: str = "the scenario",
     data_dir: Path | None = None,
     threads: int | None = None,
+    workers: int | None = None,
+    store: Store | None = None,
     progress: Progress = Progress(),  # noqa: B008
     report: Report | None = None,
 ) -> Validation:
@@ -91,6 +100,7 @@ def validate_pilot(
     runner, empty, _ = prepare_pilot(
         scenario, pilot.target, rounds, pilot.seed, name, data_dir, threads, None, progress
     )
+    runner.store, runner.engine = store, _engine(scenario, workers)
     check_pilot_identity(pilot.identity, empty.identity, pilot.path)
     law = pilot.fit()
     settings = validation_settings(pilot.tried)
@@ -100,6 +110,12 @@ def validate_pilot(
         made = run_within_budget(runner, empty, settings, seeds, seconds, path, None, report)
     judges = [t for t in made.trials if t.setting in settings and t.answers_for(pilot.target)]
     return Validation(name=name, checks=check_law(law, judges, pilot.target))
+
+
+def _engine(scenario: Scenario, workers: int | None) -> SweepEngine | None:
+    """Processes where they are asked for and pay, which for quadratics they do not."""
+    analytic = scenario.learning is not None and scenario.learning.analytic
+    return None if analytic or workers in (None, 1) else LocalProcesses(workers)
 
 
 @contextmanager
@@ -184,7 +200,9 @@ def run_within_budget(
         reached = (t.rounds_to(empty.target) for t in pilot.trials)
         if len(pilot.trials) >= len(settings) and not any(reached):
             break  # more of this would say no more
-    return pilot
+    asked = {ask: i for i, ask in enumerate(itertools.product(seeds, settings))}
+    place = lambda trial: asked.get((trial.seed, trial.setting), len(asked))
+    return replace(pilot, trials=tuple(sorted(pilot.trials, key=place)))  # whoever ended first
 
 
 def _resumed_from(path: Path, empty: Pilot) -> Pilot:

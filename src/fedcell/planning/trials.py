@@ -2,32 +2,31 @@
 
 import math
 import time
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from fedcell.core.errors import BadInput, Diverged
 from fedcell.core.targets import rounds_to
-from fedcell.learning.data.dataset import Dataset
+from fedcell.experiments.engines import SweepEngine
+from fedcell.experiments.store import Store
+from fedcell.experiments.training import Curve, Training, Until
+from fedcell.experiments.work import Done, Job, Trained, train, train_curve
 from fedcell.learning.data.download import Report
-from fedcell.learning.gradients import probe
-from fedcell.learning.learner import Differentiable, Learner, warm_up
+from fedcell.learning.engine import available_threads
+from fedcell.learning.learner import Learner, warm_up
 from fedcell.learning.setup import TrainingSetup, prepare_training, require_learning
-from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.scenario.scenario import Scenario
 from fedcell.simulation.checks import with_learner_sizes
-from fedcell.simulation.history import State
-from fedcell.simulation.train import at_target, diverging, train_rounds
 
 from .design import Setting
 from .lost_uploads import LossKind
 from .observations import Observations
 
 LEAST_SEEDS = 2  # whatever the budget: how seeds differ is not seen in one
-PROBED = (0, 1, 2, 4, 8, 16, 32)  # rounds after which lambda is measured
 
 LearnerFactory = Callable[[Scenario, int], Learner]  # yours, of a scenario and a seed
 
@@ -40,7 +39,7 @@ class Trial:
     seed: int
     losses: Sequence[float]  # NaN where it was not evaluated; ends in infinity where it diverged
     target: float  # at which it was stopped
-    wall_seconds: float  # that it took to run
+    wall_seconds: float  # that it took to run; its part of them where runs go on side by side
     diversity: Sequence[tuple[int, float]] = ()  # (round, lambda), in some runs
 
     def rounds_to(self, target: float) -> int | None:
@@ -59,9 +58,19 @@ class Trial:
         return self.target <= target and len(self.losses) >= rounds
 
 
+@dataclass(frozen=True)
+class Ask:
+    """A trial that is to be run."""
+
+    setting: Setting
+    seed: int
+    probed: bool = False  # whether lambda is measured along it
+
+
 @dataclass(kw_only=True)
 class PilotRunner:
-    """Runs trials of a scenario, and remembers what all of them need."""
+    """Runs trials of a scenario: here, or by an engine on several processes; what a store holds is
+    not run again."""
 
     scenario: Scenario
     target: float
@@ -70,16 +79,49 @@ class PilotRunner:
     threads: int | None = None
     download: Report | None = None
     learner: LearnerFactory | None = None
-    _data: Dataset | None = field(default=None, init=False)
+    store: Store | None = None
+    engine: SweepEngine | None = None  # None: here, on `threads`
 
     def setup(self, setting: Setting, seed: int) -> TrainingSetup:
         """What is trained in a trial."""
+        return prepare_training(self._world(setting), seed, self.data_dir, self.download)
+
+    def _world(self, setting: Setting) -> Scenario:
         require_learning(self.scenario)
         # Evaluated in every round, lest G be rounded up to the next evaluation.
-        world = setting.apply_to(self.scenario).using(learning={"evaluate_every": 1})
-        setup = prepare_training(world, seed, self.data_dir, self.download, self._data)
-        self._data = None if setup.dealt is None else setup.data
-        return setup
+        return setting.apply_to(self.scenario).using(learning={"evaluate_every": 1})
+
+    @property
+    def workers(self) -> int:
+        """How many trials are under way at a time."""
+        return getattr(self.engine, "workers", 1)
+
+    @property
+    def until(self) -> Until:
+        """When a trial ends."""
+        return Until(self.rounds, self.target)
+
+    def _job(self, ask: Ask) -> Job:
+        training = Training.of(self._world(ask.setting), ask.seed)
+        return Job(training, self.until, self.data_dir, ask.probed)
+
+    def run(self, setting: Setting, seed: int, measure_diversity: bool = False) -> Trial:
+        """One trial, here; lambda is measured along it where that is asked for."""
+        ask = Ask(setting, seed, measure_diversity)
+        if self.portable:
+            return self._keep(ask, train(self._job(ask), self.threads or available_threads()))
+        scenario, learner = self._learner(setting, seed)
+        warm_up(learner)
+        begin = time.perf_counter()
+        found = train_curve(scenario, learner, seed, self.until, measure_diversity)
+        seconds = time.perf_counter() - begin
+        return self._trial(ask, found, seconds)
+
+    @property
+    def portable(self) -> bool:
+        """Whether a trial is a value that a store knows and another process can be sent: not with a
+        learner of one's own, nor with measured gains."""
+        return self.learner is None and self.scenario.cell.gains is None
 
     def _learner(self, setting: Setting, seed: int) -> tuple[Scenario, Learner]:
         """Who learns in a trial, and the scenario with its D_j."""
@@ -90,43 +132,49 @@ class PilotRunner:
         setup = self.setup(setting, seed)
         return setup.scenario, setup.learner(self.threads, test=False)
 
-    def run(self, setting: Setting, seed: int, measure_diversity: bool = False) -> Trial:
-        """One trial; lambda is measured along it where that is asked for."""
-        scenario, learner = self._learner(setting, seed)
-        warm_up(learner)
-        begin = time.perf_counter()
-        fleet = draw_fleet(scenario, seed)
-        trace = draw_trace(scenario, fleet, self.rounds, seed)
-        first = State.start(learner)
-        blown = diverging(learner.evaluate(first.model).train_loss)
-        lambdas: list[tuple[int, float]] = []
-        rules = [blown, at_target(self.target)]
-        state = first
-        for state in _quietly(train_rounds(scenario, learner, fleet, trace, first, rules)):
-            ends = any(rule(state) for rule in rules)
-            wanted = measure_diversity and state.rounds in PROBED and not ends
-            if wanted and isinstance(learner, Differentiable):
-                found = probe(learner, state.model, state.rounds, scenario.task.batch_size)
-                lambdas.append((state.rounds, found.diversity))
-        losses = state.history.train_loss.tolist()
-        return Trial(
-            setting=setting,
-            seed=seed,
-            losses=tuple([*losses[:-1], math.inf] if blown(state) else losses),
-            target=self.target,
-            wall_seconds=round(time.perf_counter() - begin, 3),  # as a file keeps it
-            diversity=tuple(lambdas),
-        )
-
-
-def _quietly(states: Iterator[State]) -> Iterator[State]:
-    """The same, without warnings: divergence is looked for, and doubts are told once by runs."""
-    while True:
-        with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
-            state = next(states, None)
-        if state is None:
+    def run_all(self, asked: Iterable[Ask]) -> Iterator[Trial]:
+        """Trials as they end; what is asked is taken up one by one."""
+        if self.engine is None or not self.portable:
+            for ask in asked:
+                yield self.run(ask.setting, ask.seed, ask.probed)
             return
-        yield state
+        known: dict[Job, Ask] = {}
+
+        def jobs() -> Iterator[Job]:
+            for ask in asked:
+                job = self._job(ask)
+                known[job] = ask
+                yield job
+
+        for job, found in self.engine.run(train, jobs()):
+            if isinstance(found, Exception):
+                raise found
+            yield self._keep(known.pop(job), found)
+
+    def stored(self, ask: Ask) -> Trial | None:
+        """A trial that the store holds, if it does."""
+        if self.store is None or not self.portable:
+            return None
+        curve = self.store.get(self._job(ask).training.key, ask.seed)
+        if curve is None or not curve.answers(self.until) or (ask.probed and not curve.diversity):
+            return None
+        return self._trial(ask, curve, 0.0)
+
+    def _keep(self, ask: Ask, done: Done) -> Trial:
+        if self.store is not None:
+            self.store.put(done.curve)
+        return self._trial(ask, done.curve, done.seconds / self.workers)
+
+    def _trial(self, ask: Ask, found: Curve | Trained, seconds: float) -> Trial:
+        losses = found.train_loss
+        return Trial(
+            setting=ask.setting,
+            seed=ask.seed,
+            losses=tuple([*losses[:-1], math.inf] if found.diverged else losses),
+            target=self.target,
+            wall_seconds=round(seconds, 3),  # as a file keeps it
+            diversity=tuple(found.diversity),
+        )
 
 
 def run_trials(
@@ -144,18 +192,40 @@ def run_trials(
     """
     known = {(trial.setting, trial.seed): trial for trial in done}
     usual: dict[Setting, list[float]] = {}
-    spent = 0.0
-    for place, seed in enumerate(seeds):
-        for setting in settings:
-            trial = known.get((setting, seed))
-            if trial is None or not trial.answers_for(runner.target, runner.rounds):
-                expected = float(np.mean(usual.get(setting, [0.0])))
-                if place >= LEAST_SEEDS and spent + expected > budget:
-                    return
-                trial = runner.run(setting, seed, place == 0 and setting == measured)
-                yield trial
-            usual.setdefault(setting, []).append(trial.wall_seconds)
-            spent += trial.wall_seconds
+    found: deque[Trial] = deque()  # in the store
+
+    def spent() -> float:
+        return sum(map(sum, usual.values()))
+
+    def count(trial: Trial) -> None:
+        usual.setdefault(trial.setting, []).append(trial.wall_seconds)
+
+    def asked() -> Iterator[Ask]:
+        for place, seed in enumerate(seeds):
+            for setting in settings:
+                ask = Ask(setting, seed, place == 0 and setting == measured)
+                trial = known.get((setting, seed))
+                if trial is not None and trial.answers_for(runner.target, runner.rounds):
+                    count(trial)
+                elif (trial := runner.stored(ask)) is not None:
+                    found.append(trial)
+                    count(trial)
+                else:
+                    expected = float(np.mean(usual.get(setting, [0.0])))
+                    if place >= LEAST_SEEDS and spent() + expected > budget:
+                        return
+                    yield ask
+
+    for trial in runner.run_all(asked()):
+        count(trial)
+        yield from _drained(found)
+        yield trial
+    yield from _drained(found)
+
+
+def _drained(found: "deque[Trial]") -> Iterator[Trial]:
+    while found:
+        yield found.popleft()
 
 
 def observe(trials: Sequence[Trial], target: float, kind: LossKind) -> Observations:

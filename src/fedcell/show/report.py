@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Mapping, Sequence
 from html import escape
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -20,57 +21,6 @@ from .results import FIGURES
 from .tables.sweeps import point_columns
 
 MOST_RUNS = 5000  # rows of single runs on a page; runs.csv has all
-
-STYLE = """
-:root { color-scheme: light; --line: #d4d4d4; --quiet: #595959; }
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 60rem; padding: 1rem; font: 16px/1.5 system-ui, sans-serif;
-  color: #1a1a1a; background: #fff; }
-h1 { font-size: 1.5rem; line-height: 1.25; margin: .5rem 0; }
-h2 { font-size: 1.15rem; margin: 2rem 0 .5rem; }
-p.quiet, figcaption, footer { color: var(--quiet); font-size: .9rem; }
-figure { margin: 0 0 1rem; } figure img { width: 100%; max-width: 48rem; height: auto; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .88rem; font-variant-numeric: tabular-nums; }
-th, td { padding: .3rem .6rem; border-bottom: 1px solid var(--line); text-align: left;
-  vertical-align: top; }
-td.number { text-align: right; white-space: nowrap; }
-th button { all: unset; cursor: pointer; font-weight: 600; white-space: nowrap; }
-th button:focus-visible { outline: 2px solid #0072B2; }
-th[aria-sort=ascending] button::after { content: " \\25B2"; }
-th[aria-sort=descending] button::after { content: " \\25BC"; }
-.held, .not-held, .inconclusive { display: inline-block; padding: 0 .45rem; border-radius: .3rem;
-  white-space: nowrap; font-weight: 600; }
-.held { background: #d5efe4; color: #00513b; } .not-held { background: #fbdcc8; color: #7a2e00; }
-.inconclusive { background: #e6e6e6; color: #333; }
-ul.verdicts { list-style: none; padding: 0; }
-ul.verdicts li { border-top: 1px solid var(--line); padding: .6rem 0; }
-ul.verdicts .number { color: var(--quiet); font-size: .9rem; }
-pre { overflow-x: auto; background: #f6f6f6; padding: .75rem; font-size: .8rem; }
-@media print { body { max-width: none; font-size: 10pt; } details.runs { display: none; }
-  h2, figure, li, tr { break-inside: avoid; } .wide { overflow: visible; }
-  th button::after { content: none !important; } }
-"""
-
-SCRIPT = """
-document.querySelectorAll("table.sortable").forEach(table => {
-  table.querySelectorAll("th").forEach((head, place) => {
-    head.firstElementChild.addEventListener("click", () => {
-      const up = head.getAttribute("aria-sort") !== "ascending";
-      table.querySelectorAll("th").forEach(other => other.removeAttribute("aria-sort"));
-      head.setAttribute("aria-sort", up ? "ascending" : "descending");
-      const body = table.tBodies[0];
-      const value = row => row.cells[place].dataset.value ?? row.cells[place].textContent;
-      const rows = Array.from(body.rows).sort((a, b) => {
-        const x = value(a), y = value(b), m = parseFloat(x), n = parseFloat(y);
-        const order = isNaN(m) || isNaN(n) ? x.localeCompare(y) : m - n;
-        return up ? order : -order;
-      });
-      body.append(...rows);
-    });
-  });
-});
-"""
 
 
 def write_report(path: Path, found: SweepTable | Reproduction, command: str = "") -> None:
@@ -92,10 +42,14 @@ def report_page(found: SweepTable | Reproduction, command: str = "") -> str:
     return (
         "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
         '<meta name=viewport content="width=device-width, initial-scale=1">\n'
-        f"<title>{title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n"
+        f"<title>{title}</title>\n<style>\n{_part('report.css')}</style>\n</head>\n<body>\n"
         + "\n".join(parts)
-        + f"\n<script>{SCRIPT}</script>\n</body>\n</html>\n"
+        + f"\n<script>\n{_part('report.js')}</script>\n</body>\n</html>\n"
     )
+
+
+def _part(name: str) -> str:
+    return (resources.files(__package__) / name).read_text("utf-8")
 
 
 def _text(value: Any) -> str:

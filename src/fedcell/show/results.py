@@ -9,7 +9,7 @@ from rich.console import Console
 
 from fedcell.core.errors import BadInput
 from fedcell.core.showing import Showable
-from fedcell.experiments.sweep import SweepResult
+from fedcell.experiments.result import SweepResult
 from fedcell.experiments.table import SweepTable
 from fedcell.learning.setup import PartitionReport
 from fedcell.network.compare import Comparison, CostSweep

@@ -5,8 +5,8 @@ import math
 from rich.console import Console
 
 from fedcell.core.estimates import mean_estimate
+from fedcell.experiments.result import SweepResult
 from fedcell.experiments.statistics import RoundsEstimate, values_of
-from fedcell.experiments.sweep import SweepResult
 from fedcell.experiments.table import FIRST, HELD, MEAN, SweepTable, estimate_at
 from fedcell.paper.reproduce import Reproduction
 
