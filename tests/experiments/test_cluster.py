@@ -1,8 +1,13 @@
 """Sweeps on a Dask cluster: the same bytes as here, and a worker that is killed loses nothing."""
 
+import argparse
 import json
 import os
+import runpy
 import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -79,3 +84,80 @@ def test_a_cluster_that_is_not_there_is_said_so(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
     with pytest.raises(BadInput, match=r"`cluster` needs Dask: pip install 'fedcell\[cluster\]'"):
         DaskCluster("tcp://127.0.0.1:1")
+
+
+@pytest.mark.usefixtures("tiny")
+@pytest.mark.filterwarnings("ignore")  # what the queue of this machine leaves open
+def test_the_file_for_slurm_works(tmp_path, monkeypatch, capsys):
+    """With the queue system that runs jobs here; and what SLURM would be asked for."""
+    pytest.importorskip("dask_jobqueue")
+    monkeypatch.chdir(tmp_path)
+    file = Path(__file__).parents[2] / "examples" / "8_slurm.py"
+    found = runpy.run_path(str(file))
+    words = ["8_slurm.py", "tiny.json", "--jobs", "2", "--queue-system", "local"]
+    monkeypatch.setattr(sys, "argv", words)
+    found["main"]()
+    assert "<SweepResult: 8 runs at 2 points, 0 failed>" in capsys.readouterr().out
+    assert (tmp_path / "sweep" / "runs.csv").exists()
+    asked = {"queue_system": "slurm", "memory": "2GB", "queue": "short", "walltime": "02:00:00"}
+    with found["workers_of"](argparse.Namespace(**asked)) as cluster:
+        script = cluster.job_script()
+    for line in ("#SBATCH -p short", "#SBATCH --cpus-per-task=1", "#SBATCH -t 02:00:00"):
+        assert line in script
+    assert "--nthreads 1" in script
+
+
+@pytest.mark.usefixtures("tiny")
+def test_a_cluster_behind_tls_is_reached_with_a_certificate_only(tmp_path):
+    """As docs/experiments.md has it: certificates by settings of Dask, the address as tls://."""
+    key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"),
+            *("-subj", "/CN=fedcell", "-keyout", key, "-out", cert),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    dask = [sys.executable, "-m", "dask"]
+    files = ["--tls-ca-file", cert, "--tls-cert", cert, "--tls-key", key]
+    place = tmp_path / "scheduler.json"
+    scheduler = subprocess.Popen(
+        [
+            *(*dask, "scheduler", "--protocol", "tls", "--host", "127.0.0.1", "--port", "0"),
+            *("--no-dashboard", "--scheduler-file", place, *files),
+        ],
+        stderr=subprocess.DEVNULL,
+    )
+    worker = subprocess.Popen(
+        [*dask, "worker", "--scheduler-file", place, "--nthreads", "1", "--no-dashboard", *files],
+        stderr=subprocess.DEVNULL,
+        cwd=tmp_path,
+    )
+    try:
+        for _ in range(200):
+            if place.exists() and place.read_text():
+                break
+            time.sleep(0.1)
+        address = json.loads(place.read_text())["address"]
+        assert address.startswith("tls://")
+        with pytest.raises(BadInput, match="cannot be reached"):
+            DaskCluster(address)
+        comm = "DASK_DISTRIBUTED__COMM__TLS__"
+        settings = {"CA_FILE": cert, "CLIENT__CERT": cert, "CLIENT__KEY": key}
+        own = os.environ | {f"{comm}{name}": str(value) for name, value in settings.items()}
+        words = ["sweep", "tiny.json", "--cluster", address]
+        said = subprocess.run(
+            [sys.executable, "-m", "fedcell", *words],
+            cwd=tmp_path,
+            env=own,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert said.returncode == 0, said.stderr
+        assert "8 trainings made" in said.stdout
+    finally:
+        for process in (worker, scheduler):
+            process.terminate()
+            process.wait(20)

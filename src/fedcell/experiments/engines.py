@@ -138,7 +138,7 @@ class DaskCluster:
             raise BadInput("`cluster` needs Dask: pip install 'fedcell[cluster]'") from error
         try:
             self.client: Any = Client(address, timeout=10)
-        except (OSError, ValueError) as error:  # a timeout is the former
+        except (OSError, ValueError, TypeError) as error:  # a timeout; the last: no certificate
             raise BadInput(f"`cluster` = {address}: cannot be reached: {error}") from error
 
     def run(self, work: Callable[[J], R], jobs: Iterable[J]) -> Iterator[Result[J, R]]:
