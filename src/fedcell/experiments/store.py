@@ -5,7 +5,7 @@ are merged by copying.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from fedcell.core.files import as_json, check_stamp, naming, read_tables, stamp,
 from .training import Curve
 
 FORMAT = 1
+TIMES = "times.csv"  # what each training took
 
 
 @dataclass(frozen=True)
@@ -40,12 +41,23 @@ class Store:
             check_stamp(content, "training", [FORMAT], "delete it, and it is made anew")
             return _curve(content, key, seed)
 
-    def put(self, curve: Curve) -> None:
-        """Keeps a curve, and forgets that the training failed before."""
+    def put(self, curve: Curve, seconds: float | None = None) -> None:
+        """Keeps a curve and what it took to make, and forgets that the training failed before."""
         path = self._path(curve.key)
         self._make(path.parent)
         write_text(path, as_json(stamp("training", FORMAT) | curve.to_dict()))
         self._path(curve.key, "-failed").unlink(missing_ok=True)
+        if seconds is not None:
+            with (self.folder / TIMES).open("a", encoding="utf-8") as file:
+                file.write(f"{curve.key},{curve.rounds},{seconds:.3f}\n")
+
+    def seconds(self, keys: Iterable[str]) -> float:
+        """What some trainings took to make, on one processor each; unknown ones count nothing."""
+        path = self.folder / TIMES
+        lines = path.read_text("utf-8").splitlines() if path.exists() else []
+        cells = [line.split(",") for line in lines]
+        known = {cell[0]: float(cell[2]) for cell in cells if len(cell) == 3}
+        return sum(known.get(key, 0.0) for key in set(keys))
 
     def fail(self, key: str, error: str) -> None:
         """Remembers why a training failed."""

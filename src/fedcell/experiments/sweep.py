@@ -18,7 +18,6 @@ from .training import Curve, Training, Until
 from .work import Done, Job, train
 
 PASSING = (OSError, MemoryError, DataUnavailable, DiedError)  # not the training's own fault
-TIMES = "times.csv"  # of the store: what each training took
 
 
 @dataclass(frozen=True)
@@ -140,9 +139,7 @@ def _make(
     for job, result in engine.run(train, jobs.values()):
         key = job.training.key
         if isinstance(result, Done):
-            store.put(result.curve)
-            with (store.folder / TIMES).open("a", encoding="utf-8") as file:
-                file.write(f"{key},{result.curve.rounds},{result.seconds:.3f}\n")
+            store.put(result.curve, result.seconds)
             yield key, result.curve
         else:
             why = printable(f"{type(result).__name__}: {result}")

@@ -2,7 +2,7 @@
 
 import copy
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -17,7 +17,7 @@ from fedcell.experiments.experiment import Experiment, experiment_of
 from fedcell.experiments.result import SweepResult
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import SweepProgress, run_sweep
-from fedcell.experiments.table import SweepTable, load_sweep
+from fedcell.experiments.table import FIRST, HELD, SweepTable, load_sweep
 
 from .judges import PANELS, judge
 from .judging import Verdict
@@ -41,6 +41,7 @@ class Reproduction(Showable):
     quick: bool
     table: SweepTable
     verdicts: tuple[Verdict, ...]
+    otherwise: tuple[Verdict, ...] = ()  # those that a target that holds turns into another
     result: SweepResult | None = None  # its curves; None where it was read from a folder
 
     @property
@@ -151,6 +152,7 @@ def reproduce(
     engine = engine or LocalProcesses()
     result = run_sweep(experiment, store, engine, data_dir=data_dir, retry=retry, report=report)
     about = {**result.table.about, "panel": panel, "quick": quick}
+    about["seconds"] = round(store.seconds(curve.key for curve in result.curves.values()))
     if PANELS[panel].constants:
         about[KIND], about["unmeasured"] = constants_of(experiment, store, engine, data_dir)
     return _judged(replace(result.table, about=about), result)
@@ -170,6 +172,18 @@ def _judged(table: SweepTable, result: SweepResult | None = None) -> Reproductio
         panel=panel,
         quick=bool(table.about.get("quick")),
         table=table,
-        verdicts=tuple(judge(panel, table)),
+        verdicts=(verdicts := tuple(judge(panel, table))),
+        otherwise=tuple(_by_hold(table, verdicts)),
         result=result,
     )
+
+
+def _by_hold(table: SweepTable, verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
+    """Verdicts that are others where rounds count until the target holds."""
+    if not table.trained or table.hold == 1:
+        return
+    held = replace(table, runs=[{**run, FIRST: run.get(HELD)} for run in table.runs])
+    before = {(v.claim, v.where): v.outcome for v in verdicts}
+    for verdict in judge(str(table.about["panel"]), held):
+        if before.get((verdict.claim, verdict.where)) != verdict.outcome:
+            yield verdict

@@ -162,7 +162,7 @@ class PilotRunner:
 
     def _keep(self, ask: Ask, done: Done) -> Trial:
         if self.store is not None:
-            self.store.put(done.curve)
+            self.store.put(done.curve, done.seconds)
         return self._trial(ask, done.curve, done.seconds / self.workers)
 
     def _trial(self, ask: Ask, found: Curve | Trained, seconds: float) -> Trial:

@@ -13,6 +13,7 @@ from typing import Any
 from fedcell.core.errors import BadInput, printable
 from fedcell.core.files import write_text
 from fedcell.experiments.table import FIRST, HELD, SweepTable
+from fedcell.paper.judging import Verdict
 from fedcell.paper.reproduce import Reproduction
 
 from .figures import style
@@ -101,13 +102,20 @@ def _svg(found: SweepTable | Reproduction, options: Mapping[str, Any]) -> str:
 
 
 def _verdicts(found: Reproduction) -> str:
-    items = [
-        f'<li><span class="{v.outcome.replace(" ", "-")}">{v.outcome}</span> '
-        f"{_text(v.claim)}, <em>{_text(v.where)}</em><br>"
-        f"<span class=number>{_text(v.number)}</span></li>"
-        for v in found.verdicts
-    ]
-    return "<h2>What the paper says of it</h2>\n<ul class=verdicts>" + "\n".join(items) + "</ul>"
+    items = [_verdict(verdict) for verdict in found.verdicts]
+    others = "\n".join(_verdict(verdict) for verdict in found.otherwise)
+    said = "<h2>What the paper says of it</h2>\n<ul class=verdicts>" + "\n".join(items) + "</ul>"
+    if not found.otherwise:
+        return said
+    return f"{said}\n<p>If the target is to hold:</p>\n<ul class=verdicts>{others}</ul>"
+
+
+def _verdict(verdict: Verdict) -> str:
+    return (
+        f'<li><span class="{verdict.outcome.replace(" ", "-")}">{verdict.outcome}</span> '
+        f"{_text(verdict.claim)}, <em>{_text(verdict.where)}</em><br>"
+        f"<span class=number>{_text(verdict.number)}</span></li>"
+    )
 
 
 def _intervals(table: SweepTable) -> str:

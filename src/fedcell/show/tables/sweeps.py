@@ -84,6 +84,9 @@ def print_reproduction(out: Console, found: Reproduction) -> None:
     out.print(f"\n{found.panel}: what the paper says of it")
     for v in found.verdicts:
         out.print(f"{v.outcome:12s}  {v.claim}; {v.where}: {v.number}", soft_wrap=True)
+    for v in found.otherwise:
+        words = f"if the target is to hold: {v.outcome}  {v.claim}; {v.where}: {v.number}"
+        out.print(words, soft_wrap=True)
     notes = list(found.notes)
     if found.quick:
         notes.append("a rough version: other data, few seeds; it judges nothing for good")

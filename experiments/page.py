@@ -1,0 +1,117 @@
+"""Brings the numbers of docs/reproduction.md up to date with experiments/results.
+
+    python experiments/page.py            # --check: say whether it is
+
+The page is written by hand but for what stands between `<!-- name -->` and `<!-- end -->`.
+"""
+
+import csv
+import re
+import sys
+from itertools import product
+from pathlib import Path
+
+from fedcell.paper.judges import PANELS
+from fedcell.paper.reproduce import load_reproduction
+
+ROOT = Path(__file__).parents[1]
+PAGE, RESULTS = ROOT / "docs" / "reproduction.md", ROOT / "experiments" / "results"
+
+
+def panel_part(name):
+    """A panel: its command, figure, how long it took, and its verdicts."""
+    folder = RESULTS / name
+    if not (folder / "experiment.json").exists():
+        return f"    fedcell reproduce {name}\n\nNot run in full yet.\n"
+    found = load_reproduction(folder)
+    seeds, seconds = len(found.table.seeds), found.table.about.get("seconds", 0)
+    took = f"; its trainings took {seconds / 3600:.1f} hours of one processor" if seconds else ""
+    option = "" if seeds == 20 else f" --seeds {seeds}"
+    lines = [
+        f"    fedcell reproduce {name}{option}",
+        "",
+        f"![{found.table.title}](../experiments/results/{name}/{name}.png)",
+        "",
+        f"{len(found.table.runs)} runs, {seeds} seeds{took}.",
+        "",
+        "| | the paper says | where | measured |",
+        "|---|---|---|---|",
+        *(f"| {v.outcome} | {v.claim} | {v.where} | {cell(v.number)} |" for v in found.verdicts),
+    ]
+    if found.otherwise:
+        lines += ["", "Judged by a target that holds, instead of by the first passage:", ""]
+        lines += ["| | the paper says | where | measured |", "|---|---|---|---|"]
+        lines += [
+            f"| {v.outcome} | {v.claim} | {v.where} | {cell(v.number)} |" for v in found.otherwise
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def cell(text):
+    return text.replace("|", "\\|")
+
+
+def regime_part(name):
+    """Mean rounds over K and E_l, by skew and rate; > where runs did not get there."""
+    with (RESULTS / name / "runs.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+
+    def rounds(**labels):
+        here = [
+            row["rounds_to_target"]
+            for row in rows
+            if all(row.get(key.replace("__", "."), value) == value for key, value in labels.items())
+        ]
+        cut = [150 if value == "" else min(150, int(value)) for value in here]
+        if not cut:
+            return "-"
+        return f"{'> ' if '' in here else ''}{sum(cut) / len(cut):.0f}"
+
+    skews, rates = (
+        list(dict.fromkeys(row[k] for row in rows)) for k in ("variant", "learning.rate")
+    )
+    cohorts = sorted({row["plan.cohort"] for row in rows}, key=int)
+    steps = sorted({row.get("plan.local_steps", "20") for row in rows}, key=int)
+    head = [f"K = {k}" for k in cohorts] + [f"E_l = {e}" for e in steps if len(steps) > 1]
+    lines = ["| skew | rate | " + " | ".join(head) + " |", "|---|---|" + "---|" * len(head)]
+    for skew, rate in product(skews, rates):
+        at = {"variant": skew, "learning__rate": rate}
+        cells = [rounds(**at, plan__cohort=k, plan__local_steps="20") for k in cohorts]
+        if len(steps) > 1:
+            cells += [rounds(**at, plan__cohort="10", plan__local_steps=e) for e in steps]
+        lines.append(f"| {skew} | {rate} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def summary_part():
+    """How many verdicts of each kind there are, by panel."""
+    lines = ["| panel | held | not held | inconclusive |", "|---|---|---|---|"]
+    for name in PANELS:
+        if (RESULTS / name / "experiment.json").exists():
+            found = load_reproduction(RESULTS / name)
+            said = [verdict.outcome for verdict in found.verdicts]
+            counts = (str(said.count(kind)) for kind in ("held", "not held", "inconclusive"))
+            lines.append(f"| [{found.table.title}](#{name}) | {' | '.join(counts)} |")
+    return "\n".join(lines) + "\n"
+
+
+def part(name):
+    """What stands between the marks of a name."""
+    if name == "summary":
+        return summary_part()
+    return regime_part(name) if name.startswith("regime") else panel_part(name)
+
+
+def page():
+    """The page as it should be."""
+
+    def fresh(found):
+        return f"<!-- {found[1]} -->\n\n{part(found[1])}\n<!-- end -->"
+
+    return re.sub(r"<!-- ([\w-]+) -->\n.*?<!-- end -->", fresh, PAGE.read_text(), flags=re.DOTALL)
+
+
+if __name__ == "__main__":
+    if "--check" in sys.argv:
+        sys.exit(0 if page() == PAGE.read_text() else "docs/reproduction.md: is not up to date")
+    PAGE.write_text(page())
