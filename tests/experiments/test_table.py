@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 
-from fedcell import BadInput, Scenario, simulate_network
+from fedcell import BadInput, Even, Scenario, simulate_network
 from fedcell.experiments import result as result_module
 from fedcell.experiments import sweep as sweep_module
 from fedcell.experiments.engines import Inline
@@ -200,3 +200,24 @@ def test_precision_is_asked_for_in_files_and_commands(tmp_path, fedcell, monkeyp
     )
     file.write_text(f"precision = 5\n{text}")
     assert "precision = 5: expected a number between 0 and 1" in fedcell("sweep", file).err
+
+
+def test_policies_of_ones_own_are_priced_on_the_same_dice(tmp_path, fedcell, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(
+        "from fedcell import Optimal\n\n\ndef policy(problem):\n    return Optimal()(problem)\n"
+    )
+    file = tmp_path / "x.toml"
+    file.write_text('scenario = "paper"\nrounds = 3\nseeds = 2\n[plan]\ncohort = [5, 9]\n')
+    said = fedcell("sweep", file, "--policy", "mine:policy", "--policy", "optimal")
+    assert said.code == 0, said.err
+    rows = load_sweep(tmp_path / "sweep-x").rows()
+    mine, ours = ([r for r in rows if r["policy"] == p] for p in ("mine:policy", "optimal"))
+    assert len(mine) == len(ours) == 4
+    assert [r["objective"] for r in mine] == [r["objective"] for r in ours]
+    own = {"half": Even, "ours": "optimal"}
+    named = Experiment.sweep(Scenario(), {"plan.cohort": [5]}, seeds=1, rounds=2, policies=own)
+    table = run_sweep(named, Store(tmp_path / "s"), Inline()).table
+    assert [row["policy"] for row in table.rows()] == ["half", "ours"]
+    file.write_text('policy = "mine:policy"\n' + file.read_text())  # a file names no code
+    assert "'mine:policy' is not a policy" in fedcell("sweep", file).err

@@ -50,6 +50,10 @@ def sweep(
     store: StoreFolder = RUNS,
     workers: Workers = None,
     cluster: Cluster = None,
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(help="Price runs under these instead of the file's; module:callable, too."),
+    ] = None,
     seeds: Annotated[
         int | None, typer.Option(min=1, max=10_000, help="How many. Default: the file's.")
     ] = None,
@@ -75,7 +79,7 @@ def sweep(
     runs.csv, a row for each run.
     """
     target = figure_target(figure)
-    experiment = load_experiment(file).with_seeds(seeds)
+    experiment = load_experiment(file, policy).with_seeds(seeds)
     folder = folder or Path(f"sweep-{file_stem(str(file))}")
     if folder.exists() and not folder.is_dir():
         raise BadFile(f"{folder}: is not a folder: choose another --out")

@@ -11,7 +11,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.files import naming, read_tables
 from fedcell.core.quantities import check_target_loss
 from fedcell.core.schema import suggestion
-from fedcell.network.policies.names import NAMED
+from fedcell.network.policies.names import NAMED, Policies, PolicyLike, policies_by_name
 from fedcell.scenario.load import SHIPPED, load_scenario
 from fedcell.scenario.scenario import Scenario, check_scenario
 
@@ -37,7 +37,7 @@ class Experiment:
     seeds: tuple[int, ...]
     rounds: int  # after which a training ends
     hold: int = 1  # rounds whose mean must be at the target; 1: first passage
-    policies: tuple[str, ...] = ()  # under which each training is priced
+    policies: Mapping[str, PolicyLike] = field(default_factory=dict)  # each run is priced under
     precision: float | None = None  # seeds are added until intervals are as narrow
     axes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     asked: Mapping[str, Any] = field(default_factory=dict)  # as the file has it
@@ -63,13 +63,12 @@ class Experiment:
         seeds: int | list[int] = 5,
         rounds: int | None = None,
         hold: int = 1,
-        policies: tuple[str, ...] = (),
+        policies: Policies | None = None,
         title: str = "a sweep",
     ) -> "Experiment":
-        """From Python: axes by dotted name, as "plan.cohort"."""
+        """From Python: axes by dotted name, as "plan.cohort"; policies by name, or your own."""
         check_scenario(scenario)
         given: dict[str, Any] = {"title": title, "seeds": seeds, "hold": hold}
-        given |= {"policy": list(policies)} if policies else {}
         given |= {} if rounds is None else {"rounds": rounds}
         for name, values in axes.items():
             if str(name).split(".")[0] not in TABLES or not isinstance(values, list | tuple):
@@ -79,27 +78,34 @@ class Experiment:
             for table in tables:
                 inside = inside.setdefault(table, {})
             inside[key] = list(values)
-        return _experiment(given, scenario, Path())
+        return _experiment(given, scenario, Path(), policies)
 
 
-def load_experiment(path: str | Path) -> Experiment:
-    """An experiment from a TOML or JSON file (docs/experiments.md)."""
+def load_experiment(path: str | Path, policies: Policies | None = None) -> Experiment:
+    """An experiment from a TOML or JSON file (docs/experiments.md).
+
+    `policies` stand in for those of the file, which names ours only: it never names code to run.
+    """
     file = Path(path)
     given = read_tables(file)
     with naming(file):
-        return experiment_of(given, file.parent)
+        return experiment_of(given, file.parent, policies)
 
 
-def experiment_of(given: Mapping[str, Any], folder: Path) -> Experiment:
+def experiment_of(
+    given: Mapping[str, Any], folder: Path, policies: Policies | None = None
+) -> Experiment:
     """An experiment from plain tables; files that they name are seen from `folder`."""
     base = given.get("scenario")
     if not isinstance(base, str):
         raise BadInput(f"scenario = {base!r}: expected a file, or one of: {', '.join(SHIPPED)}")
     world = load_scenario(base if base in SHIPPED else folder / base)
-    return _experiment(given, world, folder)
+    return _experiment(given, world, folder, policies)
 
 
-def _experiment(given: Mapping[str, Any], base: Scenario, folder: Path) -> Experiment:
+def _experiment(
+    given: Mapping[str, Any], base: Scenario, folder: Path, policies: Policies | None
+) -> Experiment:
     faults = [
         f"{name}: is not a key; {suggestion(name, (*OWN, *TABLES))}"
         for name in given
@@ -117,14 +123,11 @@ def _experiment(given: Mapping[str, Any], base: Scenario, folder: Path) -> Exper
         raise BadInput(f"seeds: {MOST_SEEDS} at most")
     if not seeds or not all(type(s) is int and 0 <= s < 2**63 for s in seeds):
         raise BadInput("seeds: expected how many, or a list of whole numbers from 0")
-    policies = _texts(given, "policy")
-    for policy in policies:
-        if policy not in NAMED:
-            raise BadInput(f"policy: {policy!r} is not a policy; {suggestion(policy, NAMED)}")
+    priced = policies_by_name(policies) if policies else _named_policies(given)
     rounds = check_count(given.get("rounds", base.rounds), "rounds")
     if rounds > MOST_ROUNDS:
         raise BadInput(f"rounds = {rounds}: {MOST_ROUNDS} at most")
-    if not policies and not all(point.trained for point in points):
+    if not priced and not all(point.trained for point in points):
         raise BadInput(
             "policy: the scenario has no [learning], so there is nothing to train: name policies, "
             "and rounds are priced under them"
@@ -137,7 +140,7 @@ def _experiment(given: Mapping[str, Any], base: Scenario, folder: Path) -> Exper
         seeds=tuple(dict.fromkeys(seeds)),
         rounds=rounds,
         hold=check_count(given.get("hold", 1), "hold"),
-        policies=policies,
+        policies=priced,
         precision=check_precision(given.get("precision"), "precision"),
         axes={
             name: tuple(map(as_label, values)) for name, values in axes.items() if len(values) > 1
@@ -155,10 +158,13 @@ def check_precision(value: Any, name: str) -> float | None:
     return float(value)
 
 
-def _texts(given: Mapping[str, Any], name: str) -> tuple[str, ...]:
-    """A text, or a list of them."""
-    value = given.get(name, [])
+def _named_policies(given: Mapping[str, Any]) -> dict[str, PolicyLike]:
+    """Those of a file: a text, or a list of them."""
+    value = given.get("policy", [])
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise BadInput(f"{name}: expected text, or a list of texts")
-    return tuple(texts)
+        raise BadInput("policy: expected text, or a list of texts")
+    for policy in texts:
+        if policy not in NAMED:
+            raise BadInput(f"policy: {policy!r} is not a policy; {suggestion(policy, NAMED)}")
+    return {policy: policy for policy in texts}

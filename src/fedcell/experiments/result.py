@@ -74,7 +74,7 @@ class SweepResult(Showable):
             for name, value in point.labels.items():
                 axes[name] = tuple(dict.fromkeys((*axes.get(name, ()), value)))
         if experiment.policies:
-            axes["policy"] = experiment.policies
+            axes["policy"] = tuple(experiment.policies)
         return SweepTable(
             title=experiment.title,
             axes=axes,
@@ -146,10 +146,10 @@ def _priced(
     reached = None if curve is None or target is None else rounds_to(curve.train_loss, target)
     fleet = draw_fleet(scenario, seed)
     trace = draw_trace(scenario, fleet, made, seed)
-    for policy in experiment.policies:
+    for name, policy in experiment.policies.items():
         ledger = price_trace(scenario, fleet, trace, policy, seed)
         until = ledger.first(reached or made)
-        sums = {name: float(getattr(until, name).sum()) for name in SUMMED}
-        means = {name: float(getattr(until, name).mean()) for name in AVERAGED}
-        columns = {name: getattr(ledger, name).tolist() for name in SUMMED}
-        yield {"policy": policy, **sums, **means}, losses | columns
+        sums = {what: float(getattr(until, what).sum()) for what in SUMMED}
+        means = {what: float(getattr(until, what).mean()) for what in AVERAGED}
+        columns = {what: getattr(ledger, what).tolist() for what in SUMMED}
+        yield {"policy": name, **sums, **means}, losses | columns
