@@ -33,6 +33,7 @@ def panel_part(name):
         f"![{found.table.title}](../experiments/results/{name}/{name}.png)",
         "",
         f"{len(found.table.runs)} runs, {seeds} seeds{took}.",
+        *(f"Note: {note}." for note in found.notes),
         "",
         "| | the paper says | where | measured |",
         "|---|---|---|---|",

@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 from fedcell import BadInput, load_scenario, prepare_training, simulate_network
+from fedcell.core.estimates import mean_estimate
 from fedcell.core.targets import rounds_to
 from fedcell.experiments.engines import DiedError, Inline, LocalProcesses
 from fedcell.experiments.experiment import Experiment, load_experiment
-from fedcell.experiments.statistics import estimate_rounds, paired_difference
+from fedcell.experiments.statistics import estimate_rounds
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
 from fedcell.experiments.table import FIRST, HELD, estimate_at
@@ -178,11 +179,6 @@ def test_runs_that_did_not_get_there_are_cut_and_counted():
     assert found.mean.high == pytest.approx(40 + half, rel=1e-6)
 
 
-def test_differences_are_taken_seed_by_seed():
-    found = paired_difference([10, 20, None], [12, 21, 90], cap=100)
-    assert found.value == pytest.approx((-2 - 1 + 10) / 3)
-
-
 # The store and the engines.
 
 
@@ -218,13 +214,17 @@ def test_rows_and_cells_are_those_of_the_runs(world):
         assert row["energy"] == pytest.approx(ledger.energy.sum())
         assert row["cost"] == pytest.approx(ledger.cost.sum())
         assert row["rounds_to_hold"] == curve.rounds >= g
-    (printed,) = printed_tables(result.summary()).values()
+    printed, priced = printed_tables(result.summary()).values()
     for i, k in enumerate((2, 4)):
         assert printed.columns["plan.cohort"][i] == str(k)
         assert printed.columns["runs"][i] == printed.columns["reached"][i] == "3"
         assert is_plus_minus(printed.columns["rounds"][i], vars(mean_at(result, i)))
         held_there = printed.columns["mean of 3 there"][i]
         assert is_plus_minus(held_there, vars(mean_at(result, i, HELD)))
+        energies = [row["energy"] for row in result.rows() if row["plan.cohort"] == k]
+        assert is_plus_minus(
+            priced.columns["energy [J]"][i], vars(mean_estimate(np.array(energies)))
+        )
 
 
 def test_what_is_there_is_not_made_again_and_shared_between_experiments(world):

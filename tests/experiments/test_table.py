@@ -14,7 +14,16 @@ from fedcell.experiments.experiment import Experiment, load_experiment
 from fedcell.experiments.statistics import rounds_of_mean_curve
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep, run_until_precise
-from fedcell.experiments.table import FIRST, HELD, MEAN, SweepTable, load_sweep, widest_interval
+from fedcell.experiments.table import (
+    FIRST,
+    HELD,
+    MEAN,
+    SweepTable,
+    load_sweep,
+    paired_change,
+    widest_interval,
+)
+from fedcell.experiments.training import Curve
 
 WORLD = Scenario().using(
     clients={"count": 12, "samples": 40, "spread": 0.0},
@@ -221,3 +230,106 @@ def test_policies_of_ones_own_are_priced_on_the_same_dice(tmp_path, fedcell, mon
     assert [row["policy"] for row in table.rows()] == ["half", "ours"]
     file.write_text('policy = "mine:policy"\n' + file.read_text())  # a file names no code
     assert "'mine:policy' is not a policy" in fedcell("sweep", file).err
+
+
+def test_results_do_not_depend_on_what_else_the_store_holds(tmp_path):
+    """A longer curve answers for a shorter one, and is cut to it."""
+    asked = Experiment.sweep(WORLD, {"plan.cohort": [2, 6]}, seeds=2, rounds=10)
+    longer = Experiment.sweep(WORLD, {"plan.cohort": [2, 6]}, seeds=2, rounds=80)
+    fresh = run_sweep(asked, Store(tmp_path / "a"), Inline())
+    run_sweep(longer, Store(tmp_path / "b"), Inline())
+    after = run_sweep(asked, Store(tmp_path / "b"), Inline())
+    assert after.made == 0
+    unknown = {"test_loss": None, "accuracy": None}  # of a model that was not the last
+    assert [row | unknown for row in after.rows()] == [row | unknown for row in fresh.rows()]
+
+
+def test_what_failed_is_not_told_as_a_run_that_did_not_get_there(tmp_path):
+    class Failing(Inline):
+        def run(self, work, jobs):  # noqa: ARG002
+            for job in jobs:
+                yield job, RuntimeError("no")
+
+    easy = Experiment.sweep(WORLD, {"learning.target": [3.0]}, seeds=2, rounds=80)
+    both = Experiment.sweep(WORLD, {"learning.target": [3.0, 1.0]}, seeds=2, rounds=80)
+    run_sweep(easy, Store(tmp_path), Inline())
+    result = run_sweep(both, Store(tmp_path), Failing())
+    assert {row["learning.target"] for row in result.rows()} == {3.0}
+    assert len(result.failures) == 2
+
+
+def test_a_store_keeps_the_longer_of_two_and_what_either_knows(tmp_path):
+    store = Store(tmp_path)
+    short = Curve(key="k" * 32, seed=0, train_loss=(2.0, 1.0), diversity=((0, 3.0),))
+    store.put(Curve(key="k" * 32, seed=0, train_loss=(2.0, 1.0, 0.5), accuracy=0.9))
+    store.put(short)
+    found = store.get("k" * 32, 0)
+    assert found is not None
+    assert found.train_loss == (2.0, 1.0, 0.5)
+    assert (found.accuracy, found.diversity) == (0.9, ((0, 3.0),))
+
+
+def test_a_variant_does_not_override_an_axis(tmp_path):
+    file = tmp_path / "x.toml"
+    file.write_text(
+        'scenario = "paper"\npolicy = "even"\n[plan]\ncohort = [2, 4]\n'
+        '[[variant]]\nname = "a"\nplan.cohort = 3\n'
+    )
+    with pytest.raises(BadInput, match=r"variant a: plan.cohort is an axis, too"):
+        load_experiment(file)
+
+
+def test_sweeps_without_a_target_show_the_loss(tmp_path):
+    world = WORLD.using(learning={"target": None})
+    experiment = Experiment.sweep(world, {"plan.cohort": [2, 6]}, seeds=2, rounds=5)
+    result = run_sweep(experiment, Store(tmp_path), Inline())
+    assert "training loss" in result.summary()
+    assert result.plot().axes[0].get_ylabel() == "training loss of the last model"
+    with pytest.raises(BadInput, match="precision: there is no loss to reach"):
+        run_until_precise(experiment, Store(tmp_path), Inline(), precision=0.1)
+
+
+def test_none_and_numbers_that_are_not_finite_come_back(tmp_path):
+    rows = [{"learning.target": t, "seed": 0, "train_loss": 1.0} for t in (None, 0.8)]
+    rows[0]["train_loss"] = float("nan")
+    about = {"title": "x", "seeds": (0,), "rounds": 5, "hold": 1}
+    SweepTable(axes={"learning.target": (None, 0.8)}, runs=rows, **about).save(tmp_path)
+    first, second = load_sweep(tmp_path).rows()
+    assert first["learning.target"] is None
+    assert np.isnan(first["train_loss"])
+    assert second == rows[1]
+
+
+def test_equal_numbers_stand_once_on_an_axis():
+    with pytest.raises(BadInput, match="a value stands twice"):
+        Experiment.sweep(Scenario(), {"cell.loss_rate": [0, 0.0]}, policies=["even"])
+
+
+def test_costs_until_a_target_that_was_not_reached_are_marked(tmp_path):
+    experiment = Experiment.sweep(
+        WORLD, {"plan.cohort": [2, 6]}, seeds=2, rounds=3, policies=["even", "optimal"]
+    )
+    table = run_sweep(experiment, Store(tmp_path), Inline()).table
+    (panel,) = table.plot(by="energy").axes
+    labels = panel.get_legend_handles_labels()[1]
+    assert labels == ["even", "optimal", "at least: runs were cut"]
+    (rounds,) = table.plot().axes  # which do not depend on the policy
+    assert len(rounds.get_lines()) == 2
+
+
+def test_policies_are_compared_seed_by_seed(swept):
+    change = paired_change(swept.table, "policy", "energy", (("plan.cohort", 2),), "optimal")
+    rows = [row for row in swept.rows() if row["plan.cohort"] == 2]
+    even, best = (
+        np.array([row["energy"] for row in rows if row["policy"] == p]) for p in ("even", "optimal")
+    )
+    assert change is not None
+    assert change.value == pytest.approx((best - even).mean() / even.mean())
+    assert "energy vs even" in swept.summary()
+
+
+def test_more_seeds_go_on_from_those_of_the_file():
+    listed = Experiment.sweep(Scenario(), {}, seeds=[100, 101], policies=["even"])
+    assert listed.with_seeds(4).seeds == (100, 101, 0, 1)
+    assert listed.with_seeds(1).seeds == (100,)
+    assert listed.with_seeds(4).asked["seeds"] == [100, 101, 0, 1]

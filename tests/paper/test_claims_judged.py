@@ -12,7 +12,6 @@ from fedcell.core.estimates import Estimate
 from fedcell.experiments.axes import Point
 from fedcell.experiments.experiment import Experiment
 from fedcell.experiments.result import SweepResult
-from fedcell.experiments.sweep import trainings_of
 from fedcell.experiments.table import SweepTable
 from fedcell.experiments.training import Curve
 from fedcell.learning.setup import require_learning
@@ -24,16 +23,16 @@ CAP, SEEDS = 150, 20
 WORLD = Scenario().using(learning={"target": 0.5})
 
 
-def result(axes: dict[str, list], law, noise: float = 2.0) -> SweepTable:
+def result(axes: dict[str, list], law, noise: float = 2.0, seed: int = 1) -> SweepTable:
     """A sweep in which rounds follow a law of the labels, with some luck."""
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(seed)
     labels = [dict(zip(axes, choice, strict=True)) for choice in itertools.product(*axes.values())]
     curves = {}
     for i, point in enumerate(labels):
-        for seed in range(SEEDS):
+        for each in range(SEEDS):
             g = max(1, round(law(point) + noise * rng.standard_normal()))
             losses = [2.0] * min(g - 1, CAP) + [0.1] * (g <= CAP)
-            curves[i, seed] = Curve(key=f"{i}-{seed}", seed=seed, train_loss=tuple(losses))
+            curves[i, each] = Curve(key=f"{i}-{each}", seed=each, train_loss=tuple(losses))
     experiment = Experiment(
         title="known",
         points=tuple(Point(label, WORLD) for label in labels),
@@ -53,9 +52,13 @@ def outcomes(panel: str, found: SweepTable) -> dict[tuple[str, str], str]:
 
 def test_rounds_as_the_theorem_says_hold():
     found = outcomes("fig3a", result(K, lambda p: 20 + p["clients.count"] * 2 / p["plan.cohort"]))
-    assert set(found.values()) == {"held"}
-    assert len(found) == 4 + 2
+    inverse = "G is approximately inversely proportional to K"
+    assert {o for (claim, _), o in found.items() if claim != inverse} == {"held"}
+    assert len(found) == 4 + 4 + 2
     assert ("G falls as a + b / K", "MNIST, N = 50") in found
+    assert found[inverse, "MNIST, N = 50"] == "not held"  # a is most of it
+    alone = outcomes("fig3a", result(K, lambda p: 10 * p["clients.count"] / p["plan.cohort"], 0.5))
+    assert alone[inverse, "MNIST, N = 50"] == "held"
 
 
 def test_rounds_that_rise_or_bend_otherwise_do_not():
@@ -83,9 +86,48 @@ def test_a_minimum_lies_inside():
         return 20 + depth * abs(np.log(p["plan.local_steps"] / 20)) / np.log(20)
 
     found = outcomes("fig3c", result(steps, bowl))
-    assert set(found.values()) == {"held"}
-    falling = outcomes("fig3c", result(steps, lambda p: 20 + 60 / p["plan.local_steps"]))
-    assert falling["G has a minimum in E_l", "MNIST"] == "not held"
+    minimum, insensitive = "G has a minimum in E_l", "MNIST is not sensitive to E_l"
+    assert found[minimum, "MNIST"] == found[minimum, "CIFAR-10"] == "held"
+    assert found[insensitive, "MNIST"] == "not held"
+    falling = outcomes("fig3c", result(steps, lambda p: 80 - 10 * np.log(p["plan.local_steps"])))
+    assert falling[minimum, "MNIST"] == "not held"
+
+
+def test_where_nothing_moves_no_minimum_is_seen_by_chance():
+    """What is chosen on some seeds is judged by others: with 100 flat panels a few err."""
+    steps = {"variant": ["MNIST"], "plan.local_steps": [1, 5, 10, 20, 40, 80, 160]}
+    said = []
+    for seed in range(100):
+        flat = outcomes("fig3c", result(steps, lambda _: 60, noise=10.0, seed=seed))
+        said.append(flat["G has a minimum in E_l", "MNIST"])
+        assert flat["MNIST is not sensitive to E_l", "MNIST"] != "not held"
+    assert said.count("held") <= 5
+    assert said.count("not held") <= 10
+
+
+def test_opposite_effects_are_not_averaged_away():
+    def crossing(p):
+        more = 1.5 if p["plan.cohort"] <= 10 else 0.5
+        return 60 * (more if p["clients.count"] == 100 else 1)
+
+    found = outcomes("fig3b", result(K, crossing))
+    assert found["i.i.d.: D has little effect", "MNIST"] == "not held"
+
+
+@pytest.mark.parametrize("panel", ["fig3a", "fig3b", "fig4b"])
+def test_nothing_is_concluded_from_runs_that_were_cut(panel):
+    axes = K if panel != "fig4b" else {"variant": SETS, "cell.loss_rate": [0.0, 0.3]}
+    axes = axes | {"plan.cohort": [7, 10, 14, 20]}
+    found = result(axes, lambda p: 400 / p["plan.cohort"] * 10)
+    assert set(outcomes(panel, found).values()) == {"inconclusive"}
+    if panel == "fig3b":
+        assert "runs were cut" in judge(panel, found)[0].number
+
+
+def test_what_is_cut_on_the_larger_side_is_larger():
+    gamma = {"variant": ["MNIST"], "cell.loss_rate": [0.0, 0.5]}
+    found = result(gamma, lambda p: 400 if p["cell.loss_rate"] else 60)
+    assert outcomes("fig4a", found)["G rises with gamma", "MNIST"] == "held"
 
 
 def test_losses():
@@ -114,6 +156,7 @@ def test_runs_that_did_not_get_there_are_cut_at_the_cap():
         (-0.5, -0.3, "not held", "not held"),
         (0.1, 0.5, "held", "inconclusive"),
         (-0.9, 0.9, "inconclusive", "inconclusive"),
+        (float("nan"), float("nan"), "inconclusive", "inconclusive"),  # one seed
     ],
 )
 def test_what_an_interval_says(low, high, is_larger, is_small):
@@ -136,8 +179,9 @@ def test_panels_are_experiments_and_have_rough_versions(name):
 
 
 def test_panels_share_their_points():
-    every = [load_panel(name) for name in PANELS]
-    assert trainings_of(every) < sum(len(e.points) * len(e.seeds) for e in every)
+    every = [load_panel(name) for name in PANELS if not name.startswith("fig6")]
+    asked = [p.training(seed).key for e in every for p in e.points for seed in e.seeds[:2]]
+    assert len(set(asked)) < 0.7 * len(asked)
 
 
 def test_a_panel_is_run_drawn_and_judged(fedcell, tmp_path, monkeypatch):

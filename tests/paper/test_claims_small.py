@@ -91,7 +91,6 @@ NOT_HELD = [  # with the first number of the verdict, between which it lies
     ("fig5b", "K* follows Theorem 2 (exact)", "N = 100", r": ([\d.e-]+) times", (0.01, 0.5)),
     ("fig6a", "C_u = K C_u0", "Var = 0.1, even", r": \+(\d+) %", (25, 50)),
     ("fig6a", "C_u = K C_u0", "Var = 0.5, even", r": \+(\d+) %", (35, 65)),
-    ("fig6b", "Var = 0.5 without significant degradation", "even", r": \+(\d+) %", (15, 25)),
     ("theory", "P-L is visible in experiments", "everywhere", r"changes (\d+)-fold", (50, 1e5)),
     (
         "theory",

@@ -54,7 +54,7 @@ def read_axes(tables: Mapping[str, Any], above: str = "") -> dict[str, list[Any]
                 raise BadInput(f"{name}: an axis of {len(value)} values: {MOST_POINTS} at most")
             if not value:
                 raise BadInput(f"{name} = []: an axis needs at least one value")
-            if len(set(map(repr, value))) < len(value):
+            if any(item in value[:i] for i, item in enumerate(value)):
                 raise BadInput(f"{name}: a value stands twice on the axis")
             found[name] = value
         else:
@@ -108,6 +108,9 @@ def points_of(
         count *= len(values)
     if count > MOST_POINTS:
         raise BadInput(f"{count} points: {MOST_POINTS} at most")
+    for name, tables in variants:
+        if both := [dotted for dotted, _ in _flat(tables) if len(axes.get(dotted, ())) > 1]:
+            raise BadInput(f"variant {name}: {both[0]} is an axis, too: take it out of one of them")
     plain = to_tables(base)
     several = [name for name, values in axes.items() if len(values) > 1]
     for name, tables in variants:

@@ -43,16 +43,18 @@ class Experiment:
     asked: Mapping[str, Any] = field(default_factory=dict)  # as the file has it
 
     def with_seeds(self, count: int | None) -> "Experiment":
-        """On so many seeds; as it is where None is given."""
+        """On so many seeds, its own first; as it is where None is given."""
         if count is None:
             return self
-        return replace(self, seeds=tuple(range(check_count(count, "`seeds`"))))
+        fewer = self.seeds[: check_count(count, "`seeds`")]
+        return replace(self, seeds=fewer).with_more_seeds(count)
 
     def with_more_seeds(self, count: int) -> "Experiment":
         """On so many seeds, those that there are among them."""
         fresh = (seed for seed in itertools.count() if seed not in self.seeds)
         more = itertools.islice(fresh, max(0, count - len(self.seeds)))
-        return replace(self, seeds=(*self.seeds, *more))
+        seeds = (*self.seeds, *more)
+        return replace(self, seeds=seeds, asked={**self.asked, "seeds": list(seeds)})
 
     @classmethod
     def sweep(

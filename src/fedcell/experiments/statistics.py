@@ -51,18 +51,15 @@ def cut_at(cap: int, found: Sequence[int | None]) -> Array:
     return np.array([cap if g is None else min(g, cap) for g in found], float)
 
 
-def paired_difference(one: Sequence[int | None], other: Sequence[int | None], cap: int) -> Estimate:
-    """The mean of one less the other, seed by seed, each cut at `cap`."""
-    return mean_estimate(cut_at(cap, one) - cut_at(cap, other))
-
-
 def rounds_of_mean_curve(losses: Sequence[Sequence[float]], target: float, hold: int) -> int | None:
     """Rounds until the mean over seeds of the loss is at a target; None if it never is.
 
     A run that ended before others, its target held, goes on at the mean of its last `hold`
-    losses: it would have fallen further, so this is rather late than early.
+    losses. With `hold` 1 that would be the dip in which it ended, so nothing is said.
     """
     if not losses or not all(len(curve) for curve in losses):
+        return None
+    if hold == 1 and len({len(curve) for curve in losses}) > 1:
         return None
     longest = max(len(curve) for curve in losses)
     whole = np.empty((len(losses), longest))

@@ -4,9 +4,10 @@ So finished trainings are known after a kill, are shared by all that ask for the
 are merged by copying.
 """
 
+import contextlib
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -42,9 +43,17 @@ class Store:
             return _curve(content, key, seed)
 
     def put(self, curve: Curve, seconds: float | None = None) -> None:
-        """Keeps a curve and what it took to make, and forgets that the training failed before."""
+        """Keeps a curve and what it took to make, and forgets that the training failed before.
+
+        Of two of one training the longer stays, with what either knows of lambda.
+        """
         path = self._path(curve.key)
         self._make(path.parent)
+        with contextlib.suppress(BadInput):  # a damaged one is no loss
+            before = self.get(curve.key, curve.seed)
+            if before is not None:
+                longer = before if before.rounds > curve.rounds else curve
+                curve = replace(longer, diversity=curve.diversity or before.diversity)
         write_text(path, as_json(stamp("training", FORMAT) | curve.to_dict()))
         self._path(curve.key, "-failed").unlink(missing_ok=True)
         if seconds is not None:

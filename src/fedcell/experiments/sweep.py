@@ -2,19 +2,19 @@
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fedcell.core.errors import DataUnavailable, printable
+from fedcell.core.errors import BadInput, DataUnavailable, printable
 
 from .engines import DiedError, LocalProcesses, SweepEngine
 from .experiment import MOST_SEEDS, Experiment, check_precision
 from .result import SweepResult
 from .store import Store
 from .table import widest_interval
-from .training import Curve, Training, Until
+from .training import Curve, Until
 from .work import Done, Job, train
 
 PASSING = (OSError, MemoryError, DataUnavailable, DiedError)  # not the training's own fault
@@ -70,7 +70,7 @@ def run_sweep(
             failures[key] = why
         else:
             jobs[key] = _longer(jobs.get(key), Job(training, until, data_dir))
-    begin, made, there = time.monotonic(), 0, len(curves)
+    begin, made, there, known_failures = time.monotonic(), 0, len(curves), len(failures)
     total = there + len(jobs) + len(failures)
     for key, done in _make(store, engine or LocalProcesses(), jobs):
         if isinstance(done, str):
@@ -80,12 +80,16 @@ def run_sweep(
             made += 1
         if report:
             seconds = time.monotonic() - begin
-            tried = made + len(failures)
+            tried = made + len(failures) - known_failures
             report(SweepProgress(len(curves), len(failures), total, seconds, tried))
-    found = {where: training.key for where, (training, _) in wanted.items()}
+    found = {
+        where: curve.first(until)
+        for where, (training, until) in wanted.items()
+        if (curve := curves.get(training.key)) is not None and curve.answers(until)
+    }
     return SweepResult(
         experiment=experiment,
-        curves={where: curves[key] for where, key in found.items() if key in curves},
+        curves=found,
         failures=failures,
         made=made,
         data_dir=data_dir,
@@ -108,9 +112,13 @@ def run_until_precise(
     interval happens to be narrow makes it a little too narrow.
     """
     wanted = check_precision(precision, "`precision`") or experiment.precision
+    if wanted is not None and not measurable(experiment):
+        raise BadInput("precision: there is no loss to reach: set learning.target")
+    made = 0
     while True:
         result = run_sweep(experiment, store, engine, **options)
-        seeds = len(experiment.seeds)
+        seeds, made = len(experiment.seeds), made + result.made
+        result = replace(result, made=made)
         if wanted is None or result.failures or seeds >= most_seeds:
             return result
         widest = widest_interval(result.table)
@@ -119,6 +127,11 @@ def run_until_precise(
         needed = math.ceil(seeds * (widest / wanted) ** 2) if seeds > 1 else 3
         more = min(max(needed, seeds + 1), 2 * seeds + 1, most_seeds)
         experiment = experiment.with_more_seeds(more)
+
+
+def measurable(experiment: Experiment) -> bool:
+    """Whether there is something whose interval could be narrow: rounds to a target, or costs."""
+    return all(p.until(1, 1).target is not None or not p.trained for p in experiment.points)
 
 
 def _longer(one: Job | None, other: Job) -> Job:
@@ -146,12 +159,3 @@ def _make(
             if not isinstance(result, PASSING):  # it may go better another time
                 store.fail(key, why)
             yield key, why
-
-
-def trainings_of(experiments: Sequence[Experiment]) -> int:
-    """How many different trainings some experiments ask for together."""
-    keys: set[str] = set()
-    for experiment in experiments:
-        for point in experiment.points:
-            keys |= {Training.of(point.scenario, seed).key for seed in experiment.seeds}
-    return len(keys)

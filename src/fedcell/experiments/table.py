@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedcell.core.errors import BadFile, BadInput
-from fedcell.core.estimates import mean_estimate
+from fedcell.core.estimates import Estimate, mean_estimate
 from fedcell.core.files import (
     as_json,
     check_stamp,
@@ -91,9 +93,35 @@ class SweepTable(Showable):
         return f"<SweepTable: {len(self.runs)} runs at {len(self.points())} points>"
 
 
+def once(runs: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """One row for each seed, of rows that differ in the policy only."""
+    return list({run["seed"]: run for run in runs}.values())
+
+
 def estimate_at(table: SweepTable, runs: Iterable[Mapping[str, Any]], by: str) -> RoundsEstimate:
     """Rounds to the target over the seeds of a point, by a column of theirs."""
     return estimate_rounds([run[by] for run in runs], table.rounds)
+
+
+def paired_change(
+    table: SweepTable, axis: str, by: str, others: Labels, value: Any
+) -> Estimate | None:
+    """How much larger a measure is at a value of an axis than at its first one, seed by seed, in
+    parts of the latter's mean; None where they have no seeds in common, or some is not known."""
+    first = table.axes[axis][0]
+    here, there = (
+        {r["seed"]: r.get(by) for r in table.runs if r[axis] == v and _labels(r, others) == others}
+        for v in (value, first)
+    )
+    seeds = [seed for seed in here if seed in there]
+    if not seeds or any(x[seed] is None for x in (here, there) for seed in seeds):
+        return None
+    one, other = (np.array([x[seed] for seed in seeds], float) for x in (here, there))
+    return mean_estimate((one - other) / other.mean())
+
+
+def _labels(run: Mapping[str, Any], like: Labels) -> Labels:
+    return tuple((name, run[name]) for name, _ in like)
 
 
 def widest_interval(table: SweepTable) -> float:
@@ -153,6 +181,8 @@ def _sound(asked: Mapping[str, Any]) -> bool:
         and all(type(seed) is int for seed in seeds)
         and all(type(asked.get(n)) is int and asked[n] >= 1 for n in ("rounds", "hold"))
         and isinstance(asked.get("about"), dict)
+        and isinstance(asked["about"].get("panel", ""), str)
+        and isinstance(asked["about"].get("asked", {}), dict)
         and isinstance(asked.get("title"), str)
     )
 
@@ -161,7 +191,10 @@ def _read(
     lines: Iterable[dict[str, str]], axes: Mapping[str, Sequence[Any]]
 ) -> Iterator[dict[str, Any]]:
     """Rows with the values that they had: labels as they stand on their axis, else numbers."""
-    known = {name: {str(value): value for value in values} for name, values in axes.items()}
+    known = {
+        name: {"" if value is None else str(value): value for value in values}
+        for name, values in axes.items()
+    }
     for number, line in enumerate(lines, 2):
         row: dict[str, Any] = {}
         for name, text in line.items():
@@ -184,10 +217,6 @@ def _value(name: str, text: str, number: int) -> Any:
     if name in FLAGS:
         return text == "True"
     try:
-        return int(text) if text.lstrip("-").isdigit() else _finite(float(text))
+        return int(text) if text.lstrip("-").isdigit() else float(text)
     except ValueError:
         raise BadInput(f"line {number}: {name} = {text!r}: expected a number") from None
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

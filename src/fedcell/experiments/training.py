@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -99,6 +99,15 @@ class Curve:
         """Whether a training until then would not have gone on."""
         ended = self.diverged or self.rounds >= until.rounds
         return ended or until.reached(self.train_loss) is not None
+
+    def first(self, until: Until) -> "Curve":
+        """As a training until then would have left it; of a model that is not its last one, how
+        good it was is not known."""
+        end = min(self.rounds, until.rounds, until.reached(self.train_loss) or self.rounds)
+        if end == self.rounds:
+            return self
+        losses = self.train_loss[:end]
+        return replace(self, train_loss=losses, test_loss=None, accuracy=None, diverged=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as a file holds them; null where a round was not judged."""

@@ -21,11 +21,6 @@ class Panel:
     constants: bool = False
 
 
-def _less_sensitive(axis: str, symbol: str) -> Judge:
-    claim = f"MNIST is less sensitive to {symbol}"
-    return partial(rounds.less_sensitive, axis=axis, claim=claim)
-
-
 FIG_5 = Panel(
     (
         best_clients.best_clients_rise,
@@ -47,10 +42,30 @@ def _fig_6(axis: str, by: str, claim: str) -> Panel:
 
 
 PANELS: Mapping[str, Panel] = {
-    "fig3a": Panel((rounds.falls_as_one_over_k, rounds.fewer_clients_need_fewer_rounds)),
+    "fig3a": Panel(
+        (
+            rounds.falls_as_one_over_k,
+            rounds.inverse_to_k,
+            rounds.fewer_clients_need_fewer_rounds,
+        )
+    ),
     "fig3b": Panel((rounds.little_effect_of_k, rounds.little_effect_of_d)),
-    "fig3c": Panel((rounds.minimum_in_steps, _less_sensitive(STEPS, "E_l"))),
-    "fig4a": Panel((rounds.rises_with_losses, _less_sensitive("cell.loss_rate", "gamma"))),
+    "fig3c": Panel(
+        (
+            rounds.minimum_in_steps,
+            partial(rounds.insensitive, axis=STEPS, claim="MNIST is not sensitive to E_l"),
+        )
+    ),
+    "fig4a": Panel(
+        (
+            rounds.rises_with_losses,
+            partial(
+                rounds.less_sensitive,
+                axis="cell.loss_rate",
+                claim="MNIST is less sensitive to gamma",
+            ),
+        )
+    ),
     "fig4b": Panel((rounds.compensated_by_k,)),
     "fig5a": FIG_5,
     "fig5b": FIG_5,

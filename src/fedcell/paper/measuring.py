@@ -18,6 +18,7 @@ from .judging import where
 
 KIND = "constants"
 USUAL = 10  # K of the points at which they are measured, or what is nearest
+SEEDS = 3  # at most, along which they are measured
 
 
 @dataclass(frozen=True)
@@ -44,14 +45,14 @@ def measure(job: Measurement) -> dict[str, Any]:
 def constants_of(
     experiment: Experiment, store: Store, engine: SweepEngine, data_dir: Path | None = None
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """A row for each point of the usual K: its labels, and the constants along its first seed; and
-    why there are none at others."""
-    seed = experiment.seeds[0]
+    """A row for each point of the usual K and some seeds: its labels, and the constants along the
+    training; and why there are none at others."""
     jobs = {
-        tuple(point.labels.items()): Measurement(
+        (tuple(point.labels.items()), seed): Measurement(
             point.training(seed), point.until(1, 1).target, experiment.rounds, data_dir
         )
         for point in _usual(experiment)
+        for seed in experiment.seeds[:SEEDS]
     }
     missing = {job.key: job for job in jobs.values() if store.kept(KIND, job.key) is None}
     failures: dict[str, str] = {}
@@ -60,9 +61,12 @@ def constants_of(
             failures[job.key] = printable(str(found))
         else:
             store.keep(KIND, job.key, found)
-    rows = {labels: store.kept(KIND, job.key) for labels, job in jobs.items()}
-    measured = [{"labels": dict(labels), **row} for labels, row in rows.items() if row is not None]
-    missed = {where(at): failures[job.key] for at, job in jobs.items() if job.key in failures}
+    measured = [
+        {"labels": dict(labels), "seed": seed, **row}
+        for (labels, seed), job in jobs.items()
+        if (row := store.kept(KIND, job.key)) is not None
+    ]
+    missed = {where(at): failures[j.key] for (at, _), j in jobs.items() if j.key in failures}
     return measured, missed
 
 
@@ -71,10 +75,10 @@ def _usual(experiment: Experiment) -> list[Point]:
     return [p for p in experiment.points if p.labels.get("plan.cohort", nearest) == nearest]
 
 
-def measured_at(about: Mapping[str, Any], labels: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The constants that were measured where the labels agree, K apart."""
-    for row in about.get(KIND, ()):
-        there = row["labels"]
-        if all(there.get(name) == value for name, value in labels.items() if name in there):
-            return dict(row)
-    return None
+def measured_at(about: Mapping[str, Any], labels: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The constants that were measured where the labels agree, K apart: a row for each seed."""
+    return [
+        dict(row)
+        for row in about.get(KIND, ())
+        if all(row["labels"].get(n) == v for n, v in labels.items() if n in row["labels"])
+    ]

@@ -11,7 +11,7 @@ from fedcell.experiments.table import Labels, SweepTable
 from fedcell.planning.law import GivenLaw, UnitCosts
 from fedcell.planning.theory import Constants
 
-from .judging import Series, series
+from .judging import Series, asked_number, series
 from .measuring import measured_at
 
 RATIOS = np.geomspace(5, 500, 13)  # two decades
@@ -20,13 +20,14 @@ RESAMPLED = 400
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BestClients:
-    """Over the ratios, for one N: real numbers but for `tried`."""
+    """Over the ratios, for one N; but for `tried` real numbers, also where they lie beyond N."""
 
     ratios: Array
     tried: Array  # of the K that were run, the one whose G (K + ratio) is least
     by_law: Array  # of a + b / K, fitted to the same runs
     tried_again: Array  # (resample of seeds, ratio)
     law_again: Array
+    known: bool  # nearly all runs got to their target
     printed: Array | None  # (21) with measured constants
     exact: Array | None  # the least of (19) with them
 
@@ -40,21 +41,21 @@ class BestClients:
 
 def best_clients(table: SweepTable, ratios: Array = RATIOS) -> dict[Labels, BestClients]:
     """By the labels of each line of Fig. 3(a)."""
-    steps = float(table.about["asked"]["plan"]["local_steps"])
+    steps = asked_number(table, "plan", "local_steps")
     found = {}
     for labels, runs in series(table, "plan.cohort").items():
         rng = stream(Purpose.BOOTSTRAP, 5)
         seeds = runs.each.shape[1]
         drawn = rng.integers(seeds, size=(RESAMPLED, seeds))
-        most = float(dict(labels).get("clients.count", max(runs.x)))
         means = np.stack([runs.each[:, some].mean(1) for some in drawn])
-        printed, exact = _theorem_2(table, labels, ratios, steps, most)
+        printed, exact = _theorem_2(table, labels, ratios, steps)
         found[labels] = BestClients(
             ratios=ratios,
             tried=_tried(runs, runs.means, ratios),
-            by_law=_by_law(runs, runs.means, ratios, most),
+            by_law=_by_law(runs, runs.means, ratios),
             tried_again=np.stack([_tried(runs, mean, ratios) for mean in means]),
-            law_again=np.stack([_by_law(runs, mean, ratios, most) for mean in means]),
+            law_again=np.stack([_by_law(runs, mean, ratios) for mean in means]),
+            known=runs.known(),
             printed=printed,
             exact=exact,
         )
@@ -76,30 +77,28 @@ def one_over_k(runs: Series, means: Array) -> tuple[float, float]:
     return float(a), float(b)
 
 
-def _by_law(runs: Series, means: Array, ratios: Array, most: float) -> Array:
+def _by_law(runs: Series, means: Array, ratios: Array) -> Array:
     a, b = one_over_k(runs, means)
     law = GivenLaw(mixing=max(b, 1e-9), drift=0.0, start=0.0, floor=max(a, 1e-9))
-    return _clipped([law.best_cohort(1.0, 0.0, _costs(r, 1.0)) for r in ratios], most)
+    return np.array([law.best_cohort(1.0, 0.0, _costs(r, 1.0)) for r in ratios])
 
 
 def _costs(ratio: float, steps: float) -> UnitCosts:
     return UnitCosts(upload=1.0, compute=float(ratio) / steps)
 
 
-def _clipped(values: list[float], most: float) -> Array:
-    return np.asarray(np.clip(values, 1.0, most))
-
-
 def _theorem_2(
-    table: SweepTable, labels: Labels, ratios: Array, steps: float, most: float
+    table: SweepTable, labels: Labels, ratios: Array, steps: float
 ) -> tuple[Array | None, Array | None]:
-    """(21) as printed and the exact minimum of (19), both with measured constants."""
-    found = measured_at(table.about, dict(labels))
-    if found is None or found.get("target") is None:
+    """(21) as printed and the exact minimum of (19), with measured constants: medians over the
+    seeds that they were measured on."""
+    rows = [row for row in measured_at(table.about, dict(labels)) if row.get("target") is not None]
+    if not rows:
         return None, None
-    constants, target = Constants(**found["constants"]), float(found["target"])
-    as_printed, corrected = constants.law(target, printed=True), constants.law(target)
-    return (
-        _clipped([as_printed.printed_cohort(steps, 0.0, _costs(r, steps)) for r in ratios], most),
-        _clipped([corrected.best_cohort(steps, 0.0, _costs(r, steps)) for r in ratios], most),
-    )
+    printed, exact = [], []
+    for row in rows:
+        constants, target = Constants(**row["constants"]), float(row["target"])
+        as_printed, corrected = constants.law(target, printed=True), constants.law(target)
+        printed.append([as_printed.printed_cohort(steps, 0, _costs(r, steps)) for r in ratios])
+        exact.append([corrected.best_cohort(steps, 0, _costs(r, steps)) for r in ratios])
+    return np.median(printed, axis=0), np.median(exact, axis=0)

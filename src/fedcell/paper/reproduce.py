@@ -52,17 +52,16 @@ class Reproduction(Showable):
     @property
     def notes(self) -> list[str]:
         """What to know of it."""
-        short = [runs for runs in self.table.points().values() if len(runs) < self._seeds]
-        words = [f"{len(self.failures)} trainings failed"] if self.failures else []
-        for where, why in self.table.about.get("unmeasured", {}).items():
+        about = self.table.about
+        full = sum(len(runs) >= len(self.table.seeds) for runs in self.table.points().values())
+        short = int(about.get("points", full)) - full
+        failed = about.get("failed", 0)
+        words = [f"{failed} trainings failed"] if failed else []
+        for where, why in about.get("unmeasured", {}).items():
             words.append(f"the constants of {where} could not be measured: {why}")
         if short:
-            words.append(f"{len(short)} points lack seeds, and are judged by none")
+            words.append(f"{short} points lack seeds, and nothing is judged by them")
         return words
-
-    @property
-    def _seeds(self) -> int:
-        return len(self.table.seeds)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each verdict."""
@@ -152,6 +151,8 @@ def reproduce(
     engine = engine or LocalProcesses()
     result = run_sweep(experiment, store, engine, data_dir=data_dir, retry=retry, report=report)
     about = {**result.table.about, "panel": panel, "quick": quick}
+    about["points"] = len(experiment.points) * max(1, len(experiment.policies))
+    about["failed"] = len(result.failures)
     about["seconds"] = round(store.seconds(curve.key for curve in result.curves.values()))
     if PANELS[panel].constants:
         about[KIND], about["unmeasured"] = constants_of(experiment, store, engine, data_dir)

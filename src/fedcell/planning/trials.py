@@ -158,7 +158,7 @@ class PilotRunner:
         curve = self.store.get(self._job(ask).training.key, ask.seed)
         if curve is None or not curve.answers(self.until) or (ask.probed and not curve.diversity):
             return None
-        return self._trial(ask, curve, 0.0)
+        return self._trial(ask, curve.first(self.until), 0.0)
 
     def _keep(self, ask: Ask, done: Done) -> Trial:
         if self.store is not None:

@@ -8,6 +8,7 @@ import numpy as np
 from fedcell.core.estimates import mean_estimate
 from fedcell.experiments.table import SweepTable
 from fedcell.paper.judging import (
+    PROPORTIONAL,
     Series,
     Verdict,
     change,
@@ -39,7 +40,7 @@ def cost_in_proportion(table: SweepTable, axis: str, by: str, claim: str) -> Ite
         yield Verdict(
             claim=claim,
             where=where(labels),
-            outcome=small(moved, 0.1),
+            outcome=small(moved, PROPORTIONAL),
             number=f"a unit from {found.x[0]:g} to {found.x[-1]:g}: {percent(moved)}",
         )
 
@@ -63,13 +64,13 @@ def proposed_below_even(table: SweepTable, axis: str) -> Iterator[Verdict]:
 def spread_is_handled(table: SweepTable, axis: str) -> Iterator[Verdict]:
     """Var 0.5 costs the proposed schedule not much more than Var 0.1."""
     found = _by_policy(table, axis, "staged_cost")
-    for policy in dict.fromkeys(policy for policy, _ in found):
+    for policy in PROPOSED:
         low, high = found.get((policy, 0.1)), found.get((policy, 0.5))
         if low is not None and high is not None:
             more = mean_estimate(((high.each - low.each) / low.means[:, None]).mean(0))
             yield Verdict(
                 claim="Var = 0.5 without significant degradation",
                 where=str(policy),
-                outcome=small(more, 0.1),
+                outcome=small(more, PROPORTIONAL),
                 number=f"from Var = 0.1, mean over the axis: {percent(more)}",
             )

@@ -41,6 +41,7 @@ def _best_clients(found: Reproduction, panel: Any) -> None:
     draw_lines(panel, lines)
     for i, (labels, each) in enumerate(by_line.items()):
         colour, count = LINES[i % len(LINES)], dict(labels).get("clients.count")
+        most = float(count or max(each.tried))
         label = f"$N$ = {count}, of the $K$ run"
         panel.plot(each.ratios, each.tried, "x", color=colour, markersize=4, label=label)
         for said, name, stroke in (
@@ -49,7 +50,8 @@ def _best_clients(found: Reproduction, panel: Any) -> None:
         ):
             if said is not None:
                 label = f"$N$ = {count}, {name}"
-                panel.plot(each.ratios, said, stroke, color=colour, linewidth=1, label=label)
+                possible = np.clip(said, 1, most)  # a K that there can be
+                panel.plot(each.ratios, possible, stroke, color=colour, linewidth=1, label=label)
     panel.set_xscale("log")
     panel.set_yscale("log")
     readable_logarithms(panel.xaxis, panel.yaxis)

@@ -6,8 +6,9 @@ from typing import Any
 
 from fedcell.core.errors import BadInput
 from fedcell.core.estimates import Estimate, mean_estimate
+from fedcell.experiments.result import AVERAGED, SUMMED
 from fedcell.experiments.statistics import values_of
-from fedcell.experiments.table import FIRST, HELD, Labels, SweepTable, estimate_at
+from fedcell.experiments.table import FIRST, HELD, Labels, SweepTable, estimate_at, once
 
 from .style import (
     COLOURS,
@@ -36,10 +37,13 @@ TITLES = {
     "energy": "energy [J]",
     "cost": "cost of a run [s]",
     "accuracy": "accuracy of the last model",
+    "train_loss": "training loss of the last model",
+    "test_loss": "test loss of the last model",
 }
 SHORT = {"clients.count": "$N$", "plan.cohort": "$K$", "plan.local_steps": "$E_l$"}
 SHORT |= {"cell.loss_rate": r"$\gamma$", "clients.spread": "Var"}
 LINES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", *SPARE[2:]]
+PRICED = (*SUMMED, *AVERAGED)  # columns that depend on the policy
 WIDE = 20  # an axis whose ends are so many times apart is drawn in logarithms
 
 
@@ -51,7 +55,7 @@ def sweep_figure(
     By default rounds to the target, or the cost of a round where nothing was trained, over the
     longest axis. `columns`: as wide as one or two columns of a paper.
     """
-    by = by or (FIRST if table.trained else "staged_cost")
+    by = by or default_measure(table)
     axis = axis or default_axis(table)
     if axis not in table.numbers():
         known = ", ".join(table.numbers())
@@ -74,6 +78,13 @@ def sweep_figure(
     return figure
 
 
+def default_measure(table: SweepTable) -> str:
+    """Rounds to the target; where there is none the loss, or the cost of a round."""
+    if table.trained:
+        return FIRST
+    return "train_loss" if any("train_loss" in run for run in table.runs) else "staged_cost"
+
+
 def default_axis(table: SweepTable) -> str:
     """The longest of numbers."""
     numbers = table.numbers()
@@ -94,16 +105,22 @@ class Line:
 def lines_along(table: SweepTable, axis: str, by: str) -> dict[Labels, Line]:
     """Estimates along an axis, by the labels of the others."""
     found: dict[Labels, list[tuple[float, Estimate, bool]]] = {}
-    for labels, runs in table.points().items():
+    unpriced = () if by in PRICED else ("policy",)  # what does not depend on it
+    for labels, every in table.points(*unpriced).items():
+        runs = once(every) if unpriced else every
         others = tuple((name, value) for name, value in labels if name != axis)
-        x, known = float(dict(labels)[axis]), values_of(runs, by)
-        if by not in (FIRST, HELD):
-            points = [(x, mean_estimate(known), False)] if known.size else []
-        else:
+        known = values_of(runs, by)
+        cut = by in SUMMED and any(r.get("target") is not None and r[FIRST] is None for r in runs)
+        if by in (FIRST, HELD):
             rounds = estimate_at(table, runs, by)
-            points = [(x, rounds.mean, rounds.censored > 0)] if runs[0].get("target") else []
-        if points:
-            found.setdefault(others, []).extend(points)
+            mean, cut = rounds.mean, rounds.censored > 0
+            if runs[0].get("target") is None:
+                continue
+        elif known.size:
+            mean = mean_estimate(known)
+        else:
+            continue
+        found.setdefault(others, []).append((float(dict(labels)[axis]), mean, cut))
     return {
         others: Line(*(list(column) for column in zip(*sorted(points, key=_place), strict=True)))
         for others, points in found.items()

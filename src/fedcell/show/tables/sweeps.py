@@ -4,16 +4,32 @@ import math
 
 from rich.console import Console
 
-from fedcell.core.estimates import mean_estimate
+from fedcell.core.estimates import Estimate, mean_estimate
 from fedcell.experiments.result import SweepResult
 from fedcell.experiments.statistics import RoundsEstimate, values_of
-from fedcell.experiments.table import FIRST, HELD, MEAN, SweepTable, estimate_at
+from fedcell.experiments.table import (
+    FIRST,
+    HELD,
+    MEAN,
+    SweepTable,
+    estimate_at,
+    once,
+    paired_change,
+)
 from fedcell.paper.reproduce import Reproduction
 
 from .console import digits, plus_minus, print_notes, print_table
 
-COSTS = {"staged_cost": "C_u + C_n [s]", "upload_cost": "C_u [s]", "compute_cost": "C_n [s]"}
-COSTS |= {"duration": "time [s]", "energy": "energy [J]"}
+PRICES = {"duration": "time [s]", "energy": "energy [J]", "cost": "cost [s]"}
+MEANS = {
+    "train_loss": "training loss",
+    "accuracy": "accuracy",
+    "staged_cost": "C_u + C_n [s]",
+    "upload_cost": "C_u [s]",
+    "compute_cost": "C_n [s]",
+    "duration": "time [s]",
+    "energy": "energy [J]",
+}
 
 
 def print_sweep_result(out: Console, result: SweepResult) -> None:
@@ -29,7 +45,41 @@ def print_sweep_table(out: Console, table: SweepTable) -> None:
     columns, notes = point_columns(table)
     what = "rounds" if table.trained else "means"
     print_table(out, f"{table.title}: {what}, ± 95 % over seeds", columns)
+    if table.trained and "policy" in table.axes:
+        title = "Until the target, by policy; changes are paired, ± 95 %"
+        print_table(out, title, policy_columns(table))
     print_notes(out, notes)
+
+
+def policy_columns(table: SweepTable) -> dict[str, list[str]]:
+    """What runs took under each policy, and how that compares to the first, seed by seed."""
+    points = table.points()
+    names = list(dict.fromkeys(name for labels in points for name, _ in labels))
+    columns = {name: [str(dict(labels).get(name, "")) for labels in points] for name in names}
+    for by, title in PRICES.items():
+        means = [values_of(runs, by) for runs in points.values()]
+        columns[title] = [plus_minus(mean_estimate(x)) if x.size else "" for x in means]
+        columns |= change_column(table, by, title.split(" [")[0])
+    return columns
+
+
+def change_column(table: SweepTable, by: str, title: str) -> dict[str, list[str]]:
+    """How a measure compares to that of the first policy, seed by seed; none if there is one."""
+    first, *others = table.axes["policy"]
+    if not others:
+        return {}
+    cells = []
+    for labels in table.points():
+        rest = tuple(label for label in labels if label[0] != "policy")
+        policy = dict(labels)["policy"]
+        found = paired_change(table, "policy", by, rest, policy) if policy != first else None
+        cells.append("" if found is None else _percent(found))
+    return {f"{title} vs {first}": cells}
+
+
+def _percent(change: Estimate) -> str:
+    half = "" if math.isnan(change.low) else f" ± {100 * change.half_width:.1f}"
+    return f"{100 * change.value:+.1f}{half} %"
 
 
 def point_columns(table: SweepTable) -> tuple[dict[str, list[str]], list[str]]:
@@ -38,26 +88,28 @@ def point_columns(table: SweepTable) -> tuple[dict[str, list[str]], list[str]]:
     names = list(dict.fromkeys(name for labels in points for name, _ in labels))
     columns = {name: [str(dict(labels).get(name, "")) for labels in points] for name in names}
     columns = columns or {"point": [str(i) for i in range(len(points))]}
-    once = [list({run["seed"]: run for run in runs}.values()) for runs in points.values()]
-    columns["runs"] = [str(len(runs)) for runs in once]
+    single = [once(runs) for runs in points.values()]
+    columns["runs"] = [str(len(runs)) for runs in single]
     if not table.trained:
-        priced = [name for name in COSTS if all(values_of(runs, name).size for runs in once)]
-        for name in priced:
-            means = [mean_estimate(values_of(runs, name)) for runs in once]
-            columns[COSTS[name]] = [plus_minus(mean) for mean in means]
+        known = [name for name in MEANS if all(values_of(runs, name).size for runs in single)]
+        for name in known:
+            means = [mean_estimate(values_of(runs, name)) for runs in single]
+            columns[MEANS[name]] = [plus_minus(mean) for mean in means]
+            if name == "staged_cost":
+                columns |= change_column(table, name, "C_u + C_n")
         return columns, []
     cells = [
         estimate_at(table, runs, FIRST) if runs and runs[0].get("target") is not None else None
-        for runs in once
+        for runs in single
     ]
     columns["reached"] = ["" if e is None else f"{e.reached}" for e in cells]
     columns["rounds"] = ["" if e is None else plus_minus(e.mean) for e in cells]
     columns["median"] = [_median(e) for e in cells]
-    columns["of mean curve"] = [_whole(runs[0].get(MEAN), table.rounds) for runs in once]
+    columns["of mean curve"] = [_whole(runs[0].get(MEAN), table.rounds) for runs in single]
     if table.hold > 1:
         columns[f"mean of {table.hold} there"] = [
             "" if e is None else plus_minus(estimate_at(table, runs, HELD).mean)
-            for e, runs in zip(cells, once, strict=True)
+            for e, runs in zip(cells, single, strict=True)
         ]
     notes = []
     if any(e is not None and e.censored for e in cells):
