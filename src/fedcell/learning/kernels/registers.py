@@ -8,17 +8,16 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
 from fedcell.core.errors import BadInput
 
-# Floats of a vector register; FEDCELL_LANES is for testing what other processors run.
-WIDE = llvm.get_host_cpu_features().get("avx512f")
+# Floats of a vector. Sums are rounded by it, so it is the same on every processor, which splits or
+# fills its registers; and 16 pay only for networks that are wider than those of most clients.
 WIDTHS = ("4", "8", "16")
-if (_given := os.environ.get("FEDCELL_LANES") or str(16 if WIDE else 8)) not in WIDTHS:
+if (_given := os.environ.get("FEDCELL_LANES") or "8") not in WIDTHS:
     raise BadInput(f"FEDCELL_LANES = {_given}: expected one of {', '.join(WIDTHS)}, or unset it")
 LANES = int(_given)
 

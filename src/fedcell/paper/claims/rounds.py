@@ -59,8 +59,8 @@ def inverse_to_k(table: SweepTable) -> Iterator[Verdict]:
             claim="G is approximately inversely proportional to K",
             where=where(others),
             outcome=unless_cut(small(near, LITTLE), found.known()),
-            number=f"G goes with K to the power -{power.value:.2f} ({power.low:.2f} to "
-            f"{power.high:.2f}), inversely would be -1{found.told}",
+            number=f"G goes with K to the power {-power.value:.2f} ({-power.high:.2f} to "
+            f"{-power.low:.2f}), inversely would be -1{found.told}",
         )
 
 
