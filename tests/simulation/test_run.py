@@ -439,7 +439,7 @@ def test_interrupted_before_the_first_round(fedcell, world, tmp_path, monkeypatc
             "fedcell: interrupted; to go on, give the same command with --resume "
             f"--out {tmp_path / 'o'}\n"
         )
-        patch.setattr(PilotRunner, "run", stop)
+        patch.setattr(PilotRunner, "run_all", stop)
         assert fedcell("demo", "--out", tmp_path / "demo").code == 130
     assert set(held(tmp_path / "o")) == {"run.json", "scenario.json"}
     assert fedcell("run", world, "--out", tmp_path / "o", "--resume").code == 0

@@ -34,6 +34,7 @@ from .progress import progress_bars, trial_bar
 from .signals import keeping_what_is_done
 from .sweep import RUNS, StoreFolder, Workers
 
+PAYS = 10.0  # [s] of budget from which processes are started
 Budget = Annotated[
     str,
     typer.Option(
@@ -81,7 +82,7 @@ def pilot_command(
             name=scenario,
             data_dir=data_dir,
             threads=threads,
-            workers=_workers(workers, threads),
+            workers=_workers(workers, threads, seconds),
             store=Store(store),
             progress=progress,
             report=report,
@@ -95,9 +96,12 @@ def pilot_command(
     draw_if_asked(pilot, picture, figure, quiet=as_json)
 
 
-def _workers(workers: int | None, threads: int | None) -> int | None:
-    """One run at a time where threads are given, else a process for each processor."""
-    return available_threads() if workers is None and threads is None else workers
+def _workers(workers: int | None, threads: int | None, budget: float) -> int | None:
+    """A process for each processor; one run at a time where threads are given, or where processes
+    would take a good part of the budget to start."""
+    if workers is None and threads is None and budget >= PAYS:
+        return available_threads()
+    return workers
 
 
 @app.command()
@@ -134,7 +138,7 @@ def validate(
             name=scenario,
             data_dir=data_dir,
             threads=threads,
-            workers=_workers(workers, threads),
+            workers=_workers(workers, threads, seconds),
             store=Store(store),
             progress=progress,
             report=report,
