@@ -24,6 +24,7 @@ from fedcell.experiments.table import (
     widest_interval,
 )
 from fedcell.experiments.training import Curve
+from fedcell.show.report import report_page
 
 WORLD = Scenario().using(
     clients={"count": 12, "samples": 40, "spread": 0.0},
@@ -242,6 +243,8 @@ def test_results_do_not_depend_on_what_else_the_store_holds(tmp_path):
     assert after.made == 0
     unknown = {"test_loss": None, "accuracy": None}  # of a model that was not the last
     assert [row | unknown for row in after.rows()] == [row | unknown for row in fresh.rows()]
+    run_sweep(longer, Store(tmp_path / "a"), Inline())  # what was known of the shorter stays
+    assert run_sweep(asked, Store(tmp_path / "a"), Inline()).rows() == fresh.rows()
 
 
 def test_what_failed_is_not_told_as_a_run_that_did_not_get_there(tmp_path):
@@ -333,3 +336,99 @@ def test_more_seeds_go_on_from_those_of_the_file():
     assert listed.with_seeds(4).seeds == (100, 101, 0, 1)
     assert listed.with_seeds(1).seeds == (100,)
     assert listed.with_seeds(4).asked["seeds"] == [100, 101, 0, 1]
+
+
+def test_what_blew_up_or_did_not_get_there_has_no_price(tmp_path):
+    """Else the setting that ends first looks cheapest."""
+    wild = Experiment.sweep(
+        WORLD, {"learning.rate": [0.02, 1e9]}, seeds=2, rounds=80, policies=["even", "optimal"]
+    )
+    result = run_sweep(wild, Store(tmp_path), Inline())
+    assert any(row["diverged"] for row in result.rows())
+    said = result.summary()
+    assert said.count("diverged") == 2 * 3 + 1  # policies times prices, and a note
+    assert (
+        len(result.plot(by="energy", axis="learning.rate").axes[0].get_lines()[0].get_xdata()) == 1
+    )
+    short = Experiment.sweep(WORLD, {"plan.cohort": [2, 6]}, seeds=2, rounds=3, policies=["even"])
+    assert "> " in run_sweep(short, Store(tmp_path), Inline()).summary()
+
+
+def test_failures_are_named_in_the_table_and_its_folder(tmp_path):
+    class Failing(Inline):
+        def run(self, work, jobs):
+            for job in jobs:
+                yield job, ValueError("no luck") if job.training.seed else work(job)
+
+    experiment = Experiment.sweep(WORLD, {"plan.cohort": [2, 6]}, seeds=2, rounds=5)
+    result = run_sweep(experiment, Store(tmp_path / "s"), Failing())
+    assert (
+        "2 trainings failed, the first at plan.cohort = 2, seed 1: ValueError" in result.summary()
+    )
+    result.save(tmp_path)
+    assert (
+        load_sweep(tmp_path).about["failures"]["plan.cohort = 6, seed 1"] == "ValueError: no luck"
+    )
+    assert "plan.cohort = 6, seed 1" in report_page(load_sweep(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('scenario = "paper"\npolicy = "even"\nvariant = []\n', "variant: expected a list of"),
+        ('title = 1979-05-27\nscenario = "paper"\npolicy = "even"\n', "expected text"),
+        ('scenario = "paper"\npolicy = "m:p"\n', "a file names no code: give your own to the"),
+    ],
+)
+def test_experiments_that_cannot_be_are_refused_before_any_work(tmp_path, fedcell, text, words):
+    (tmp_path / "x.toml").write_text(text)
+    said = fedcell("sweep", tmp_path / "x.toml", "--out", tmp_path / "o", "--store", tmp_path / "s")
+    assert said.code == 2
+    assert words in said.err
+    assert not (tmp_path / "o").exists()
+
+
+@pytest.mark.parametrize("option", ["--out", "--store"])
+def test_places_that_cannot_be_written_to_are_named_before_any_work(tmp_path, fedcell, option):
+    (tmp_path / "x.toml").write_text('scenario = "paper"\npolicy = "even"\n')
+    (tmp_path / "file").write_text("")
+    places = {"--out": tmp_path / "o", "--store": tmp_path / "s"}
+    for place in (tmp_path / "file", tmp_path / "file" / "below"):
+        words = [w for pair in (places | {option: place}).items() for w in pair]
+        said = fedcell("sweep", tmp_path / "x.toml", *words)
+        assert said.code == 2
+        assert f"is not a folder: choose another {option}" in said.err
+
+
+def test_precision_that_was_not_reached_is_said(tmp_path, fedcell):
+    (tmp_path / "x.toml").write_text(
+        'scenario = "paper"\npolicy = "even"\nrounds = 3\n[plan]\ncohort = [5, 9]\n'
+    )
+    places = ["--out", tmp_path / "o", "--store", tmp_path / "s", "--seeds", 2]
+    said = fedcell("sweep", tmp_path / "x.toml", *places, "--precision", 1e-4, "--most-seeds", 3)
+    assert "note: --precision 0.0001 was not reached: the widest is 0." in said.out
+
+
+def test_tables_of_spreadsheets_are_read(swept, tmp_path, fedcell):
+    swept.save(tmp_path)
+    path = tmp_path / "runs.csv"
+    head, *lines = path.read_text().splitlines()
+    path.write_text("\ufeff" + "\n".join([f"{head},mine", *(f"{line},a word" for line in lines)]))
+    assert load_sweep(tmp_path).rows()[0]["mine"] == "a word"
+    path.write_text("\n".join([head.replace("plan.cohort", "k"), *lines]))
+    assert "lacks the column plan.cohort: run the sweep again" in fedcell("figure", tmp_path).err
+    path.unlink()
+    said = fedcell("figure", tmp_path)
+    assert "runs.csv: cannot be read" in said.err
+    swept.save(tmp_path)
+    said = fedcell("figure", tmp_path, "--by", "time")
+    assert said.err.count("there is no time to draw: choose of rounds_to_target,") == 1
+
+
+def test_a_damaged_file_of_the_store_says_the_way_out(tmp_path):
+    experiment = Experiment.sweep(WORLD, {"plan.cohort": [2]}, seeds=1, rounds=3)
+    run_sweep(experiment, Store(tmp_path), Inline())
+    (file,) = tmp_path.glob("??/*.json")
+    file.write_text(file.read_text()[:100])
+    with pytest.raises(BadInput, match="delete it, and it is made anew"):
+        run_sweep(experiment, Store(tmp_path), Inline())

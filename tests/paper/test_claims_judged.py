@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -144,7 +145,8 @@ def test_losses():
 
 
 def test_runs_that_did_not_get_there_are_cut_at_the_cap():
-    found = series(result({"variant": ["MNIST"], "plan.cohort": [5]}, lambda _: 400), "plan.cohort")
+    axes = {"variant": ["MNIST"], "plan.cohort": [5, 10]}
+    found = series(result(axes, lambda _: 400), "plan.cohort")
     assert (found[(("variant", "MNIST"),)].each == CAP).all()
 
 
@@ -194,3 +196,10 @@ def test_a_panel_is_run_drawn_and_judged(fedcell, tmp_path, monkeypatch):
     (verdict,) = json.loads(fedcell("reproduce", "fig3c", "--quick", "--seeds", 2, "--json").out)
     assert verdict["outcome"] in ("held", "not held", "inconclusive")
     assert "fig3 is not a panel: did you mean fig3" in fedcell("reproduce", "fig3").err
+
+
+def test_a_panel_whose_inner_points_lack_seeds_is_judged_by_the_rest():
+    steps = {"variant": ["MNIST"], "plan.local_steps": [1, 5, 20, 80]}
+    whole = result(steps, lambda _: 60)
+    runs = [r for r in whole.runs if r["seed"] or r["plan.local_steps"] not in (5, 20)]
+    assert ("G has a minimum in E_l", "MNIST") not in outcomes("fig3c", replace(whole, runs=runs))

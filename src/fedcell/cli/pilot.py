@@ -32,7 +32,7 @@ from .app import (
 )
 from .progress import progress_bars, trial_bar
 from .signals import keeping_what_is_done
-from .sweep import RUNS, StoreFolder, Workers
+from .sweep import RUNS, StoreFolder, Workers, check_folder
 
 PAYS = 10.0  # [s] of budget from which processes are started
 Budget = Annotated[
@@ -71,6 +71,7 @@ def pilot_command(
     seconds, picture = parse_duration(budget, "--budget"), figure_target(figure)
     out_path = out_path or Path(f"pilot-{file_stem(scenario)}.json")
     file = check_target(out_path, ("json",))
+    check_folder(store, "--store")
     with keeping_what_is_done(), progress_bars() as progress, trial_bar(seconds) as report:
         pilot = run_pilot(
             load_scenario(scenario),
@@ -127,6 +128,7 @@ def validate(
     seconds, picture = parse_duration(budget, "--budget"), figure_target(figure)
     out_path = out_path or Path(f"validation-{file_stem(scenario)}.json")
     file = check_target(out_path, ("json",))
+    check_folder(store, "--store")
     known = load_pilot(pilot)
     with keeping_what_is_done(), progress_bars() as progress, trial_bar(seconds) as report:
         validation = validate_pilot(

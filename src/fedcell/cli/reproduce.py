@@ -5,7 +5,6 @@ from typing import Annotated, Any
 
 import typer
 
-from fedcell.core.errors import BadFile
 from fedcell.core.files import check_target
 from fedcell.experiments.store import Store
 from fedcell.experiments.table import load_sweep
@@ -23,6 +22,7 @@ from .sweep import (
     Retry,
     StoreFolder,
     Workers,
+    check_folder,
     engine_of,
     fail_of,
     sweep_bars,
@@ -59,8 +59,9 @@ def reproduce_command(
     """
     for panel in panels or ():
         panel_text(panel)  # refused before any work
-    if folder.exists() and not folder.is_dir():
-        raise BadFile(f"{folder}: is not a folder: choose another --out")
+    check_folder(store, "--store")
+    for panel in panels or PANELS:
+        check_folder(folder / panel, "--out")
     engine = engine_of(workers, cluster)
     answers: list[dict[str, Any]] = []
     failures: set[str] = set()
@@ -121,5 +122,6 @@ def figure_command(
     for file in files:
         check_target(file, FORMATS)
     for file in files:
-        if draw(found, file, by=by, axis=axis, columns=columns):
-            out.print(f"figure: {file}", soft_wrap=True)
+        if not draw(found, file, by=by, axis=axis, columns=columns):
+            return  # the others would fail alike
+        out.print(f"figure: {file}", soft_wrap=True)

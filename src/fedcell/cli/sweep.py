@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -16,7 +17,7 @@ from fedcell.experiments.engines import DaskCluster, LocalProcesses, SweepEngine
 from fedcell.experiments.experiment import load_experiment
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import SweepProgress, run_until_precise
-from fedcell.experiments.table import SweepTable
+from fedcell.experiments.table import SweepTable, widest_interval
 from fedcell.paper.reproduce import Reproduction
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
@@ -59,7 +60,10 @@ def sweep(
     ] = None,
     precision: Annotated[
         float | None,
-        typer.Option(help="Add seeds until half of every 95 % interval is below this part of it."),
+        typer.Option(
+            help="Add seeds until half of the 95 % interval of rounds (costs, where nothing is "
+            "trained) is below this part of the mean at every point."
+        ),
     ] = None,
     most_seeds: Annotated[
         int, typer.Option(min=1, max=10_000, help="How many seeds --precision adds up to.")
@@ -81,8 +85,8 @@ def sweep(
     target = figure_target(figure)
     experiment = load_experiment(file, policy).with_seeds(seeds)
     folder = folder or Path(f"sweep-{file_stem(str(file))}")
-    if folder.exists() and not folder.is_dir():
-        raise BadFile(f"{folder}: is not a folder: choose another --out")
+    check_folder(folder, "--out")
+    check_folder(store, "--store")
     with keeping_what_is_done(), sweep_bars() as bars:
         result = run_until_precise(
             experiment,
@@ -101,8 +105,12 @@ def sweep(
         print_result(out, result)
         made = f"{result.made} trainings made; written to {folder}: runs.csv, ledgers.csv"
         out.print(made, soft_wrap=True)
+    wanted, widest = precision or experiment.precision, widest_interval(result.table)
+    if wanted is not None and widest > wanted and not as_json:
+        words = f"--precision {wanted:g} was not reached: the widest is {widest:.2g} of its mean"
+        out.print(f"note: {words}", soft_wrap=True)
     draw_if_asked(result, target, figure, quiet=as_json)
-    if report:
+    if report or (folder / "report.html").exists():
         write_page(folder, result.table, quiet=as_json)
     if result.failures:
         fail_of(result.failures)
@@ -120,6 +128,19 @@ def write_page(folder: Path, found: SweepTable | Reproduction, quiet: bool) -> N
 def command_line() -> str:
     """The command as it was given."""
     return shlex.join(["fedcell", *sys.argv[1:]])
+
+
+def check_folder(folder: Path, option: str) -> None:
+    """Makes a folder, or finds out before any work that it cannot be written to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except (FileExistsError, NotADirectoryError) as error:
+        raise BadFile(f"{folder}: is not a folder: choose another {option}") from error
+    except OSError as error:
+        why = error.strerror or error
+        raise BadFile(f"{folder}: cannot be written to ({why}): choose another {option}") from error
 
 
 def engine_of(workers: int | None, cluster: str | None) -> SweepEngine:

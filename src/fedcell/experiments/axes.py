@@ -81,7 +81,7 @@ def read_variants(given: Any) -> list[tuple[str | None, dict[str, Any]]]:
     """Settings that go together, by name."""
     if given is None:
         return [(None, {})]
-    if not isinstance(given, list) or not all(isinstance(one, dict) for one in given):
+    if not isinstance(given, list) or not given or not all(isinstance(o, dict) for o in given):
         raise BadInput("variant: expected a list of tables, each with a name")
     named: list[tuple[str | None, dict[str, Any]]] = []
     for i, one in enumerate(given):

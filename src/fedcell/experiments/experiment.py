@@ -115,6 +115,8 @@ def _experiment(
     ]
     if faults:
         raise BadInput(*faults)
+    if not isinstance(given.get("title", ""), str):
+        raise BadInput(f"title = {given['title']!r}: expected text")
     axes = read_axes({name: given[name] for name in TABLES if name in given})
     variants = read_variants(given.get("variant"))
     points = tuple(points_of(base, axes, variants, folder))
@@ -147,7 +149,7 @@ def _experiment(
         axes={
             name: tuple(map(as_label, values)) for name, values in axes.items() if len(values) > 1
         },
-        asked=dict(given),
+        asked={**given, **({"policy": list(priced)} if policies else {})},
     )
 
 
@@ -168,5 +170,7 @@ def _named_policies(given: Mapping[str, Any]) -> dict[str, PolicyLike]:
         raise BadInput("policy: expected text, or a list of texts")
     for policy in texts:
         if policy not in NAMED:
-            raise BadInput(f"policy: {policy!r} is not a policy; {suggestion(policy, NAMED)}")
+            own = " (a file names no code: give your own to the command)" if ":" in policy else ""
+            known = suggestion(policy, NAMED)
+            raise BadInput(f"policy: {policy!r} is not a policy{own}; {known}")
     return {policy: policy for policy in texts}

@@ -31,7 +31,7 @@ class SweepResult(Showable):
 
     experiment: Experiment
     curves: dict[tuple[int, int], Curve]  # by place of the point, and seed
-    failures: dict[str, str]  # why, by key
+    failures: dict[str, str]  # why, by point and seed
     made: int  # trainings that this call made; the others were there
     data_dir: Path | None = None  # where data lies, for prices depend on who holds how much
 
@@ -82,7 +82,11 @@ class SweepResult(Showable):
             rounds=experiment.rounds,
             hold=experiment.hold,
             runs=tuple(row for row, _ in self._records),
-            about={"asked": experiment.asked, "versions": versions()},
+            about={
+                "asked": experiment.asked,
+                "versions": versions(),
+                **({"failures": self.failures} if self.failures else {}),
+            },
         )
 
     def rows(self) -> list[dict[str, Any]]:

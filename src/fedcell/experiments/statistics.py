@@ -36,7 +36,7 @@ class RoundsEstimate:
 def estimate_rounds(found: Sequence[int | None], cap: int) -> RoundsEstimate:
     """Over seeds, from the rounds of each; None where it did not get there."""
     values = np.array([math.inf if g is None else g for g in found], float)
-    median = float(np.sort(values)[(values.size - 1) // 2]) if values.size else math.nan
+    median = float(np.median(values)) if values.size else math.nan
     return RoundsEstimate(
         mean=mean_estimate(np.minimum(values, cap)),
         median=median,

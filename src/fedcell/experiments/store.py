@@ -7,7 +7,7 @@ are merged by copying.
 import contextlib
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from fedcell.core.files import as_json, check_stamp, naming, read_tables, stamp,
 from .training import Curve
 
 FORMAT = 1
+ANEW = "delete it, and it is made anew"
 TIMES = "times.csv"  # what each training took
 
 
@@ -37,9 +38,9 @@ class Store:
         path = self._path(key)
         if not path.exists():
             return None
-        content = read_tables(path)
+        content = _read(path)
         with naming(path):
-            check_stamp(content, "training", [FORMAT], "delete it, and it is made anew")
+            check_stamp(content, "training", [FORMAT], ANEW)
             return _curve(content, key, seed)
 
     def put(self, curve: Curve, seconds: float | None = None) -> None:
@@ -52,8 +53,7 @@ class Store:
         with contextlib.suppress(BadInput):  # a damaged one is no loss
             before = self.get(curve.key, curve.seed)
             if before is not None:
-                longer = before if before.rounds > curve.rounds else curve
-                curve = replace(longer, diversity=curve.diversity or before.diversity)
+                curve = curve.joined(before)
         write_text(path, as_json(stamp("training", FORMAT) | curve.to_dict()))
         self._path(curve.key, "-failed").unlink(missing_ok=True)
         if seconds is not None:
@@ -77,7 +77,7 @@ class Store:
     def failure(self, key: str) -> str | None:
         """Why a training failed; None if it did not."""
         path = self._path(key, "-failed")
-        return str(read_tables(path).get("error", "")) if path.exists() else None
+        return str(_read(path).get("error", "")) if path.exists() else None
 
     def keep(self, kind: str, key: str, content: Mapping[str, Any]) -> None:
         """Keeps another result under its kind."""
@@ -90,9 +90,9 @@ class Store:
         path = self._path(key, f"-{kind}")
         if not path.exists():
             return None
-        content = read_tables(path)
+        content = _read(path)
         with naming(path):
-            check_stamp(content, kind, [FORMAT], "delete it, and it is made anew")
+            check_stamp(content, kind, [FORMAT], ANEW)
         return content
 
     @staticmethod
@@ -101,6 +101,14 @@ class Store:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise BadFile(f"{folder}: cannot be made: {error.strerror or error}") from error
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A file of the store; of one that cannot be read the message says the way out."""
+    try:
+        return read_tables(path)
+    except BadInput as error:
+        raise BadFile(*(f"{fault}: {ANEW}" for fault in error.faults)) from error
 
 
 def _curve(content: Mapping[str, Any], key: str, seed: int) -> Curve:
@@ -112,14 +120,18 @@ def _curve(content: Mapping[str, Any], key: str, seed: int) -> Curve:
     pairs = content.get("diversity", [])
     sound = sound and all(isinstance(pair, list) and len(pair) == 2 for pair in _listed(pairs))
     numbers += [number for pair in _listed(pairs) if sound for number in pair]
+    ends = content.get("ends", [])
+    sound = sound and all(isinstance(e, list) and len(e) == 3 for e in _listed(ends))
+    numbers += [n for end in _listed(ends) if sound for n in end if n is not None]
     if not sound or not all(type(x) in (float, int) and 0 <= x <= 1e300 for x in numbers):
-        raise BadInput("is damaged: delete it, and it is made anew")
+        raise BadInput(f"is damaged: {ANEW}")
     return Curve(
         key=key,
         seed=seed,
         train_loss=tuple(math.nan if x is None else float(x) for x in _listed(losses)),
         diverged=bool(diverged),
         diversity=tuple((int(t), float(x)) for t, x in _listed(pairs)),
+        ends={int(n): (loss, accuracy) for n, loss, accuracy in _listed(ends)},
         vector_width=content.get("vector_width"),
         **last,
     )

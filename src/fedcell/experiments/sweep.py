@@ -87,10 +87,17 @@ def run_sweep(
         for where, (training, until) in wanted.items()
         if (curve := curves.get(training.key)) is not None and curve.answers(until)
     }
+    places = {
+        ", ".join(
+            [*(f"{k} = {v}" for k, v in experiment.points[i].labels.items()), f"seed {seed}"]
+        ): failures[training.key]
+        for (i, seed), (training, _) in wanted.items()
+        if training.key in failures and (i, seed) not in found
+    }
     return SweepResult(
         experiment=experiment,
         curves=found,
-        failures=failures,
+        failures=places,
         made=made,
         data_dir=data_dir,
     )

@@ -32,6 +32,10 @@ RUNS, ABOUT, LEDGERS = "runs.csv", "experiment.json", "ledgers.csv"
 FORMAT = 1
 FIRST, HELD, MEAN = "rounds_to_target", "rounds_to_hold", "rounds_of_mean_curve"
 TEXTS = ("key", "policy")
+NUMBERS = {
+    *(FIRST, HELD, MEAN, "seed", "rounds", "target", "train_loss", "test_loss", "accuracy"),
+    *("duration", "energy", "cost", "upload_cost", "compute_cost", "staged_cost", "objective"),
+}
 FLAGS = ("diverged",)
 
 Labels = tuple[tuple[str, Any], ...]  # of a point, by axis
@@ -126,15 +130,16 @@ def _labels(run: Mapping[str, Any], like: Labels) -> Labels:
 
 def widest_interval(table: SweepTable) -> float:
     """Half of the 95 % interval at the point where it is widest, in parts of the mean: of rounds to
-    the target, or of a round's cost where nothing was trained; infinite with one run."""
+    the target, or of a round's cost where nothing was trained; infinite with one run. Points with
+    runs that did not get there are left out."""
     widths = []
     for runs in table.points().values():
         if not table.trained:
             mean = mean_estimate(values_of(runs, "staged_cost"))
-        elif runs[0].get("target") is not None:
-            mean = estimate_at(table, runs, FIRST).mean
+        elif (rounds := estimate_at(table, runs, FIRST)).censored:
+            continue  # what was cut says nothing of how sure it is
         else:
-            continue
+            mean = rounds.mean
         widths.append(math.inf if math.isnan(mean.low) else mean.half_width / mean.value)
     return max(widths, default=0.0)
 
@@ -156,10 +161,14 @@ def load_sweep(folder: str | Path) -> SweepTable:
     }
     path = place / RUNS
     try:
-        with path.open(newline="", encoding="utf-8") as file, naming(path):
-            runs = list(_read(csv.DictReader(file), named))
+        with path.open(newline="", encoding="utf-8-sig") as file, naming(path):
+            lines = csv.DictReader(file)
+            for name in (*named, "seed"):
+                if name not in (lines.fieldnames or ()):
+                    raise BadInput(f"lacks the column {name}: run the sweep again")
+            runs = list(_read(lines, named))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise BadFile(f"{path}: cannot be read: {error}") from error
+        raise BadFile(f"{path}: cannot be read: {error}: run the sweep again") from error
     return SweepTable(
         title=str(asked["title"]),
         axes=named,
@@ -217,6 +226,8 @@ def _value(name: str, text: str, number: int) -> Any:
     if name in FLAGS:
         return text == "True"
     try:
-        return int(text) if text.lstrip("-").isdigit() else float(text)
+        return int(text) if text.lstrip("-").isdigit() and len(text) < 18 else float(text)
     except ValueError:
+        if name not in NUMBERS:  # somebody's own column
+            return text
         raise BadInput(f"line {number}: {name} = {text!r}: expected a number") from None

@@ -3,8 +3,8 @@
 import hashlib
 import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,9 @@ def _fingerprint(dataset: str) -> str:
     return load_data(dataset).fingerprint
 
 
+Scores = tuple[float | None, float | None]  # loss and accuracy on test data
+
+
 @dataclass(frozen=True, kw_only=True)
 class Curve:
     """What came out of a training: the loss after each round, and how good the last model is."""
@@ -88,6 +91,7 @@ class Curve:
     accuracy: float | None = None  # on the test data
     diverged: bool = False  # it blew up in its last round
     diversity: Sequence[tuple[int, float]] = ()  # (round, lambda), in some trainings
+    ends: Mapping[int, Scores] = field(default_factory=dict)  # those of other lengths, by rounds
     vector_width: int | None = None  # of the machine code that trained
 
     @property
@@ -101,13 +105,22 @@ class Curve:
         return ended or until.reached(self.train_loss) is not None
 
     def first(self, until: Until) -> "Curve":
-        """As a training until then would have left it; of a model that is not its last one, how
-        good it was is not known."""
+        """As a training until then would have left it; how good its last model was is known if one
+        of that length was made."""
         end = min(self.rounds, until.rounds, until.reached(self.train_loss) or self.rounds)
         if end == self.rounds:
             return self
+        loss, accuracy = self.ends.get(end, (None, None))
         losses = self.train_loss[:end]
-        return replace(self, train_loss=losses, test_loss=None, accuracy=None, diverged=False)
+        return replace(self, train_loss=losses, test_loss=loss, accuracy=accuracy, diverged=False)
+
+    def joined(self, other: "Curve") -> "Curve":
+        """The longer of two of one training, with what either knows."""
+        longer = other if other.rounds > self.rounds else self
+        ends = {c.rounds: (c.test_loss, c.accuracy) for c in (self, other)}
+        ends = {**self.ends, **other.ends, **ends}
+        ends.pop(longer.rounds)
+        return replace(longer, ends=ends, diversity=self.diversity or other.diversity)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as a file holds them; null where a round was not judged."""
@@ -120,4 +133,5 @@ class Curve:
             "diverged": self.diverged,
             "vector_width": self.vector_width,
             **({"diversity": [list(pair) for pair in self.diversity]} if self.diversity else {}),
+            **({"ends": [[n, *scores] for n, scores in self.ends.items()]} if self.ends else {}),
         }

@@ -91,6 +91,7 @@ def series(table: SweepTable, axis: str, by: str = FIRST) -> dict[Labels, Series
             np.array([points[x][1] for x in sorted(points)]),
         )
         for others, points in found.items()
+        if len(points) > 1
     }
 
 
@@ -137,6 +138,8 @@ def unless_cut(outcome: Outcome, known: bool) -> Outcome:
 
 def percent(change: Estimate) -> str:
     """A relative change with its interval."""
+    if np.isnan(change.low):
+        return f"{100 * change.value:+.0f} %"
     return f"{100 * change.value:+.0f} % ({100 * change.low:+.0f} to {100 * change.high:+.0f})"
 
 

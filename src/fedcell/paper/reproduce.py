@@ -46,7 +46,7 @@ class Reproduction(Showable):
 
     @property
     def failures(self) -> Mapping[str, str]:
-        """Why trainings failed, by key."""
+        """Why trainings failed, by point and seed."""
         return {} if self.result is None else self.result.failures
 
     @property
@@ -55,8 +55,8 @@ class Reproduction(Showable):
         about = self.table.about
         full = sum(len(runs) >= len(self.table.seeds) for runs in self.table.points().values())
         short = int(about.get("points", full)) - full
-        failed = about.get("failed", 0)
-        words = [f"{failed} trainings failed"] if failed else []
+        failed = about.get("failures", {})
+        words = [f"{len(failed)} trainings failed"] if failed else []
         for where, why in about.get("unmeasured", {}).items():
             words.append(f"the constants of {where} could not be measured: {why}")
         if short:
@@ -152,7 +152,6 @@ def reproduce(
     result = run_sweep(experiment, store, engine, data_dir=data_dir, retry=retry, report=report)
     about = {**result.table.about, "panel": panel, "quick": quick}
     about["points"] = len(experiment.points) * max(1, len(experiment.policies))
-    about["failed"] = len(result.failures)
     about["seconds"] = round(store.seconds(curve.key for curve in result.curves.values()))
     if PANELS[panel].constants:
         about[KIND], about["unmeasured"] = constants_of(experiment, store, engine, data_dir)

@@ -7,7 +7,8 @@ document.querySelectorAll("table.sortable").forEach(table => {
       const body = table.tBodies[0];
       const value = row => row.cells[place].dataset.value ?? row.cells[place].textContent;
       const rows = Array.from(body.rows).sort((a, b) => {
-        const x = value(a), y = value(b), m = parseFloat(x), n = parseFloat(y);
+        const number = text => parseFloat(text.replace(/^[^0-9.+-]+/, ""));  // "> 100" too
+        const x = value(a), y = value(b), m = number(x), n = number(y);
         const order = isNaN(m) || isNaN(n) ? x.localeCompare(y) : m - n;
         return up ? order : -order;
       });

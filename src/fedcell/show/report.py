@@ -19,7 +19,7 @@ from fedcell.paper.reproduce import Reproduction
 from .figures import style
 from .figures.paper import SPECIAL
 from .results import FIGURES
-from .tables.sweeps import point_columns
+from .tables.sweeps import point_columns, policy_columns
 
 MOST_RUNS = 5000  # rows of single runs on a page; runs.csv has all
 
@@ -38,6 +38,10 @@ def report_page(found: SweepTable | Reproduction, command: str = "") -> str:
     columns, notes = point_columns(table)
     parts += ["<h2>Points</h2>", f"<p class=quiet>{_intervals(table)}</p>", _table(columns)]
     parts += [f"<p class=quiet>Note: {_text(note)}.</p>" for note in notes]
+    parts += [f"<p class=quiet>Failed: {_text(k)}: {_text(v)}.</p>" for k, v in _failures(table)]
+    if table.trained and "policy" in table.axes:
+        words = "Until the target; changes are paired over seeds, in parts of the first's mean."
+        parts += ["<h2>Policies</h2>", f"<p class=quiet>{words}</p>", _table(policy_columns(table))]
     parts += [_runs(table), _asked(table, command)]
     title = _text(table.title)
     return (
@@ -47,6 +51,10 @@ def report_page(found: SweepTable | Reproduction, command: str = "") -> str:
         + "\n".join(parts)
         + f"\n<script>\n{_part('report.js')}</script>\n</body>\n</html>\n"
     )
+
+
+def _failures(table: SweepTable) -> list[tuple[str, str]]:
+    return list(table.about.get("failures", {}).items())
 
 
 def _part(name: str) -> str:
@@ -74,6 +82,8 @@ def _figures(found: SweepTable | Reproduction) -> list[str]:
     elif table.trained and table.hold > 1:
         held = f"The same by a target that holds: the mean of {table.hold} rounds is there."
         kinds = {"Rounds to the first passage; bands are 95 % over seeds.": {}, held: {"by": HELD}}
+    if table.trained and "policy" in table.axes:
+        kinds["Energy until the target, by policy."] = {"by": "energy"}
     parts = []
     for words, options in kinds.items():
         try:
@@ -120,7 +130,10 @@ def _verdict(verdict: Verdict) -> str:
 
 def _intervals(table: SweepTable) -> str:
     if not table.trained:
-        return "Means of a round over seeds, with Student's interval at 95 %."
+        return (
+            "Means over seeds with Student's interval at 95 %: C_u and C_n of a round, time and "
+            "energy of all rounds."
+        )
     return (
         f"Rounds are the restricted mean over seeds, that of min(G, {table.rounds}), with "
         "Student's interval at 95 %; runs that did not get there count as that many, and are "

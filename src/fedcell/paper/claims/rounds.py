@@ -123,6 +123,8 @@ def little_effect_of_d(table: SweepTable) -> Iterator[Verdict]:
 def minimum_in_steps(table: SweepTable) -> Iterator[Verdict]:
     """G has a minimum in E_l: both ends are above the least between them."""
     for others, found in series(table, "plan.local_steps").items():
+        if len(found.x) < 3:
+            continue
         seeds = np.arange(found.each.shape[1])
         inner = chosen_by_others(found, range(1, len(found.x) - 1), "least")
         least = found.each[inner, seeds]

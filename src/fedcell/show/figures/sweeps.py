@@ -56,13 +56,16 @@ def sweep_figure(
     longest axis. `columns`: as wide as one or two columns of a paper.
     """
     by = by or default_measure(table)
+    if by not in measures(table):
+        known = ", ".join(measures(table)) or "nothing: there are no runs"
+        raise BadInput(f"there is no {by} to draw: choose of {known}")
     axis = axis or default_axis(table)
     if axis not in table.numbers():
         known = ", ".join(table.numbers())
         raise BadInput(f"{axis} is no axis of numbers of this sweep: choose of {known}")
     lines = lines_along(table, axis, by)
     if not lines:
-        raise BadInput(f"there is no {by} to draw")
+        raise BadInput(f"there is no {by} to draw: choose of {', '.join(measures(table))}")
     figure, panel = sized_figure(columns)
     draw_lines(panel, lines)
     x = [float(v) for v in table.axes[axis]]
@@ -76,6 +79,13 @@ def sweep_figure(
     plain_axes(panel)
     legend_outside(figure, panel, columns)
     return figure
+
+
+def measures(table: SweepTable) -> list[str]:
+    """Columns of numbers that came out, those that are known of some run."""
+    cut = (FIRST, HELD) if table.trained else ()  # drawn also where none got there
+    known = [name for name in TITLES if name not in table.axes]
+    return [name for name in known if name in cut or values_of(table.runs, name).size]
 
 
 def default_measure(table: SweepTable) -> str:
@@ -111,6 +121,8 @@ def lines_along(table: SweepTable, axis: str, by: str) -> dict[Labels, Line]:
         others = tuple((name, value) for name, value in labels if name != axis)
         known = values_of(runs, by)
         cut = by in SUMMED and any(r.get("target") is not None and r[FIRST] is None for r in runs)
+        if by in SUMMED and any(run.get("diverged") for run in runs):
+            continue
         if by in (FIRST, HELD):
             rounds = estimate_at(table, runs, by)
             mean, cut = rounds.mean, rounds.censored > 0

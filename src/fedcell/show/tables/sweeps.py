@@ -1,6 +1,8 @@
 """The table of a sweep: rounds to the target, or costs, at each point."""
 
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 
@@ -27,17 +29,18 @@ MEANS = {
     "staged_cost": "C_u + C_n [s]",
     "upload_cost": "C_u [s]",
     "compute_cost": "C_n [s]",
-    "duration": "time [s]",
-    "energy": "energy [J]",
+    "duration": "time of {rounds} rounds [s]",
+    "energy": "energy of {rounds} rounds [J]",
 }
 
 
 def print_sweep_result(out: Console, result: SweepResult) -> None:
     """The points of a sweep, and what failed."""
     print_sweep_table(out, result.table)
-    why = list(result.failures.values())
-    if why:
-        print_notes(out, [f"{len(why)} trainings failed, the first of {why[0]}"])
+    if result.failures:
+        where, why = next(iter(result.failures.items()))
+        words = f"{len(result.failures)} trainings failed, the first at {where}: {why}"
+        print_notes(out, [words])
 
 
 def print_sweep_table(out: Console, table: SweepTable) -> None:
@@ -57,10 +60,18 @@ def policy_columns(table: SweepTable) -> dict[str, list[str]]:
     names = list(dict.fromkeys(name for labels in points for name, _ in labels))
     columns = {name: [str(dict(labels).get(name, "")) for labels in points] for name in names}
     for by, title in PRICES.items():
-        means = [values_of(runs, by) for runs in points.values()]
-        columns[title] = [plus_minus(mean_estimate(x)) if x.size else "" for x in means]
+        columns[title] = [_taken(runs, by) for runs in points.values()]
         columns |= change_column(table, by, title.split(" [")[0])
     return columns
+
+
+def _taken(runs: Sequence[Mapping[str, Any]], by: str) -> str:
+    """What runs took until the target; at least that where some did not get there, and nothing
+    where one blew up."""
+    if any(run.get("diverged") for run in runs):
+        return "diverged"
+    least = any(run.get("target") is not None and run[FIRST] is None for run in runs)
+    return f"{'> ' if least else ''}{plus_minus(mean_estimate(values_of(runs, by)))}"
 
 
 def change_column(table: SweepTable, by: str, title: str) -> dict[str, list[str]]:
@@ -69,10 +80,12 @@ def change_column(table: SweepTable, by: str, title: str) -> dict[str, list[str]
     if not others:
         return {}
     cells = []
-    for labels in table.points():
+    for labels, runs in table.points().items():
         rest = tuple(label for label in labels if label[0] != "policy")
         policy = dict(labels)["policy"]
-        found = paired_change(table, "policy", by, rest, policy) if policy != first else None
+        unreached = any(r.get("target") is not None and r[FIRST] is None for r in runs)
+        other = policy == first or unreached
+        found = None if other else paired_change(table, "policy", by, rest, policy)
         cells.append("" if found is None else _percent(found))
     return {f"{title} vs {first}": cells}
 
@@ -94,7 +107,8 @@ def point_columns(table: SweepTable) -> tuple[dict[str, list[str]], list[str]]:
         known = [name for name in MEANS if all(values_of(runs, name).size for runs in single)]
         for name in known:
             means = [mean_estimate(values_of(runs, name)) for runs in single]
-            columns[MEANS[name]] = [plus_minus(mean) for mean in means]
+            title = MEANS[name].format(rounds=table.rounds)
+            columns[title] = [plus_minus(mean) for mean in means]
             if name == "staged_cost":
                 columns |= change_column(table, name, "C_u + C_n")
         return columns, []
@@ -105,13 +119,15 @@ def point_columns(table: SweepTable) -> tuple[dict[str, list[str]], list[str]]:
     columns["reached"] = ["" if e is None else f"{e.reached}" for e in cells]
     columns["rounds"] = ["" if e is None else plus_minus(e.mean) for e in cells]
     columns["median"] = [_median(e) for e in cells]
-    columns["of mean curve"] = [_whole(runs[0].get(MEAN), table.rounds) for runs in single]
     if table.hold > 1:
+        columns["of mean curve"] = [_whole(runs[0].get(MEAN), table.rounds) for runs in single]
         columns[f"mean of {table.hold} there"] = [
             "" if e is None else plus_minus(estimate_at(table, runs, HELD).mean)
             for e, runs in zip(cells, single, strict=True)
         ]
     notes = []
+    if diverged := sum(bool(run.get("diverged")) for runs in single for run in runs):
+        notes.append(f"{diverged} runs diverged: lower learning.rate there")
     if any(e is not None and e.censored for e in cells):
         notes.append(
             f"runs that did not get there in {table.rounds} rounds count as {table.rounds} in the "
