@@ -61,15 +61,18 @@ def _best_clients(found: Reproduction, panel: Any) -> None:
 
 def _theory(found: Reproduction, panel: Any) -> None:
     """|grad f|^2 / 2 f along a training: a constant if P-L held with one mu."""
-    for i, row in enumerate(found.table.about.get(KIND, ())):
-        rounds = np.array(row["rounds"], float)
+    rows = list(found.table.about.get(KIND, ()))
+    variants = list(dict.fromkeys(str(row["labels"].get("variant", "")) for row in rows))
+    for row in rows:
+        variant, seed = str(row["labels"].get("variant", "")), int(row.get("seed", 0))
         panel.plot(
-            rounds + 1,  # the first is before training, and logarithms know no 0
+            np.array(row["rounds"], float) + 1,  # before training is 0, which has no logarithm
             row["pl_ratios"],
             marker="o",
             markersize=4,
-            color=LINES[i % len(LINES)],
-            label=plain(str(row["labels"].get("variant", ""))),
+            linestyle=STYLES[seed % len(STYLES)],
+            color=LINES[variants.index(variant) % len(LINES)],
+            label=plain(f"{variant}, seed {seed}"),
         )
     panel.set_xscale("log")
     panel.set_yscale("log")
