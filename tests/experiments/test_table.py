@@ -432,3 +432,15 @@ def test_a_damaged_file_of_the_store_says_the_way_out(tmp_path):
     file.write_text(file.read_text()[:100])
     with pytest.raises(BadInput, match="delete it, and it is made anew"):
         run_sweep(experiment, Store(tmp_path), Inline())
+
+
+def test_points_with_cut_runs_say_nothing_of_precision():
+    def rows(k, rounds):
+        return [
+            {"plan.cohort": k, "seed": s, "target": 1.0, FIRST: g} for s, g in enumerate(rounds)
+        ]
+
+    about = {"title": "x", "seeds": (0, 1, 2), "rounds": 90, "hold": 1}
+    runs = [*rows(5, [10, 11, 12]), *rows(9, [10, 60, None])]
+    table = SweepTable(axes={"plan.cohort": (5, 9)}, runs=runs, **about)
+    assert widest_interval(table) == pytest.approx(2.484 / 11, rel=1e-3)  # Student's, of the first

@@ -29,7 +29,7 @@ from fedcell.planning.pilot import Pilot
 from fedcell.planning.pilotfile import load_pilot, save_pilot
 from fedcell.planning.piloting import run_pilot
 from fedcell.planning.theory import Constants
-from fedcell.planning.trials import PilotRunner, Trial, observe, run_trials
+from fedcell.planning.trials import Ask, PilotRunner, Trial, observe, run_trials
 from fedcell.planning.validate import Validation, check_law, target_exponent
 from fedcell.scenario.identity import pilot_identity
 from support.laws import FLOOR, observed
@@ -771,3 +771,17 @@ def test_pilots_share_their_runs_with_sweeps_and_others(tmp_path, workers):
     result = run_sweep(experiment, store, Inline())
     assert result.made == 0
     assert result.curves[0, here.seed].train_loss == here.losses
+
+
+def test_wall_time_is_the_part_of_the_clock_where_runs_go_on_side_by_side(world):
+    class Two(Inline):
+        workers = 2
+
+        def run(self, work, jobs):
+            for job in jobs:
+                yield job, replace(work(job), seconds=4.0)
+
+    runner = PilotRunner(scenario=load_scenario(world), target=0.4, rounds=300, engine=Two())
+    (trial,) = runner.run_all([Ask(HERE, 5)])
+    assert trial.wall_seconds == 2.0
+    assert trial.losses == runner.run(HERE, 5).losses
