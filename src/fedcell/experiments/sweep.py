@@ -72,6 +72,8 @@ def run_sweep(
             jobs[key] = _longer(jobs.get(key), Job(training, until, data_dir))
     begin, made, there, known_failures = time.monotonic(), 0, len(curves), len(failures)
     total = there + len(jobs) + len(failures)
+    if report:
+        report(SweepProgress(there, len(failures), total, 0.0, 0))
     for key, done in _make(store, engine or LocalProcesses(), jobs):
         if isinstance(done, str):
             failures[key] = done

@@ -79,6 +79,7 @@ def new_figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
+TWO_FIT = 30  # letters of a line's name, up to which two stand side by side in a column
 WIDTHS = {1: 3.5, 2: 7.16}  # [in] of one column and of two, as journals have them
 
 
@@ -103,10 +104,11 @@ def legend_outside(figure: Any, panel: Any, columns: int | None = None) -> None:
     if count < 2:
         return
     if columns == 1:
+        longest = max(map(len, panel.get_legend_handles_labels()[1]))
         figure.legend(
             loc="outside lower center",
             frameon=False,
-            ncols=2,
+            ncols=2 if longest <= TWO_FIT else 1,
             fontsize=6.5,
             handlelength=2.2,
             columnspacing=0.8,

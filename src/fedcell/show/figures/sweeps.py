@@ -1,5 +1,6 @@
 """Pictures of a sweep: a measure of its runs over an axis, with bands over seeds."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -75,7 +76,7 @@ def sweep_figure(
     panel.set_xlabel(TITLES.get(axis, plain(axis)))
     panel.set_ylabel(TITLES.get(by, plain(by)))
     if columns is None:
-        panel.set_title(plain(table.title), fontsize=10)
+        panel.set_title("\n".join(textwrap.wrap(plain(table.title), 70)), fontsize=10)
     plain_axes(panel)
     legend_outside(figure, panel, columns)
     return figure
