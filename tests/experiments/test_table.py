@@ -321,8 +321,9 @@ def test_costs_until_a_target_that_was_not_reached_are_marked(tmp_path):
 
 
 def test_policies_are_compared_seed_by_seed(swept):
-    change = paired_change(swept.table, "policy", "energy", (("plan.cohort", 2),), "optimal")
     rows = [row for row in swept.rows() if row["plan.cohort"] == 2]
+    under = {p: [row for row in rows if row["policy"] == p] for p in ("even", "optimal")}
+    change = paired_change(under["optimal"], under["even"], "energy")
     even, best = (
         np.array([row["energy"] for row in rows if row["policy"] == p]) for p in ("even", "optimal")
     )

@@ -112,8 +112,9 @@ class SweepResult(Showable):
         write_csv(folder / LEDGERS, ["run", "round", *names], rows)
 
     def __repr__(self) -> str:
-        points, runs = len(self.experiment.points), len(self._records)
-        return f"<SweepResult: {runs} runs at {points} points, {len(self.failures)} failed>"
+        points, seeds = self.experiment.points, len(self.experiment.seeds)
+        runs = len(self.curves) + seeds * sum(not point.trained for point in points)
+        return f"<SweepResult: {runs} runs at {len(points)} points, {len(self.failures)} failed>"
 
 
 def _trained(experiment: Experiment, point: Point, curve: Curve) -> dict[str, Any]:

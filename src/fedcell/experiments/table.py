@@ -108,24 +108,16 @@ def estimate_at(table: SweepTable, runs: Iterable[Mapping[str, Any]], by: str) -
 
 
 def paired_change(
-    table: SweepTable, axis: str, by: str, others: Labels, value: Any
+    runs: Iterable[Mapping[str, Any]], first: Iterable[Mapping[str, Any]], by: str
 ) -> Estimate | None:
-    """How much larger a measure is at a value of an axis than at its first one, seed by seed, in
-    parts of the latter's mean; None where they have no seeds in common, or some is not known."""
-    first = table.axes[axis][0]
-    here, there = (
-        {r["seed"]: r.get(by) for r in table.runs if r[axis] == v and _labels(r, others) == others}
-        for v in (value, first)
-    )
+    """How much larger a measure is in some runs than in the first, seed by seed, in parts of the
+    latter's mean; None where they have no seeds in common, or some is not known."""
+    here, there = ({run["seed"]: run.get(by) for run in each} for each in (runs, first))
     seeds = [seed for seed in here if seed in there]
     if not seeds or any(x[seed] is None for x in (here, there) for seed in seeds):
         return None
     one, other = (np.array([x[seed] for seed in seeds], float) for x in (here, there))
     return mean_estimate((one - other) / other.mean())
-
-
-def _labels(run: Mapping[str, Any], like: Labels) -> Labels:
-    return tuple((name, run[name]) for name, _ in like)
 
 
 def widest_interval(table: SweepTable) -> float:

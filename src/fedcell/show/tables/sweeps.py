@@ -79,13 +79,12 @@ def change_column(table: SweepTable, by: str, title: str) -> dict[str, list[str]
     first, *others = table.axes["policy"]
     if not others:
         return {}
-    cells = []
-    for labels, runs in table.points().items():
-        rest = tuple(label for label in labels if label[0] != "policy")
-        policy = dict(labels)["policy"]
+    cells, points = [], table.points()
+    for labels, runs in points.items():
+        base = points.get(tuple((n, first if n == "policy" else v) for n, v in labels), [])
         unreached = any(r.get("target") is not None and r[FIRST] is None for r in runs)
-        other = policy == first or unreached
-        found = None if other else paired_change(table, "policy", by, rest, policy)
+        same = dict(labels)["policy"] == first
+        found = None if same or unreached else paired_change(runs, base, by)
         cells.append("" if found is None else _percent(found))
     return {f"{title} vs {first}": cells}
 
