@@ -36,6 +36,7 @@ def test_the_tables_say_what_the_trainings_say():
                     losses = curves[row["key"]]["train_loss"]
                     found = rounds_to(losses, float(row["target"]))
                     assert row["rounds_to_target"] == ("" if found is None else str(found))
-                    assert float(row["train_loss"]) == pytest.approx(losses[-1])
+                    last = losses[int(row["rounds"]) - 1]  # a longer one may be kept
+                    assert float(row["train_loss"]) == pytest.approx(last)
                     compared += 1
     assert compared > 200
