@@ -35,21 +35,25 @@ def panel_part(name):
         f"{len(found.table.runs)} runs, {seeds} seeds{took}.",
         *(f"Note: {note}." for note in found.notes),
         "",
-        "| | the paper says | where | measured |",
-        "|---|---|---|---|",
-        *(f"| {v.outcome} | {v.claim} | {v.where} | {cell(v.number)} |" for v in found.verdicts),
+        *verdict_lines(found.verdicts),
     ]
     if found.otherwise:
         lines += ["", "Judged by a target that holds, instead of by the first passage:", ""]
-        lines += ["| | the paper says | where | measured |", "|---|---|---|---|"]
-        lines += [
-            f"| {v.outcome} | {v.claim} | {v.where} | {cell(v.number)} |" for v in found.otherwise
-        ]
+        lines += verdict_lines(found.otherwise)
     return "\n".join(lines) + "\n"
 
 
-def cell(text):
-    return text.replace("|", "\\|")
+def verdict_lines(verdicts):
+    """A table of verdicts."""
+    return [
+        "| | claim | where | measured |",
+        "|---|---|---|---|",
+        *(
+            "| " + " | ".join(text.replace("|", "\\|") for text in row) + " |"
+            for v in verdicts
+            for row in [(v.outcome, v.claim, v.where, v.number)]
+        ),
+    ]
 
 
 def regime_part(name):

@@ -245,6 +245,23 @@ def test_scale_on_the_page_is_what_the_benchmark_found():
     assert long["last_over_first"] < 1.1
 
 
+def test_sweeps_on_the_page_are_what_the_benchmark_found():
+    found = json.loads((ROOT / "benchmarks" / "results" / "sweep.json").read_text())
+    rows = [row[1] for row in table_rows("docs/benchmarks.md") if len(row) == 2]
+    two, dask, tiny, panel = (found[part] for part in ("efficiency", "dask", "tiny", "panel"))
+    assert f"{two['efficiency']:.2f} (medians {two['efficiency_of_medians']:.2f})" in rows
+    assert f"{100 * two['overhead_here']:.1f} %" in rows
+    assert f"{dask['ratio']:.2f} ({dask['ratio_of_medians']:.2f}) of the time" in rows
+    assert f"{tiny['first_ms']:.1f} and {tiny['last_ms']:.1f} ms" in rows
+    assert f"{tiny['again_s']:.0f} s" in rows
+    text = " ".join(text_of("docs/benchmarks.md").split())
+    ours, theirs = (panel[f"hours, {name}"] for name in ("fedcell", "PyTorch loop"))
+    steps = f"{panel['runs']} runs, is {panel['client_steps'] / 1e6:.1f} million client steps"
+    assert steps in text
+    assert f"{ours:.2f} hours by ours on two threads, {theirs:.2f} hours by the plain" in text
+    assert f"({panel['ratio']:.1f} times)" in text
+
+
 def test_planning_in_short_is_planning_at_length():
     text = " ".join(text_of("docs/benchmarks.md").split())
     for quantity, digits in (("median_error", 1), ("p90_error", 1), ("coverage", 0)):

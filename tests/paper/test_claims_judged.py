@@ -186,6 +186,14 @@ def test_panels_share_their_points():
     assert len(set(asked)) < 0.7 * len(asked)
 
 
+def test_the_best_clients_are_read_from_the_trainings_over_k():
+    def keys(name):
+        experiment = load_panel(name)
+        return {p.training(seed).key for p in experiment.points for seed in experiment.seeds}
+
+    assert keys("fig5a") | keys("fig5b") == keys("fig3a")
+
+
 def test_a_panel_is_run_drawn_and_judged(fedcell, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = fedcell("reproduce", "fig3c", "--quick", "--seeds", 2, "--workers", 2)

@@ -2,6 +2,7 @@
 
 import re
 import sys
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -10,7 +11,7 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from fedcell.core.errors import FedcellError, printable
+from fedcell.core.errors import BadFile, FedcellError, printable
 from fedcell.core.files import check_target
 from fedcell.core.showing import Showable
 from fedcell.network.policies.names import NAMED
@@ -130,7 +131,27 @@ MostRounds = Annotated[
         "--rounds", min=1, max=10**6, help="Rounds after which a run ends. Default: plan.rounds."
     ),
 ]
+RUNS = Path("fedcell-runs")
+StoreFolder = Annotated[
+    Path, typer.Option("--store", help="Where trainings are kept, for all experiments.")
+]
+Workers = Annotated[
+    int | None, typer.Option(min=1, max=4096, help="Processes. Default: all processors.")
+]
 Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="Default: all processors.")]
+
+
+def check_folder(folder: Path, option: str) -> None:
+    """Makes a folder, or finds out before any work that it cannot be written to."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except (FileExistsError, NotADirectoryError) as error:
+        raise BadFile(f"{folder}: is not a folder: choose another {option}") from error
+    except OSError as error:
+        why = error.strerror or error
+        raise BadFile(f"{folder}: cannot be written to ({why}): choose another {option}") from error
 
 
 def figure_target(figure: Path | None) -> Path | None:

@@ -6,10 +6,9 @@ from typing import Annotated
 
 import typer
 
-from fedcell.core.errors import BadFile
 from fedcell.core.quantities import parse_duration
 
-from .app import app, out
+from .app import app, check_folder, out
 from .pilot import pilot_command
 from .plan import plan
 from .runs import partition, run_command
@@ -27,9 +26,7 @@ def demo(
     What is there already is gone on with, not done again.
     """
     parse_duration(budget, "--budget")
-    if folder.exists() and not folder.is_dir():
-        raise BadFile(f"{folder}: is not a folder: choose another --out")
-    folder.mkdir(parents=True, exist_ok=True)
+    check_folder(folder, "--out")
     pilot_file, plan_file, run_folder = folder / "pilot.json", folder / "plan.json", folder / "run"
 
     _announce("How is the data dealt?", "partition digits --figure", folder / "partition.png")

@@ -17,14 +17,18 @@ from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 
 from .app import (
+    RUNS,
     AsJson,
     DataDir,
     MostRounds,
     ScenarioName,
     Seed,
+    StoreFolder,
     Target,
     Threads,
+    Workers,
     app,
+    check_folder,
     draw_if_asked,
     figure_target,
     file_stem,
@@ -32,7 +36,6 @@ from .app import (
 )
 from .progress import progress_bars, trial_bar
 from .signals import keeping_what_is_done
-from .sweep import RUNS, StoreFolder, Workers, check_folder
 
 PAYS = 10.0  # [s] of budget from which processes are started
 Budget = Annotated[

@@ -14,17 +14,13 @@ from fedcell.show.figures.style import FORMATS
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 
-from .app import AsJson, DataDir, app, draw, out
+from .app import RUNS, AsJson, DataDir, StoreFolder, Workers, app, check_folder, draw, out
 from .signals import keeping_what_is_done
 from .sweep import (
-    RUNS,
     Cluster,
     Retry,
-    StoreFolder,
-    Workers,
-    check_folder,
     engine_of,
-    fail_of,
+    exit_with_failures,
     sweep_bars,
     sweep_reporter,
     write_page,
@@ -91,7 +87,7 @@ def reproduce_command(
     if as_json:
         print_json(answers)
     if failures:
-        fail_of(failures)
+        exit_with_failures(failures)
 
 
 @app.command("figure")

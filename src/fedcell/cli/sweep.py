@@ -2,7 +2,6 @@
 
 import shlex
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Collection
 from pathlib import Path
@@ -12,7 +11,6 @@ import typer
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from fedcell.core.errors import BadFile
 from fedcell.experiments.engines import DaskCluster, LocalProcesses, SweepEngine
 from fedcell.experiments.experiment import load_experiment
 from fedcell.experiments.store import Store
@@ -22,16 +20,22 @@ from fedcell.paper.reproduce import Reproduction
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 
-from .app import AsJson, DataDir, app, draw_if_asked, err, figure_target, file_stem, out
+from .app import (
+    RUNS,
+    AsJson,
+    DataDir,
+    StoreFolder,
+    Workers,
+    app,
+    check_folder,
+    draw_if_asked,
+    err,
+    figure_target,
+    file_stem,
+    out,
+)
 from .signals import keeping_what_is_done
 
-RUNS = Path("fedcell-runs")
-StoreFolder = Annotated[
-    Path, typer.Option("--store", help="Where trainings are kept, for all experiments.")
-]
-Workers = Annotated[
-    int | None, typer.Option(min=1, max=4096, help="Processes. Default: all processors.")
-]
 Cluster = Annotated[
     str | None, typer.Option(help="Address of a Dask scheduler, as tcp://host:8786.")
 ]
@@ -113,7 +117,7 @@ def sweep(
     if report or (folder / "report.html").exists():
         write_page(folder, result.table, quiet=as_json)
     if result.failures:
-        fail_of(result.failures)
+        exit_with_failures(result.failures)
 
 
 def write_page(folder: Path, found: SweepTable | Reproduction, quiet: bool) -> None:
@@ -130,24 +134,13 @@ def command_line() -> str:
     return shlex.join(["fedcell", *sys.argv[1:]])
 
 
-def check_folder(folder: Path, option: str) -> None:
-    """Makes a folder, or finds out before any work that it cannot be written to."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except (FileExistsError, NotADirectoryError) as error:
-        raise BadFile(f"{folder}: is not a folder: choose another {option}") from error
-    except OSError as error:
-        why = error.strerror or error
-        raise BadFile(f"{folder}: cannot be written to ({why}): choose another {option}") from error
-
-
 def engine_of(workers: int | None, cluster: str | None) -> SweepEngine:
+    """What trainings are made by: processes here, or a cluster."""
     return DaskCluster(cluster) if cluster else LocalProcesses(workers)
 
 
-def fail_of(failures: Collection[str]) -> NoReturn:
+def exit_with_failures(failures: Collection[str]) -> NoReturn:
+    """Ends a command whose trainings failed in part; what was made is written."""
     words = f"{len(failures)} trainings failed; to make them again, give --retry"
     print(f"fedcell: {words}", file=sys.stderr)
     sys.exit(2)

@@ -69,6 +69,14 @@ def rounds_of_mean_curve(losses: Sequence[Sequence[float]], target: float, hold:
     return rounds_to(whole.mean(0), target)
 
 
+def relative_change(each: Array, other: Array) -> Array:
+    """How much larger a measure is than another, seed by seed, in parts of the other's mean.
+
+    Seeds are the last dimension.
+    """
+    return np.asarray((each - other) / other.mean(-1, keepdims=True))
+
+
 def values_of(runs: Iterable[Mapping[str, Any]], name: str) -> Array:
     """A column of some runs, where it is known."""
     return np.array([run[name] for run in runs if run.get(name) is not None], float)

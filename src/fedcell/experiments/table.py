@@ -26,7 +26,7 @@ from fedcell.core.files import (
 )
 from fedcell.core.showing import Showable
 
-from .statistics import RoundsEstimate, estimate_rounds, values_of
+from .statistics import RoundsEstimate, estimate_rounds, relative_change, values_of
 
 RUNS, ABOUT, LEDGERS = "runs.csv", "experiment.json", "ledgers.csv"
 FORMAT = 1
@@ -102,6 +102,11 @@ def once(runs: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return list({run["seed"]: run for run in runs}.values())
 
 
+def missed(runs: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether some had a target and did not get there."""
+    return any(run.get("target") is not None and run[FIRST] is None for run in runs)
+
+
 def estimate_at(table: SweepTable, runs: Iterable[Mapping[str, Any]], by: str) -> RoundsEstimate:
     """Rounds to the target over the seeds of a point, by a column of theirs."""
     return estimate_rounds([run[by] for run in runs], table.rounds)
@@ -117,7 +122,7 @@ def paired_change(
     if not seeds or any(x[seed] is None for x in (here, there) for seed in seeds):
         return None
     one, other = (np.array([x[seed] for seed in seeds], float) for x in (here, there))
-    return mean_estimate((one - other) / other.mean())
+    return mean_estimate(relative_change(one, other))
 
 
 def widest_interval(table: SweepTable) -> float:

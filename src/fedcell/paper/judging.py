@@ -16,13 +16,12 @@ import numpy as np
 from fedcell.core.errors import BadInput
 from fedcell.core.estimates import Estimate, mean_estimate
 from fedcell.core.types import Array, Ints
-from fedcell.experiments.statistics import cut_at
+from fedcell.experiments.statistics import cut_at, relative_change
 from fedcell.experiments.table import FIRST, HELD, Labels, SweepTable
 
 LITTLE = 0.2  # a change of less than a fifth is a small one
 PROPORTIONAL = 0.1  # what is said to be in proportion may be so far off
 FITS = 0.15  # a law that is nowhere further off fits
-STEADY = 3.0  # a "constant" that changes by a larger factor along a training is none
 FEW = 3  # seeds, below which resampling them says nothing
 CUT = 0.1  # share of runs without their target, above which rounds are not compared
 
@@ -145,7 +144,7 @@ def percent(change: Estimate) -> str:
 
 def change(one: Array, other: Array) -> Estimate:
     """Of the first against the second, in parts of the second's mean."""
-    return mean_estimate((one - other) / other.mean())
+    return mean_estimate(relative_change(one, other))
 
 
 def chosen_by_others(found: Series, places: Sequence[int], best: Literal["least", "most"]) -> Ints:

@@ -47,7 +47,7 @@ class Reproduction(Showable):
     @property
     def failures(self) -> Mapping[str, str]:
         """Why trainings failed, by point and seed."""
-        return {} if self.result is None else self.result.failures
+        return dict(self.table.about.get("failures", {}))
 
     @property
     def notes(self) -> list[str]:
@@ -55,8 +55,7 @@ class Reproduction(Showable):
         about = self.table.about
         full = sum(len(runs) >= len(self.table.seeds) for runs in self.table.points().values())
         short = int(about.get("points", full)) - full
-        failed = about.get("failures", {})
-        words = [f"{len(failed)} trainings failed"] if failed else []
+        words = [f"{len(self.failures)} trainings failed"] if self.failures else []
         for where, why in about.get("unmeasured", {}).items():
             words.append(f"the constants of {where} could not be measured: {why}")
         if short:

@@ -15,7 +15,7 @@ from numba.core import cgutils
 from fedcell.core.errors import BadInput
 
 # Floats of a vector. Sums are rounded by it, so it is the same on every processor, which splits or
-# fills its registers; and 16 pay only for networks that are wider than those of most clients.
+# fills its registers.
 WIDTHS = ("4", "8", "16")
 if (_given := os.environ.get("FEDCELL_LANES") or "8") not in WIDTHS:
     raise BadInput(f"FEDCELL_LANES = {_given}: expected one of {', '.join(WIDTHS)}, or unset it")

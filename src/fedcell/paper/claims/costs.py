@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.estimates import mean_estimate
+from fedcell.experiments.statistics import relative_change
 from fedcell.experiments.table import SweepTable
 from fedcell.paper.judging import (
     PROPORTIONAL,
@@ -52,7 +53,7 @@ def proposed_below_even(table: SweepTable, axis: str) -> Iterator[Verdict]:
         for (policy, spread), one in found.items():
             even = found.get(("even", spread))
             if policy in PROPOSED and even is not None:
-                moved = mean_estimate(((one.each - even.each) / even.means[:, None]).mean(0))
+                moved = mean_estimate(relative_change(one.each, even.each).mean(0))
                 yield Verdict(
                     claim=f"the proposed schedule has a lower {name} than the even one",
                     where=f"{policy}, Var = {spread}",
@@ -67,7 +68,7 @@ def spread_is_handled(table: SweepTable, axis: str) -> Iterator[Verdict]:
     for policy in PROPOSED:
         low, high = found.get((policy, 0.1)), found.get((policy, 0.5))
         if low is not None and high is not None:
-            more = mean_estimate(((high.each - low.each) / low.means[:, None]).mean(0))
+            more = mean_estimate(relative_change(high.each, low.each).mean(0))
             yield Verdict(
                 claim="Var = 0.5 without significant degradation",
                 where=str(policy),

@@ -6,6 +6,7 @@ import numpy as np
 
 from fedcell.core.estimates import Estimate, mean_estimate
 from fedcell.core.types import Array
+from fedcell.experiments.statistics import relative_change
 from fedcell.experiments.table import SweepTable
 from fedcell.paper.judging import (
     FITS,
@@ -82,7 +83,7 @@ def _twice_the_clients(table: SweepTable) -> dict[str, tuple[list[Array], bool]]
     found: dict[str, tuple[list[Array], bool]] = {}
     for others, one in series(table, "clients.count").items():
         if {50.0, 100.0} <= set(one.x):
-            more = (one.at(100) - one.at(50)) / one.at(50).mean()
+            more = relative_change(one.at(100), one.at(50))
             before, known = found.get(dataset(others), ([], True))
             found[dataset(others)] = [*before, more], known and one.known()
     return found
@@ -145,7 +146,7 @@ def _span(found: Series) -> Array:
     seeds, every = np.arange(found.each.shape[1]), range(len(found.x))
     low, high = (chosen_by_others(found, every, best) for best in ("least", "most"))
     least, most = found.each[low, seeds], found.each[high, seeds]
-    return np.asarray((most - least) / least.mean())
+    return relative_change(most, least)
 
 
 def insensitive(table: SweepTable, axis: str, claim: str) -> Iterator[Verdict]:
@@ -203,7 +204,7 @@ def compensated_by_k(table: SweepTable) -> Iterator[Verdict]:
         if lossless is None or lossy is None:
             continue
         changes = [
-            (lossy.at(more) - lossless.at(k)) / lossless.at(k).mean()
+            relative_change(lossy.at(more), lossless.at(k))
             for k in lossless.x
             if (more := float(round(k / 0.7))) in lossy.x
         ]

@@ -10,7 +10,6 @@ from fedcell.core.types import Array
 from fedcell.experiments.table import SweepTable
 from fedcell.paper.judging import (
     FITS,
-    STEADY,
     Outcome,
     Verdict,
     dataset,
@@ -22,6 +21,7 @@ from fedcell.paper.judging import (
 )
 from fedcell.paper.laws import LAWS, LUO, PAPER, left_out_errors, resampled_errors
 from fedcell.paper.measuring import KIND
+from fedcell.planning.constants import STEADY
 
 WITHIN = 2.0  # a bound that is so many times what is bounded fits
 FEWEST = 4  # models along a training that a curve of two constants is fitted to

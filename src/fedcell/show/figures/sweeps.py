@@ -9,7 +9,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.estimates import Estimate, mean_estimate
 from fedcell.experiments.result import AVERAGED, SUMMED
 from fedcell.experiments.statistics import values_of
-from fedcell.experiments.table import FIRST, HELD, Labels, SweepTable, estimate_at, once
+from fedcell.experiments.table import FIRST, HELD, Labels, SweepTable, estimate_at, missed, once
 
 from .style import (
     COLOURS,
@@ -121,7 +121,7 @@ def lines_along(table: SweepTable, axis: str, by: str) -> dict[Labels, Line]:
         runs = once(every) if unpriced else every
         others = tuple((name, value) for name, value in labels if name != axis)
         known = values_of(runs, by)
-        cut = by in SUMMED and any(r.get("target") is not None and r[FIRST] is None for r in runs)
+        cut = by in SUMMED and missed(runs)
         if by in SUMMED and any(run.get("diverged") for run in runs):
             continue
         if by in (FIRST, HELD):

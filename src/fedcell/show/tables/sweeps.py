@@ -1,7 +1,7 @@
 """The table of a sweep: rounds to the target, or costs, at each point."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
@@ -13,8 +13,10 @@ from fedcell.experiments.table import (
     FIRST,
     HELD,
     MEAN,
+    Labels,
     SweepTable,
     estimate_at,
+    missed,
     once,
     paired_change,
 )
@@ -57,12 +59,18 @@ def print_sweep_table(out: Console, table: SweepTable) -> None:
 def policy_columns(table: SweepTable) -> dict[str, list[str]]:
     """What runs took under each policy, and how that compares to the first, seed by seed."""
     points = table.points()
-    names = list(dict.fromkeys(name for labels in points for name, _ in labels))
-    columns = {name: [str(dict(labels).get(name, "")) for labels in points] for name in names}
+    columns = label_columns(points)
     for by, title in PRICES.items():
         columns[title] = [_taken(runs, by) for runs in points.values()]
         columns |= change_column(table, by, title.split(" [")[0])
     return columns
+
+
+def label_columns(points: Iterable[Labels]) -> dict[str, list[str]]:
+    """The labels of points, a column for each axis."""
+    named = [dict(labels) for labels in points]
+    axes = dict.fromkeys(axis for labels in named for axis in labels)
+    return {axis: [str(labels.get(axis, "")) for labels in named] for axis in axes}
 
 
 def _taken(runs: Sequence[Mapping[str, Any]], by: str) -> str:
@@ -70,8 +78,7 @@ def _taken(runs: Sequence[Mapping[str, Any]], by: str) -> str:
     where one blew up."""
     if any(run.get("diverged") for run in runs):
         return "diverged"
-    least = any(run.get("target") is not None and run[FIRST] is None for run in runs)
-    return f"{'> ' if least else ''}{plus_minus(mean_estimate(values_of(runs, by)))}"
+    return f"{'> ' if missed(runs) else ''}{plus_minus(mean_estimate(values_of(runs, by)))}"
 
 
 def change_column(table: SweepTable, by: str, title: str) -> dict[str, list[str]]:
@@ -82,9 +89,8 @@ def change_column(table: SweepTable, by: str, title: str) -> dict[str, list[str]
     cells, points = [], table.points()
     for labels, runs in points.items():
         base = points.get(tuple((n, first if n == "policy" else v) for n, v in labels), [])
-        unreached = any(r.get("target") is not None and r[FIRST] is None for r in runs)
         same = dict(labels)["policy"] == first
-        found = None if same or unreached else paired_change(runs, base, by)
+        found = None if same or missed(runs) else paired_change(runs, base, by)
         cells.append("" if found is None else _percent(found))
     return {f"{title} vs {first}": cells}
 
@@ -97,9 +103,7 @@ def _percent(change: Estimate) -> str:
 def point_columns(table: SweepTable) -> tuple[dict[str, list[str]], list[str]]:
     """A table with a line for each point, by column, and what to say of it."""
     points = table.points(*(() if not table.trained else ("policy",)))
-    names = list(dict.fromkeys(name for labels in points for name, _ in labels))
-    columns = {name: [str(dict(labels).get(name, "")) for labels in points] for name in names}
-    columns = columns or {"point": [str(i) for i in range(len(points))]}
+    columns = label_columns(points) or {"point": [str(i) for i in range(len(points))]}
     single = [once(runs) for runs in points.values()]
     columns["runs"] = [str(len(runs)) for runs in single]
     if not table.trained:
