@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from fedcell import BadInput, Even, Scenario, simulate_network
+from fedcell.core.estimates import mean_estimate
 from fedcell.experiments import result as result_module
 from fedcell.experiments import sweep as sweep_module
 from fedcell.experiments.engines import Inline
 from fedcell.experiments.experiment import Experiment, load_experiment
-from fedcell.experiments.statistics import rounds_of_mean_curve
+from fedcell.experiments.statistics import rounds_of_mean_curve, values_of
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep, run_until_precise
 from fedcell.experiments.table import (
@@ -25,6 +26,8 @@ from fedcell.experiments.table import (
 )
 from fedcell.experiments.training import Curve
 from fedcell.show.report import report_page
+from fedcell.show.tables.console import plus_minus
+from fedcell.show.tables.sweeps import point_columns
 
 WORLD = Scenario().using(
     clients={"count": 12, "samples": 40, "spread": 0.0},
@@ -92,7 +95,10 @@ def test_rounds_are_priced_alone_where_nothing_is_trained(tmp_path):
         assert row["upload_cost"] == pytest.approx(ledger.upload_cost.mean())
         assert row["compute_cost"] == pytest.approx(ledger.compute_cost.mean())
         assert row["energy"] == pytest.approx(ledger.energy.sum())
-    assert "C_u + C_n [s]" in result.summary()
+    columns, _ = point_columns(result.table)
+    for title, name in (("C_u", "upload_cost"), ("C_n", "compute_cost")):
+        means = [mean_estimate(values_of(runs, name)) for runs in result.table.points().values()]
+        assert columns[f"{title} [s]"] == [plus_minus(mean) for mean in means]
 
 
 def test_without_learning_and_policies_there_is_nothing_to_do(tmp_path):
