@@ -6,6 +6,7 @@ The page is written by hand but for what stands between `<!-- name -->` and `<!-
 """
 
 import csv
+import json
 import re
 import sys
 from itertools import product
@@ -97,6 +98,12 @@ def summary_part():
             said = [verdict.outcome for verdict in found.verdicts]
             counts = (str(said.count(kind)) for kind in ("held", "not held", "inconclusive"))
             lines.append(f"| [{found.table.title}](#{name}) | {' | '.join(counts)} |")
+    took = json.loads((RESULTS / "store.json").read_text())
+    lines += [
+        "",
+        f"All of it rests on {took['trainings']} trainings, shared ones made once, which took "
+        f"{took['hours']:g} hours of one processor.",
+    ]
     return "\n".join(lines) + "\n"
 
 
