@@ -2,8 +2,8 @@
 
     python experiments/pack.py
 
-results/store.tar.xz is the same for the same trainings; results/store.json has how many they are and
-the hours of one processor that they took, each training once, however many panels share it.
+results/store.tar.xz is the same for the same trainings; results/store.json has how many they are,
+and the hours of one processor that they took, each once, however many panels share it.
 """
 
 import json
