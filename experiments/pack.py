@@ -10,6 +10,8 @@ import json
 import tarfile
 from pathlib import Path
 
+from fedcell.experiments.store import Store
+
 HERE = Path(__file__).parent
 STORE, RESULTS = HERE / "store", HERE / "results"
 
@@ -21,17 +23,14 @@ def bare(info):
     return info
 
 
-def counted():
-    """How many trainings there are, and what they took."""
-    lines = [line.split(",") for line in (STORE / "times.csv").read_text().splitlines()]
-    longest = {key: float(seconds) for key, _, seconds in lines}  # the last of each
-    keys = {file.stem for file in STORE.glob("??/*.json") if "-" not in file.stem}
-    hours = sum(seconds for key, seconds in longest.items() if key in keys) / 3600
-    return {"trainings": len(keys), "hours": round(hours, 1)}
+def counted(folder):
+    """How many trainings a store holds, and what they took."""
+    keys = {file.stem for file in folder.glob("??/*.json") if "-" not in file.stem}
+    return {"trainings": len(keys), "hours": round(Store(folder).seconds(keys) / 3600, 1)}
 
 
 if __name__ == "__main__":
     with tarfile.open(RESULTS / "store.tar.xz", "w:xz", preset=9) as archive:
         for file in sorted(STORE.rglob("*")):
             archive.add(file, f"store/{file.relative_to(STORE)}", recursive=False, filter=bare)
-    (RESULTS / "store.json").write_text(json.dumps(counted()) + "\n")
+    (RESULTS / "store.json").write_text(json.dumps(counted(STORE)) + "\n")

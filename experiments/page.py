@@ -16,6 +16,7 @@ from fedcell.paper.judges import PANELS
 from fedcell.paper.reproduce import load_reproduction
 
 ROOT = Path(__file__).parents[1]
+ESCAPED = r"\|"
 PAGE, RESULTS = ROOT / "docs" / "reproduction.md", ROOT / "experiments" / "results"
 
 
@@ -49,12 +50,13 @@ def verdict_lines(verdicts):
     return [
         "| | claim | where | measured |",
         "|---|---|---|---|",
-        *(
-            "| " + " | ".join(text.replace("|", "\\|") for text in row) + " |"
-            for v in verdicts
-            for row in [(v.outcome, v.claim, v.where, v.number)]
-        ),
+        *(row(v.outcome, v.claim, v.where, v.number) for v in verdicts),
     ]
+
+
+def row(*cells):
+    """A line of a table."""
+    return f"| {' | '.join(cell.replace('|', ESCAPED) for cell in cells)} |"
 
 
 def regime_part(name):

@@ -40,3 +40,10 @@ def test_the_tables_say_what_the_trainings_say():
                     assert float(row["train_loss"]) == pytest.approx(last)
                     compared += 1
     assert compared > 200
+
+
+def test_the_page_counts_the_trainings_that_are_packed(tmp_path):
+    with tarfile.open(RESULTS / "store.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    counted = runpy.run_path(str(RESULTS.parent / "pack.py"))["counted"]
+    assert counted(tmp_path / "store") == json.loads((RESULTS / "store.json").read_text())

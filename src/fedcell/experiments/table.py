@@ -62,6 +62,11 @@ class SweepTable(Showable):
         """Whether there are rounds to a target to be told of."""
         return any(run.get("target") is not None for run in self.runs)
 
+    @property
+    def failures(self) -> Mapping[str, str]:
+        """Why trainings failed, by point and seed."""
+        return dict(self.about.get("failures", {}))
+
     def points(self, *without: str) -> dict[Labels, list[Mapping[str, Any]]]:
         """The runs at each point, by its labels less those of some axes."""
         found: dict[Labels, list[Mapping[str, Any]]] = {}

@@ -47,7 +47,7 @@ class Reproduction(Showable):
     @property
     def failures(self) -> Mapping[str, str]:
         """Why trainings failed, by point and seed."""
-        return dict(self.table.about.get("failures", {}))
+        return self.table.failures
 
     @property
     def notes(self) -> list[str]:

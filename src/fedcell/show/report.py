@@ -38,7 +38,9 @@ def report_page(found: SweepTable | Reproduction, command: str = "") -> str:
     columns, notes = point_columns(table)
     parts += ["<h2>Points</h2>", f"<p class=quiet>{_intervals(table)}</p>", _table(columns)]
     parts += [f"<p class=quiet>Note: {_text(note)}.</p>" for note in notes]
-    parts += [f"<p class=quiet>Failed: {_text(k)}: {_text(v)}.</p>" for k, v in _failures(table)]
+    parts += [
+        f"<p class=quiet>Failed: {_text(k)}: {_text(v)}.</p>" for k, v in table.failures.items()
+    ]
     if table.trained and "policy" in table.axes:
         words = "Until the target; changes are paired over seeds, in parts of the first's mean."
         parts += ["<h2>Policies</h2>", f"<p class=quiet>{words}</p>", _table(policy_columns(table))]
@@ -51,10 +53,6 @@ def report_page(found: SweepTable | Reproduction, command: str = "") -> str:
         + "\n".join(parts)
         + f"\n<script>\n{_part('report.js')}</script>\n</body>\n</html>\n"
     )
-
-
-def _failures(table: SweepTable) -> list[tuple[str, str]]:
-    return list(table.about.get("failures", {}).items())
 
 
 def _part(name: str) -> str:
