@@ -22,14 +22,14 @@ def learner(world: Scenario, seed: int) -> Any:
     return Regression(30, steps=world.plan.local_steps, rate=0.005, seed=seed)
 
 
-pilot = run_pilot(scenario, budget="3s", target=0.1, rounds=200, learner=learner)
+pilot = run_pilot(scenario, budget="5s", target=0.1, steps=(1, 40), learner=learner)
 law = pilot.fit()
-print(f"{law.runs} runs of {law.settings} settings; the law that predicts best: {law.form}")
-for name, estimate in law.coefficient_estimates().items():
-    print(f"{name}: {estimate}")
+print(f"{len(pilot.trials)} runs of {law.settings} settings; the law on the whole:")
+for row in law.rows():
+    print(f"{row['coefficient']}: {row['value']:.3g}")
 
-plan = plan_training(scenario, pilot, max_steps=40)
+plan = plan_training(scenario, pilot)
 print(f"plan: K = {plan.cohort.value}, E_l = {plan.local_steps.value}, {plan.rounds} rounds")
 
-by_hand = plan_training(scenario, law=GivenLaw(mixing=5, drift=0.1, start=100), max_steps=40)
+by_hand = plan_training(scenario, law=GivenLaw(mixing=5, drift=0.1, start=100), steps=(1, 40))
 print(f"with a law by hand: K = {by_hand.cohort.value}, E_l = {by_hand.local_steps.value}")

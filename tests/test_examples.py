@@ -12,7 +12,7 @@ SAYS = {
     "3_own_data": ["test accuracy 8", "paid most"],
     "4_own_learner": ["loss 0.01 after"],
     "5_torch_module": ["accuracy 8", " J"],
-    "6_pilot_and_plan": ["runs of 6 settings", "mixing: ", "plan: K = "],
+    "6_pilot_and_plan": [" settings; the law on the whole", "mixing: ", "plan: K = "],
     "7_from_pilot_to_figures": [
         "<Pilot: ",
         "<TrainingPlan for digits: K = ",

@@ -65,7 +65,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("sound")
     (home / "world.json").write_text(json.dumps(WORLD))
     world = load_scenario(home / "world.json")
-    pilot = run_pilot(world, 0.001, home / "pilot.json")
+    pilot = run_pilot(world, 2.0, home / "pilot.json", steps=(1, 16))
     plan_training(world, pilot, policy="even").save(home / "plan.json")
     run(world, ["even"], rounds=4, target=1e-9, folder=home / "run")
     return home

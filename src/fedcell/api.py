@@ -11,6 +11,7 @@ from fedcell.core.errors import (
     NotReached,
 )
 from fedcell.core.estimates import Estimate
+from fedcell.core.targets import Target
 from fedcell.learning.data.dataset import Dataset
 from fedcell.learning.learner import Learner
 from fedcell.learning.setup import prepare_training
@@ -36,8 +37,9 @@ from fedcell.planning.piloting import run_pilot
 from fedcell.planning.plan import TrainingPlan
 from fedcell.planning.planner import plan_training
 from fedcell.scenario.arrays import ClientTable, Gains
-from fedcell.scenario.learning import Learning, PartitionSpec
+from fedcell.scenario.learning import Learning
 from fedcell.scenario.load import load_scenario
+from fedcell.scenario.partition import PartitionSpec
 from fedcell.scenario.save import save_scenario
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.tables import Cell, Clients, RoundPlan, Task
@@ -78,6 +80,7 @@ __all__ = [
     "RoundPlan",
     "Scenario",
     "Schedule",
+    "Target",
     "Task",
     "Trace",
     "TrainingPlan",

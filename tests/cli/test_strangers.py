@@ -84,7 +84,7 @@ def one_sentence(said: subprocess.CompletedProcess[str]) -> str:
         ["cost", "paper", "--rounds", "2", "--figure", "a.png"],
         ["partition", "digits"],
         ["plan", "paper", "--mixing", "5", "--drift", "0.1", "--start", "9"],
-        ["pilot", "world.json", "--budget", "1ms", "--target-loss", "2"],
+        ["pilot", "world.json", "--budget", "2s", "--steps", "1..16", "--target-loss", "2"],
         ["run", "digits", "--rounds", "1", "--policy", "even"],
     ],
 )
@@ -167,10 +167,11 @@ def test_a_device_is_no_scenario(fedcell, monkeypatch):
 def test_scenarios_whose_files_have_strange_names(folder, name):
     """What is written is read again, and nothing of the name acts on the terminal."""
     (folder / "world.json").rename(folder / name)
+    few = ("--target-loss", "2", "--steps", "1..16", "--out", "p.json")
     said = [
         told(folder, "cost", name, "--rounds", "2", "--policy", "even"),
-        told(folder, "pilot", name, "--budget", "1ms", "--target-loss", "2", "--out", "p.json"),
-        told(folder, "pilot", name, "--budget", "2ms", "--target-loss", "2", "--out", "p.json"),
+        told(folder, "pilot", name, "--budget", "2s", *few),
+        told(folder, "pilot", name, "--budget", "2.5s", *few),
         told(folder, "plan", name, "--pilot", "p.json", "--target-loss", "2", "--out", "plan.json"),
         told(folder, "run", name, "--plan", "plan.json", "--policy", "even"),
     ]
@@ -427,16 +428,17 @@ def test_where_there_are_no_locks_nothing_is_taken_away(tmp_path, monkeypatch):
 def test_an_interrupt_while_a_line_is_written_leaves_no_hole(tmp_path, monkeypatch):
     """SIGTERM comes most likely in an fsync, which takes longest."""
     records, history, fsync = Records(tmp_path), History.none(), os.fsync
+    model = np.zeros(3, np.float32)
     for i in range(4):
         history = history.with_round(0, Scores(1.0 / (i + 1)))
         if i == 2:
             monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
-                records.save(State(np.zeros(3, np.float32), history))
+                records.save(State(model, history, model))
             monkeypatch.setattr(os, "fsync", fsync)
         else:
-            records.save(State(np.zeros(3, np.float32), history))
-    records.finish(State(np.zeros(3, np.float32), history))
+            records.save(State(model, history, model))
+    records.finish(State(model, history, model))
     lines = (tmp_path / "history.csv").read_text().splitlines()
     assert [line.split(",")[0] for line in lines] == ["round", "1", "2", "3", "4"]
     again = Records.load(tmp_path, 3, 10).state

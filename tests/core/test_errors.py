@@ -43,11 +43,13 @@ def test_each_kind_is_raised_where_it_belongs(tmp_path, monkeypatch):
         load_scenario(tmp_path / "none.toml")
     law = GivenLaw(mixing=30, drift=0.5, start=40)
     with pytest.raises(NoPlan):
-        plan_training(Scenario(), law=law, limits=Limits(deadline=1e-3), max_steps=3, policy="even")
+        plan_training(
+            Scenario(), law=law, limits=Limits(deadline=1e-3), steps=(1, 3), policy="even"
+        )
     with pytest.raises(NotReached):
-        run_pilot(QUADRATIC, budget=0.001)
+        run_pilot(QUADRATIC, budget=1.0, steps=(1, 16))
     with pytest.raises(Diverged, match=r"every run diverged: lower learning\.rate"):
-        run_pilot(QUADRATIC.using(learning={"rate": 1e9}), budget=0.001)
+        run_pilot(QUADRATIC.using(learning={"rate": 1e9}), budget=1.0, steps=(1, 16))
     monkeypatch.setenv("FEDCELL_MIRROR", "http://127.0.0.1:9")
     monkeypatch.setenv("FEDCELL_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

@@ -15,14 +15,14 @@ import pytest
 
 from fedcell import BadInput, load_scenario, prepare_training, simulate_network
 from fedcell.core.estimates import mean_estimate
-from fedcell.core.targets import rounds_to
+from fedcell.core.targets import Target, rounds_to
 from fedcell.experiments.engines import DiedError, Inline, LocalProcesses
 from fedcell.experiments.experiment import Experiment, load_experiment
 from fedcell.experiments.statistics import estimate_rounds
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
 from fedcell.experiments.table import FIRST, HELD, estimate_at
-from fedcell.experiments.training import Training, Until
+from fedcell.experiments.training import Curve, Training, Until
 from support.printed import is_plus_minus
 from support.printed import tables as printed_tables
 
@@ -161,8 +161,14 @@ def test_rounds_to_a_target_that_holds():
     assert rounds_to(losses, 0.5, hold=3) == 6
     assert rounds_to(losses, 0.3) is None
     assert rounds_to(losses, 9.0, hold=7) is None
-    assert Until(6, 0.5, 3).reached(losses) == 6
-    assert Until(6).reached(losses) is None
+    assert rounds_to([1.0, math.nan, 0.4, math.nan, 0.6], 0.5, hold=2) == 5  # of those evaluated
+    curve = Curve(key="", seed=0, train_loss=losses, accuracies=[0.1, 0.8, 0.7])
+    assert curve.reached(Target(loss=0.5, hold=3)) == 6
+    assert curve.reached(Target(accuracy=0.75, hold=2)) == 3
+    assert curve.answers(Until(6, Target(accuracy=0.75, hold=2)))
+    assert not curve.answers(Until(6, Target(accuracy=0.9)))  # only three rounds were judged
+    assert curve.answers(Until(3, Target(accuracy=0.9)))
+    assert curve.reached(None) is None
 
 
 # Statistics.
@@ -199,8 +205,8 @@ def mean_at(result, place: int, by: str = FIRST):
 
 
 def test_rows_and_cells_are_those_of_the_runs(world):
-    """Rounds from the curve; seconds, joules and cost from the ledger, up to the first passage."""
-    tiny = load_experiment(experiment(world.parent, policy=["even"], hold=3))
+    """Rounds from the curve; seconds, joules and cost from the ledger, up to the target."""
+    tiny = load_experiment(experiment(world.parent, policy=["even"], hold=8))
     result = run_sweep(tiny, Store(world.parent / "store"), Inline())
     for row in result.rows():
         curve = next(c for c in result.curves.values() if c.key == row["key"])
@@ -209,7 +215,7 @@ def test_rows_and_cells_are_those_of_the_runs(world):
         )
         g = row["rounds_to_target"]
         ledger = simulate_network(setup.scenario, "even", g, row["seed"])
-        assert curve.train_loss[g - 1] <= 0.8 < min(curve.train_loss[: g - 1])
+        assert g == rounds_to(curve.train_loss, 0.8, 5)
         assert row["duration"] == pytest.approx(ledger.duration.sum())
         assert row["energy"] == pytest.approx(ledger.energy.sum())
         assert row["cost"] == pytest.approx(ledger.cost.sum())
@@ -219,7 +225,7 @@ def test_rows_and_cells_are_those_of_the_runs(world):
         assert printed.columns["plan.cohort"][i] == str(k)
         assert printed.columns["runs"][i] == printed.columns["reached"][i] == "3"
         assert is_plus_minus(printed.columns["rounds"][i], vars(mean_at(result, i)))
-        held_there = printed.columns["mean of 3 there"][i]
+        held_there = printed.columns["mean of 8 there"][i]
         assert is_plus_minus(held_there, vars(mean_at(result, i, HELD)))
         energies = [row["energy"] for row in result.rows() if row["plan.cohort"] == k]
         assert is_plus_minus(
@@ -245,7 +251,8 @@ def test_what_is_there_is_not_made_again_and_shared_between_experiments(world):
 
 
 def test_a_run_ends_when_the_target_holds(world):
-    tiny = load_experiment(experiment(world.parent, hold=3, seeds=1))
+    passed = {"hold": 3, "seeds": 1, "learning": {"hold": 1}}
+    tiny = load_experiment(experiment(world.parent, **passed))
     result = run_sweep(tiny, Store(world.parent / "store"), Inline())
     for i in range(2):
         (curve,) = result.curves_of(i)
@@ -333,7 +340,7 @@ def test_the_command_writes_a_table_and_goes_on(fedcell, world, monkeypatch):
     experiment(world.parent, policy=["even"])
     said = fedcell("sweep", "tiny.json", "--workers", 2, "--figure", "g.png")
     assert said.code == 0, said.err
-    assert "tiny: rounds, ± 95 % over seeds" in said.out
+    assert "tiny: rounds to the target in the mean of 5 rounds, ± 95 % over seeds" in said.out
     assert "6 trainings made; written to sweep-tiny: runs.csv" in said.out
     lines = Path("sweep-tiny/runs.csv").read_text().splitlines()
     assert len(lines) == 7

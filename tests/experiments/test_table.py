@@ -8,6 +8,7 @@ import pytest
 
 from fedcell import BadInput, Even, Scenario, simulate_network
 from fedcell.core.estimates import mean_estimate
+from fedcell.core.targets import Target
 from fedcell.experiments import result as result_module
 from fedcell.experiments import sweep as sweep_module
 from fedcell.experiments.engines import Inline
@@ -32,7 +33,7 @@ from fedcell.show.tables.sweeps import point_columns
 WORLD = Scenario().using(
     clients={"count": 12, "samples": 40, "spread": 0.0},
     plan={"cohort": 4, "local_steps": 4, "rounds": 300},
-    learning={"model": "quadratic-apart", "rate": 0.02, "target": 1.5},
+    learning={"model": "quadratic-apart", "rate": 0.02, "target": 1.5, "hold": 1},
 )
 
 
@@ -67,10 +68,11 @@ def test_ledgers_stand_beside_with_a_row_for_each_round(swept, tmp_path):
 
 def test_the_mean_curve_is_that_over_seeds():
     runs = [[3.0, 2.0, 1.0, 0.5], [3.0, 1.0]]  # the second ended: its last two have the mean 2
-    assert rounds_of_mean_curve(runs, 1.5, hold=2) == 2  # (2 + 1) / 2
-    assert rounds_of_mean_curve(runs, 1.4, hold=2) == 4  # (0.5 + 2) / 2; before (1 + 2) / 2
-    assert rounds_of_mean_curve(runs, 1.0, hold=2) is None
-    assert rounds_of_mean_curve([], 1.0, hold=2) is None
+    to = lambda loss: Target(loss=loss, hold=2)
+    assert rounds_of_mean_curve(runs, to(1.5)) == 2  # (2 + 1) / 2
+    assert rounds_of_mean_curve(runs, to(1.4)) == 4  # (0.5 + 2) / 2; before (1 + 2) / 2
+    assert rounds_of_mean_curve(runs, to(1.0)) is None
+    assert rounds_of_mean_curve([], to(1.0)) is None
 
 
 def test_rows_have_the_three_kinds_of_rounds(swept):
@@ -269,13 +271,13 @@ def test_what_failed_is_not_told_as_a_run_that_did_not_get_there(tmp_path):
 
 def test_a_store_keeps_the_longer_of_two_and_what_either_knows(tmp_path):
     store = Store(tmp_path)
-    short = Curve(key="k" * 32, seed=0, train_loss=(2.0, 1.0), diversity=((0, 3.0),))
+    short = Curve(key="k" * 32, seed=0, train_loss=(2.0, 1.0), accuracies=(0.1, 0.6))
     store.put(Curve(key="k" * 32, seed=0, train_loss=(2.0, 1.0, 0.5), accuracy=0.9))
     store.put(short)
     found = store.get("k" * 32, 0)
     assert found is not None
     assert found.train_loss == (2.0, 1.0, 0.5)
-    assert (found.accuracy, found.diversity) == (0.9, ((0, 3.0),))
+    assert (found.accuracy, found.accuracies) == (0.9, (0.1, 0.6))
 
 
 def test_a_variant_does_not_override_an_axis(tmp_path):

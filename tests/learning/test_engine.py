@@ -17,7 +17,8 @@ from fedcell.learning.engine import EVALUATED, PIECE, Engine, subset_of_test, su
 from fedcell.learning.learner import LocalTraining
 from fedcell.learning.neural import NeuralNetwork, Shape
 from fedcell.learning.partition import Partition, make_partition
-from fedcell.scenario.learning import MODELS, Layers, PartitionSpec
+from fedcell.scenario.learning import MODELS, Layers
+from fedcell.scenario.partition import PartitionSpec
 from support import reference
 from support.examples import examples
 from support.networks import AWKWARD, convs, engine, made

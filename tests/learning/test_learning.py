@@ -17,6 +17,7 @@ from fedcell import (
     simulate_network,
 )
 from fedcell.core.errors import FedcellWarning
+from fedcell.core.targets import Target
 from fedcell.learning.aggregate import aggregate
 from fedcell.learning.learner import LocalTraining, Scores
 from fedcell.learning.quadratic import Quadratics
@@ -269,8 +270,17 @@ def test_a_run_is_both_sides_on_the_same_dice():
     assert_allclose(ledger.totals.energy.sum(), ledger.total_energy[-1])
     assert ledger.totals.called.sum() == ledger.called.sum()
     assert ledger.totals.arrived.sum() == ledger.received.sum()
-    assert ledger.rounds_to(ledger.train_loss[5]) == 6
-    assert ledger.rounds_to(0.0) is None
+    passed = Target(loss=float(ledger.train_loss[5]), hold=1)
+    assert ledger.rounds_to(passed) == 6
+    assert ledger.seconds_to(passed) == pytest.approx(ledger.duration[:6].sum())
+    assert ledger.joules_to(passed) == pytest.approx(ledger.energy[:6].sum())
+    assert ledger.rounds_to(float(ledger.train_loss[5:10].mean())) == 10  # of five by default
+    accurate = Target(accuracy=float(ledger.accuracy[:9].max()), hold=1)
+    assert ledger.rounds_to(accurate) == int(ledger.accuracy[:9].argmax()) + 1
+    never = Target(loss=1e-9)
+    assert [ledger.rounds_to(never), ledger.seconds_to(never), ledger.joules_to(never)] == [
+        None
+    ] * 3
     assert_array_equal(draw_fleet(scenario).samples, setup.partition.sizes)  # one D_j for all
     other = simulate(scenario, "even", setup.learner(threads=1), rounds=12)
     assert_array_equal(other.train_loss, ledger.train_loss)  # learning does not see the policy
@@ -284,7 +294,7 @@ def test_a_run_stops_at_its_target_and_goes_on_from_a_state():
     assert [state.rounds for state in seen] == [1, 2, 3, 4]
     after = simulate(setup.scenario, "even", setup.learner(), rounds=10, state=seen[-1])
     assert_array_equal(after.train_loss, whole.train_loss)
-    target = float(whole.train_loss[6])
+    target = Target(loss=float(whole.train_loss[6]), hold=1)
     stopped = simulate(setup.scenario, "even", setup.learner(), rounds=10, target=target)
     assert stopped.rounds == 7
     assert_array_equal(stopped.duration, whole.duration[:7])

@@ -21,7 +21,7 @@ from fedcell.learning.partition import (
     make_partition,
     summarise_partition,
 )
-from fedcell.scenario.learning import PartitionSpec
+from fedcell.scenario.partition import PartitionSpec
 from fedcell.show.figures.partitions import partition_figure
 from fedcell.show.figures.style import save_figure
 

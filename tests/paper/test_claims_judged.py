@@ -21,7 +21,7 @@ from fedcell.paper.judging import larger, series, small
 from fedcell.paper.reproduce import load_panel
 
 CAP, SEEDS = 150, 20
-WORLD = Scenario().using(learning={"target": 0.5})
+WORLD = Scenario().using(learning={"target": 0.5, "hold": 1})
 
 
 def result(axes: dict[str, list], law, noise: float = 2.0, seed: int = 1) -> SweepTable:

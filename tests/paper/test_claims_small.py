@@ -15,7 +15,7 @@ from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
 from fedcell.paper.judges import judge
 from fedcell.paper.measuring import constants_of
-from fedcell.scenario.learning import PartitionSpec
+from fedcell.scenario.partition import PartitionSpec
 
 TWO = {"kind": "pathological", "num_classes_per_partition": 2, "same_skew_as": 50}
 SMALL: dict[str, dict[str, list[Any]]] = {

@@ -1,51 +1,47 @@
-"""The law of rounds from runs: known coefficients come back, censored runs and luck included."""
+"""The law of rounds from runs: known coefficients come back, cut runs and luck included."""
+
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from fedcell import BadInput, NotReached
-from fedcell.planning.fit import fit_law, leave_one_setting_out_error
-from fedcell.planning.fitted import FORMS
-from fedcell.planning.law import TERMS, GivenLaw
+from fedcell.core.targets import Target
+from fedcell.planning.design import Setting
+from fedcell.planning.fit import fit_form, fit_law
+from fedcell.planning.law import GivenLaw, features
 from fedcell.planning.observations import Observations
+from fedcell.planning.trial import Trial, observe, settled
 from support.laws import FLOOR, PAPER, SETTINGS, observed
 
+LOOSE = [(k, e) for k in (2, 5, 12, 30) for e in (4, 12, 40, 100)]
 
-@pytest.fixture(autouse=True)
-def fewer_replicates(monkeypatch):
-    """A fit takes most of its time for intervals."""
-    monkeypatch.setattr("fedcell.planning.fit.REPLICATES", 40)
+
+def at(law, k, e, gamma=0.1, **more):
+    return [float(x) for x in law.predict(np.array(k), np.array(e), gamma, **more)]
 
 
 @pytest.mark.parametrize("kind", ["independent", "worst-case"])
-@pytest.mark.parametrize(("law", "form"), [(PAPER, "paper"), (FLOOR, "floor")])
-def test_known_coefficients_come_back_exactly_without_noise(law, form, kind):
+@pytest.mark.parametrize("law", [PAPER, FLOOR])
+def test_known_coefficients_come_back_exactly_without_noise(law, kind):
     found = fit_law(observed(law, kind=kind))
-    assert found.form == form
     assert found.coefficients == pytest.approx(law.coefficients, abs=1e-3, rel=1e-4)
-    assert found.lack_of_fit_sd < 1e-3
     assert found.kind == kind
-
-
-def test_the_dropped_term_is_found_where_it_is():
-    law = GivenLaw(mixing=1.0, drift=0.4, start=100.0, dropped=900.0)
-    found = fit_law(observed(law))
-    assert found.form == "dropped"
-    assert found.law.dropped == pytest.approx(900.0, rel=1e-3)
+    assert fit_form(observed(PAPER), "paper").coefficients == pytest.approx(
+        PAPER.coefficients, abs=1e-3
+    )
 
 
 @pytest.mark.parametrize("seed", range(6))  # what is statistical has its dice fixed
-def test_coefficients_come_back_from_noise_and_censoring(seed):
+def test_rounds_come_back_from_noise_and_cut_runs(seed):
     runs = observed(PAPER, seeds=12, seed_sd=0.15, run_sd=0.1, cap=70, seed=seed)
     assert 8 <= runs.censored.sum() <= 40
-    found = fit_law(runs, "paper")
-    for name, rel in (("mixing", 0.5), ("drift", 0.4), ("start", 0.3)):
-        assert getattr(found.law, name) == pytest.approx(getattr(PAPER, name), rel=rel), name
+    found = fit_law(runs)
     for k, e in ((5, 10), (10, 20), (20, 40), (30, 7)):
-        assert float(found.predict(k, e, 0.1)[0]) == pytest.approx(PAPER.rounds(k, e, 0.1), rel=0.2)
+        assert at(found, k, e)[0] == pytest.approx(PAPER.rounds(k, e, 0.1), rel=0.25)
 
 
-def test_censored_runs_are_not_taken_for_what_they_were_cut_at():
+def test_runs_that_were_cut_are_not_taken_for_what_they_were_cut_at():
     runs = observed(PAPER, seeds=12, run_sd=0.1, cap=60)
     naive = Observations(
         **{name: getattr(runs, name) for name in ("cohort", "steps", "loss_rate", "rounds")},
@@ -53,138 +49,149 @@ def test_censored_runs_are_not_taken_for_what_they_were_cut_at():
         seed=runs.seed,
     )
     true = PAPER.rounds(3, 5, 0.1)
-    with_them, without = (float(fit_law(r, "paper").predict(3, 5, 0.1)[0]) for r in (runs, naive))
+    with_them, without = (at(fit_law(r), 3, 5)[0] for r in (runs, naive))
     assert without < 0.9 * true
-    assert with_them == pytest.approx(true, rel=0.15)
+    assert with_them > 1.05 * without
 
 
-def test_coefficients_are_never_negative():
-    """Rounds that grow with K and fall with E_l for ever: no such law."""
-    law = observed(PAPER)
-    odd = Observations(
-        cohort=law.cohort,
-        steps=law.steps,
-        loss_rate=law.loss_rate,
-        rounds=5.0 + law.cohort,
-        censored=law.censored,
-        seed=law.seed,
-    )
-    for form in FORMS:
-        found = fit_law(odd, form)
-        assert (found.coefficients >= 0).all()
-        assert (found.replicates >= 0).all()
-    assert fit_law(odd, "floor").lack_of_fit_sd > 0.3  # and it says that it fits badly
-
-
-def test_a_slow_seed_with_half_its_runs_does_not_bend_the_law():
-    runs = observed(PAPER, seeds=6)
-    half = np.flatnonzero((runs.seed < 5) | (runs.steps <= 5))
-    slow = runs.rounds * np.where(runs.seed == 5, 2.0, 1.0)
-    cut = Observations(
-        **{name: getattr(runs, name)[half] for name in ("cohort", "steps", "loss_rate")},
-        rounds=slow[half],
-        censored=runs.censored[half],
-        seed=runs.seed[half],
-    )
-    found = fit_law(cut, "paper")
-    ratio = found.coefficients[:3] / PAPER.coefficients[:3]
-    assert ratio == pytest.approx(np.full(3, 34 / 32), rel=1e-2)  # the mean luck, for all alike
-    assert found.seeds == 5  # two runs of a seed are not a seed
-    assert leave_one_setting_out_error(cut, "paper") < 0.01
-
-
-def test_nine_in_ten_intervals_hold_what_they_are_about():
-    inside = {runs: [] for runs in (1, 5, np.inf)}
-    rng = np.random.default_rng(1)
-    for seed in range(16):
-        found = fit_law(observed(FLOOR, seeds=8, seed_sd=0.15, run_sd=0.1, seed=seed), "floor")
-        for k, e, gamma in ((5, 10, 0.0), (20, 40, 0.3), (10, 5, 0.0)):
-            true = float(FLOOR.rounds(k, e, gamma))
-            spread = np.exp(np.hypot(0.15, 0.1) * rng.standard_normal(1000))
-            for runs, drawn in ((1, true * spread[0]), (5, true * spread[:5].mean())):
-                _, low, high = found.predict(k, e, gamma, runs)
-                inside[runs].append(low <= drawn <= high)
-            _, low, high = found.predict(k, e, gamma, np.inf)
-            inside[np.inf].append(low <= true * np.exp((0.15**2 + 0.1**2) / 2) <= high)
-    assert all(np.mean(held) >= 0.8 for held in inside.values()), inside
-    assert not all(all(held) for held in inside.values())
-
-
-def test_more_runs_make_intervals_narrower():
-    few, many = (
-        fit_law(observed(PAPER, seeds=n, seed_sd=0.1, run_sd=0.1), "paper") for n in (3, 30)
-    )
-    _, low, high = few.predict(10, 20, 0.1, np.inf)
-    _, lower, higher = many.predict(10, 20, 0.1, np.inf)
-    assert higher / lower < 0.85 * high / low
-    wide, narrow = (many.predict(10, 20, 0.1, runs)[2] for runs in (1, np.inf))
-    assert narrow < wide
-    assert set(many.coefficient_estimates()) == set(FORMS["paper"])
-
-
-def test_settings_left_out_are_predicted_by_the_right_form():
-    runs = observed(FLOOR, seeds=10, run_sd=0.05)
-    assert (
-        leave_one_setting_out_error(runs, "floor")
-        < 0.1
-        < leave_one_setting_out_error(runs, "paper")
-    )
-    few = runs[runs.steps == 20]
-    assert leave_one_setting_out_error(few, "paper") == np.inf
-
-
-def test_nine_in_ten_coefficients_lie_in_their_intervals():
-    inside = {name: [] for name in FORMS["paper"]}
-    for seed in range(15):
-        found = fit_law(observed(PAPER, seeds=4, seed_sd=0.15, run_sd=0.1, seed=seed), "paper")
-        for name, part in found.coefficient_estimates().items():
-            assert part.value in part
-            inside[name].append(getattr(PAPER, name) in part)
-    assert all(np.mean(held) >= 0.8 for held in inside.values()), inside
-
-
-def test_the_lack_of_fit_is_that_of_the_settings_and_not_of_the_noise():
-    found = [[], []]
+def test_settings_depart_from_a_law_as_those_beside_them_do():
+    """A bump that no law has is seen where it was run, half as well beside, and not far away."""
     rng = np.random.default_rng(0)
-    for seed in range(12):
-        runs = observed(PAPER, seeds=6, run_sd=0.1, seed=seed)
-        off = np.exp(0.3 * rng.standard_normal(len(SETTINGS)))[np.tile(range(6), 6)]
-        odd = Observations(
-            **{name: getattr(runs, name) for name in ("cohort", "steps", "loss_rate")},
-            rounds=runs.rounds * off,
-            censored=runs.censored,
-            seed=runs.seed,
+    runs = sampled(lambda k, e: FLOOR.rounds(k, e) * np.where((k == 12) & (e == 12), 1.4, 1.0), rng)
+    law = fit_law(runs)
+    assert at(law, 12, 12, 0.0)[0] == pytest.approx(1.4 * FLOOR.rounds(12, 12), rel=0.12)
+    assert at(law, 2, 100, 0.0)[0] == pytest.approx(FLOOR.rounds(2, 100), rel=0.12)
+
+
+def sampled(rounds, rng, seeds=6, sd=0.05, settings=LOOSE):
+    k, e = (np.repeat(column, seeds) for column in np.array(settings).T)
+    drawn = rounds(k, e) * np.exp(sd * rng.standard_normal(k.size))
+    return Observations(
+        cohort=k,
+        steps=e,
+        loss_rate=np.zeros(k.size),
+        rounds=drawn,
+        censored=np.zeros(k.size, bool),
+        seed=np.tile(np.arange(seeds), len(settings)),
+    )
+
+
+def test_what_is_unlike_all_that_was_run_is_less_sure():
+    law = fit_law(observed(FLOOR, seeds=6, seed_sd=0.1, run_sd=0.1))
+    low, high = at(law, 10, 20)[1:]
+    far = at(law, 1, 500)[1:]
+    assert far[1] / far[0] > 1.15 * high / low
+    one, many = at(law, 10, 20), at(law, 10, 20, runs=100)
+    assert many[2] / many[1] < one[2] / one[1]
+    narrow = at(law, 10, 20, level=0.5)
+    assert narrow[2] / narrow[1] < one[2] / one[1]
+
+
+@pytest.mark.parametrize("cut", [np.inf, 1.05])
+def test_intervals_hold_as_often_as_they_say(cut):
+    """On laws with bumps that the fit does not know of: nine in ten of the means and of the runs,
+    at settings that were not run; also where half of the settings have runs that were cut."""
+    inside, of_runs = [], []
+    for world in range(40):
+        rng = np.random.default_rng(world)
+        true = GivenLaw(
+            mixing=float(rng.uniform(10, 200)),
+            drift=float(rng.uniform(0, 0.2)),
+            start=float(rng.uniform(20, 400)),
+            floor=float(rng.uniform(2, 30)),
         )
-        for which, some in zip(found, (runs, odd), strict=True):
-            which.append(fit_law(some, "paper").lack_of_fit_sd ** 2)
-    assert np.sqrt(np.mean(found[0])) < 0.08
-    assert np.sqrt(np.mean(found[1])) == pytest.approx(0.3, rel=0.5)
+        bumps = rng.normal(0, 0.1, (3, 1)), rng.uniform(0, 4, (3, 2))
+
+        def rounds(k, e, true=true, bumps=bumps):
+            height, centre = bumps
+            away = (np.log(k) - centre[:, :1]) ** 2 + (np.log(e) - centre[:, 1:]) ** 2
+            return true.rounds(k, e) * np.exp((height * np.exp(-away / 2)).sum(0))
+
+        runs = sampled(rounds, rng, seeds=3, sd=0.12)
+        most = np.where(runs.settings % 2, cut * rounds(runs.cohort, runs.steps), np.inf)
+        censored = runs.rounds > most
+        assert censored.any() == np.isfinite(cut)
+        law = fit_law(replace(runs, rounds=np.minimum(runs.rounds, most), censored=censored))
+        k, e = np.array([3, 8, 20]), np.array([25, 7, 60])
+        _, low, high = law.predict(k, e, 0.0, runs=5)
+        drawn = rounds(k, e)[:, None] * np.exp(0.12 * rng.standard_normal((3, 5)))
+        inside += ((low <= drawn.mean(1)) & (drawn.mean(1) <= high)).tolist()
+        _, low, high = law.predict(k, e, 0.0)
+        of_runs += ((low[:, None] <= drawn) & (drawn <= high[:, None])).ravel().tolist()
+    assert 0.82 <= np.mean(inside) <= 0.99
+    assert 0.85 <= np.mean(of_runs) <= 0.98
 
 
-def test_fits_that_are_refused():
-    with pytest.raises(BadInput, match="not all runs of two seeds yet"):
-        fit_law(observed(PAPER, seeds=1))
-    with pytest.raises(BadInput, match="there are no runs yet"):
-        fit_law(observed(PAPER)[np.zeros(60, bool)])
-    runs = observed(PAPER, cap=1.0)
-    with pytest.raises(NotReached, match="no run reached the loss: take a higher target"):
-        fit_law(runs)
-    two = observed(PAPER)
-    two = two[two.steps == 20]
-    with pytest.raises(BadInput, match="runs of 2 settings, and 3 coefficients to tell apart"):
-        fit_law(two)
+def test_runs_that_were_cut_do_not_make_runs_look_alike():
+    """Those whose rounds are only guessed at say little of how much rounds differ."""
+    found = []
+    for world in range(20):
+        rng = np.random.default_rng(world)
+        runs = sampled(lambda k, e: FLOOR.rounds(k, e), rng, seeds=4, sd=0.2)
+        most = 0.8 * FLOOR.rounds(runs.cohort, runs.steps)
+        most = np.where(runs.settings % 2, most, np.inf)
+        cut = replace(runs, rounds=np.minimum(runs.rounds, most), censored=runs.rounds > most)
+        found.append(fit_law(cut).departures.scales.single)
+    assert 0.16 < np.mean(found) < 0.24
 
 
-@pytest.mark.parametrize("term", TERMS)
-def test_each_coefficient_is_of_the_term_that_its_name_says(term):
-    """One coefficient at a time, against the law as the pages write it."""
-    law = GivenLaw(**dict.fromkeys(TERMS, 0.0) | {term: 7.0})
-    k, e = 4, 10
-    written = {
-        "mixing": 7 / k,
-        "drift": 7 * e,
-        "start": 7 / e,
-        "dropped": 7 / (k * e),
-        "floor": 7.0,
-    }
-    assert float(law.rounds(k, e)) == pytest.approx(written[term])
+@pytest.mark.parametrize("form", ["floor", "paper"])
+def test_a_law_is_of_mean_rounds_however_much_they_differ(form):
+    true = {"floor": FLOOR, "paper": PAPER}[form]
+    off = []
+    for world in range(20):
+        rng = np.random.default_rng(world)
+        runs = sampled(lambda k, e: true.rounds(k, e), rng, seeds=12, sd=0.3)
+        k, e = np.array([4, 16]), np.array([10, 40])
+        off.append(fit_form(runs, form).rounds(k, e) / true.rounds(k, e) * np.exp(-(0.3**2) / 2))
+    assert np.mean(off) == pytest.approx(1, abs=0.02)
+
+
+def curve(level, rounds, noise, seed):
+    rng = np.random.default_rng(seed)
+    t = np.arange(1, rounds + 1)
+    return (level + 2 * np.exp(-t / 8) + noise * rng.standard_normal(rounds)).tolist()
+
+
+def test_a_law_says_never():
+    """Few clients whose loss swings about 1.14 do not get to 0.7, however often it dips there."""
+    target = Target(loss=0.7, hold=5)
+    runs = [
+        Trial(
+            setting=Setting(k, e, 0.0),
+            seed=seed,
+            losses=tuple(losses),
+            target=target,
+            wall_seconds=1.0,
+        )
+        for seed in range(3)
+        for k, e, losses in (
+            (1, 22, curve(1.14, 280, 0.2, seed)),
+            (8, 22, curve(0.4, 40 + seed, 0.02, seed)),
+            (8, 60, curve(0.5, 30 + seed, 0.02, seed)),
+            (20, 22, curve(0.3, 25 + seed, 0.02, seed)),
+            (20, 5, curve(0.6, 60 + seed, 0.02, seed)),
+        )
+    ]
+    assert settled(runs, target) == (Setting(1, 22, 0.0),)
+    assert min(min(r.losses) for r in runs if r.setting.cohort == 1) < 0.7  # in single rounds
+    law = replace(fit_law(observe(runs, target, "independent")), never=settled(runs, target))
+    assert at(law, 1, 22, 0.0)[0] == np.inf
+    assert at(law, 1, 40, 0.0)[0] == np.inf  # more steps are no steadier
+    assert np.isfinite(at(law, 1, 10, 0.0)[0])
+    assert np.isfinite(at(law, 2, 22, 0.0)[0])
+    assert "never gets there" in law.notes[0]
+
+
+def test_nothing_to_fit():
+    nothing = observed(PAPER, seeds=1)[np.zeros(len(SETTINGS), bool)]
+    with pytest.raises(BadInput, match="no runs yet"):
+        fit_law(nothing)
+    with pytest.raises(NotReached, match="no run reached the target"):
+        fit_law(observed(PAPER, cap=1))
+
+
+def test_features_are_the_terms():
+    assert features(np.array([4]), np.array([5]), 0.0, "independent")[0] == pytest.approx(
+        [1 / 4, 5, 1 / 5, 1 / 20, 1]
+    )

@@ -37,7 +37,7 @@ from fedcell.network.compare import CostSweep
 from fedcell.paper.judges import judge
 from fedcell.paper.reproduce import Reproduction
 from fedcell.planning.measure import measure_constants
-from fedcell.planning.piloting import validate_pilot
+from fedcell.planning.validating import validate_pilot
 from fedcell.show.results import FIGURES, TABLES
 from fedcell.simulation.run import RunResult
 from support.printed import is_plus_minus, tables
@@ -104,7 +104,7 @@ def results(tmp_path_factory):
         plan={"cohort": 4, "local_steps": 4, "rounds": 300},
         learning={"model": "quadratic-apart", "rate": 0.02, "target": 1.5},
     )
-    pilot = run_pilot(world, budget=0.001)
+    pilot = run_pilot(world, budget=2.0, steps=(1, 16))
     plan = plan_training(world, pilot)
     taken = run(plan.apply_to(), ["optimal", "even"])
     digits = prepare_training(load_scenario("digits"))
@@ -129,7 +129,7 @@ def results(tmp_path_factory):
         describe_partition(digits),
         pilot,
         pilot.fit(),
-        validate_pilot(world, pilot, budget=0.001),
+        validate_pilot(world, pilot, budget=0.2),
         plan,
         plan.compare(taken),
         measure_constants(prepare_training(world), rounds=4, every=2),

@@ -225,7 +225,7 @@ def test_a_run_stops_at_its_target(fedcell, tmp_path):
     words = ["--policy", "even", "--json", "--target-loss"]
     row = strict_json(fedcell("run", "digits", *words, 1.5, "--out", tmp_path / "o").out)
     loss = column(tmp_path / "o", "train_loss")
-    assert loss[-1] <= 1.5 < min(loss[:-1])
+    assert np.mean(loss[-5:]) <= 1.5 < min(np.mean(loss[i : i + 5]) for i in range(len(loss) - 5))
     assert row["policies"][0]["to_target"]["rounds"] == len(loss)
     more = [*words, 1.2, "--out", tmp_path / "o", "--resume"]
     assert strict_json(fedcell("run", "digits", *more).out)["policies"][0]["rounds"] > len(loss)
@@ -581,6 +581,7 @@ def test_damaged_files_are_named_with_the_way_out(fedcell, done, world, name, da
 
 SAVED = {  # a checkpoint of one round
     "model": np.zeros(20, np.float32),
+    "average": np.zeros(20, np.float32),
     "rounds": np.int64(1),
     "last": np.zeros(4),
     "checksum": np.int64(0),
@@ -857,8 +858,8 @@ def test_cost_is_that_of_what_is_trained(fedcell, tmp_path):
 
 
 def test_the_demo_works_twice(fedcell, tmp_path):
-    first = fedcell("demo", "--out", tmp_path / "d", "--budget", "1ms")
-    assert (first.code, first.err) == (0, "")
+    first = fedcell("demo", "--out", tmp_path / "d", "--budget", "8s")
+    assert first.code == 0
     for part in ("Rounds to the target", "call K = ", "The plan's predictions against this run"):
         assert part in first.out
     before = held(tmp_path / "d")
@@ -866,7 +867,7 @@ def test_the_demo_works_twice(fedcell, tmp_path):
     pilots = {name for name in before if name.startswith("runs/")}  # the pilot's trainings
     assert pilots
     assert set(before) - pilots == own | {f"run/{name}" for name in FILES | KEPT}
-    second = fedcell("demo", "--out", tmp_path / "d", "--budget", "1ms")
+    second = fedcell("demo", "--out", tmp_path / "d", "--budget", "8s")
     assert (second.code, second.out) == (0, first.out)
     assert held(tmp_path / "d") == before
 

@@ -6,7 +6,8 @@ from fedcell.learning.data.dataset import Dataset
 from fedcell.learning.engine import Engine
 from fedcell.learning.neural import NeuralNetwork
 from fedcell.learning.partition import make_partition
-from fedcell.scenario.learning import MODELS, Conv, Layers, PartitionSpec
+from fedcell.scenario.learning import MODELS, Conv, Layers
+from fedcell.scenario.partition import PartitionSpec
 
 
 def made(image, classes=7, count=40, seed=0, kind=np.float32):

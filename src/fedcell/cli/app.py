@@ -4,6 +4,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,11 +12,13 @@ import typer
 from rich.console import Console
 from rich.progress import track
 
-from fedcell.core.errors import BadFile, FedcellError, printable
+from fedcell.core.errors import BadFile, BadInput, FedcellError, printable
 from fedcell.core.files import check_target
 from fedcell.core.showing import Showable
+from fedcell.core.targets import HOLD, Target
 from fedcell.network.policies.names import NAMED
 from fedcell.scenario.load import SHIPPED
+from fedcell.scenario.scenario import Scenario
 from fedcell.show.figures.style import FORMATS
 
 app = typer.Typer(
@@ -29,16 +32,18 @@ app = typer.Typer(
 
 # The library names its arguments and functions, in backticks; here they are options and commands.
 WORDS = {
+    "accuracy": "--target-accuracy",
     "budget": "--budget",
     "cluster": "--cluster",
+    "clients": "--clients",
     "columns": "--columns",
+    "confidence": "--confidence",
     "fleets": "--fleets",
     "folder": "--out",
+    "hold": "--hold",
     "law": "--mixing, --drift and --start",
     "limits": "--deadline, --energy-budget",
-    "max_steps": "--max-steps",
     "minimise": "--minimise",
-    "most_steps": "--max-steps",
     "path": "--out",
     "pilot": "--pilot",
     "policies": "--policy",
@@ -49,7 +54,7 @@ WORDS = {
     "seed": "--seed",
     "seeds": "--seeds",
     "solve_for": "--solve-for",
-    "sure": "--sure",
+    "steps": "--steps",
     "threads": "--threads",
     "target": "--target-loss",
     "workers": "--workers",
@@ -122,8 +127,19 @@ DataDir = Annotated[
         "Default: FEDCELL_DATA, else your cache directory."
     ),
 ]
-Target = Annotated[
+TargetLoss = Annotated[
     float | None, typer.Option(help="Training loss to reach. Default: learning.target.")
+]
+TargetAccuracy = Annotated[
+    float | None, typer.Option(help="Accuracy on test data to reach, instead of a loss.")
+]
+Hold = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=10**6,
+        help="Rounds whose mean is to be at the target; 1: first passage. Default: learning.hold.",
+    ),
 ]
 MostRounds = Annotated[
     int | None,
@@ -131,7 +147,14 @@ MostRounds = Annotated[
         "--rounds", min=1, max=10**6, help="Rounds after which a run ends. Default: plan.rounds."
     ),
 ]
+Clients = Annotated[
+    str | None, typer.Option(help="Clients a round that may be planned, as 3..20. Default: any.")
+]
+Steps = Annotated[
+    str | None, typer.Option(help="Local steps that may be planned, as 5..80. Default: any.")
+]
 RUNS = Path("fedcell-runs")
+EVERY = 30.0  # [s] between two lines where nobody looks at a bar
 StoreFolder = Annotated[
     Path, typer.Option("--store", help="Where trainings are kept, for all experiments.")
 ]
@@ -139,6 +162,37 @@ Workers = Annotated[
     int | None, typer.Option(min=1, max=4096, help="Processes. Default: all processors.")
 ]
 Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="Default: all processors.")]
+
+
+def target_of(
+    scenario: Scenario,
+    loss: float | None,
+    accuracy: float | None,
+    hold: int | None,
+    own: Target | None = None,
+) -> Target | None:
+    """What is to be reached: what the options say, else one's own, else the scenario's."""
+    if loss is not None and accuracy is not None:
+        raise BadInput("--target-loss and --target-accuracy: give one of them")
+    learning = scenario.learning
+    if own is None and learning is not None:
+        own = learning.goal
+    usual = own.hold if own else learning.hold if learning else HOLD
+    if loss is not None or accuracy is not None:
+        return Target(loss=loss, accuracy=accuracy, hold=hold or usual)
+    if own is None and hold is not None:
+        raise BadInput("--hold: there is nothing to hold: give --target-loss or --target-accuracy")
+    return own if own is None or hold is None else replace(own, hold=hold)
+
+
+def parse_range(text: str | None, option: str) -> tuple[int, int] | None:
+    """Two whole numbers, as 3..20; one is both ends."""
+    if text is None:
+        return None
+    found = re.fullmatch(r"\s*(\d{1,9})\s*(?:\.\.\s*(\d{1,9})\s*)?", text)
+    if found is None or not 1 <= int(found[1]) <= int(found[2] or found[1]):
+        raise BadInput(f"{option} = {text}: expected a range of whole numbers from 1, as 3..20")
+    return int(found[1]), int(found[2] or found[1])
 
 
 def check_folder(folder: Path, option: str) -> None:

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fedcell.core.quantities import check_target_loss
-from fedcell.learning.setup import prepare_training, require_learning
+from fedcell.learning.setup import prepare_training
 from fedcell.planning.measure import measure_constants
 from fedcell.scenario.load import load_scenario
 from fedcell.show.results import print_result
@@ -15,15 +14,18 @@ from fedcell.show.tables.console import print_json
 from .app import (
     AsJson,
     DataDir,
+    Hold,
     MostRounds,
     ScenarioName,
     Seed,
-    Target,
+    TargetAccuracy,
+    TargetLoss,
     Threads,
     app,
     draw_if_asked,
     figure_target,
     out,
+    target_of,
 )
 from .progress import progress_bars
 
@@ -40,7 +42,9 @@ def constants(
         int, typer.Option(min=1, max=10_000, help="Clients that draw batches, for C_1.")
     ] = 10,
     draws: Annotated[int, typer.Option(min=2, max=10_000, help="Batches that each draws.")] = 8,
-    target_loss: Target = None,
+    target_loss: TargetLoss = None,
+    target_accuracy: TargetAccuracy = None,
+    hold: Hold = None,
     seed: Seed = 0,
     figure: Annotated[
         Path | None, typer.Option(help="Draw lambda and the P-L ratio to this file.")
@@ -56,8 +60,7 @@ def constants(
     """
     picture = figure_target(figure)
     world = load_scenario(scenario)
-    target = check_target_loss(target_loss, "--target-loss")
-    target = require_learning(world).target if target is None else target
+    target = target_of(world, target_loss, target_accuracy, hold)
     with progress_bars() as progress:
         setup = prepare_training(world, seed, data_dir, progress.download)
         report = measure_constants(

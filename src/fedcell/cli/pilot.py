@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
@@ -11,7 +11,8 @@ from fedcell.core.quantities import parse_duration
 from fedcell.experiments.store import Store
 from fedcell.learning.engine import available_threads
 from fedcell.planning.pilotfile import load_pilot
-from fedcell.planning.piloting import run_pilot, validate_pilot
+from fedcell.planning.piloting import run_pilot
+from fedcell.planning.validating import validate_pilot
 from fedcell.scenario.load import load_scenario
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
@@ -19,20 +20,26 @@ from fedcell.show.tables.console import print_json
 from .app import (
     RUNS,
     AsJson,
+    Clients,
     DataDir,
-    MostRounds,
+    Hold,
     ScenarioName,
     Seed,
+    Steps,
     StoreFolder,
-    Target,
+    TargetAccuracy,
+    TargetLoss,
     Threads,
     Workers,
     app,
     check_folder,
     draw_if_asked,
+    err,
     figure_target,
     file_stem,
     out,
+    parse_range,
+    target_of,
 )
 from .progress import progress_bars, trial_bar
 from .signals import keeping_what_is_done
@@ -40,8 +47,15 @@ from .signals import keeping_what_is_done
 PAYS = 10.0  # [s] of budget from which processes are started
 Budget = Annotated[
     str,
+    typer.Option(help="Time to run for, from the first moment to the last: 60s, 5min."),
+]
+RunRounds = Annotated[
+    int | None,
     typer.Option(
-        help="Time to run for: 60s, 5min. Two seeds are run in any case, if the first gets there."
+        "--rounds",
+        min=1,
+        max=10**6,
+        help="Rounds after which a run ends. Default: plan.rounds, 1000 at the least.",
     ),
 ]
 
@@ -53,8 +67,16 @@ def pilot_command(
     out_path: Annotated[
         Path | None, typer.Option("--out", help="The pilot's file. Default: pilot-SCENARIO.json.")
     ] = None,
-    target_loss: Target = None,
-    rounds: MostRounds = None,
+    target_loss: TargetLoss = None,
+    target_accuracy: TargetAccuracy = None,
+    hold: Hold = None,
+    rounds: RunRounds = None,
+    minimise: Annotated[
+        Literal["cost", "duration", "energy"],
+        typer.Option(help="What the plan is to make least: it is looked for there."),
+    ] = "cost",
+    clients: Clients = None,
+    steps: Steps = None,
     seed: Seed = 0,
     figure: Annotated[
         Path | None, typer.Option(help="Draw the law against the pilot's own runs to this file.")
@@ -65,23 +87,29 @@ def pilot_command(
     workers: Workers = None,
     store: StoreFolder = RUNS,
 ) -> None:
-    """Find out by short runs how many rounds training takes, as a law in K, E_l and gamma.
+    """Find out by short runs how many rounds training takes, where the plan is likely to be.
 
-    Six settings around the scenario's plan are run, seed after seed, until the budget is used
-    up. The file keeps the loss curves: fedcell plan fits other targets from them. The same
-    command with a larger budget, or after an interrupt, goes on where it stopped.
+    What a round costs follows from the scenario, so the pilot looks where the cost to the target
+    may be least: it runs, fits, and runs where that says most, until the budget is used up. Runs
+    that cannot be of use are given up. The file keeps the loss curves: fedcell plan fits easier
+    targets from them. The same command with a larger budget, or after an interrupt, goes on where
+    it stopped.
     """
     seconds, picture = parse_duration(budget, "--budget"), figure_target(figure)
     out_path = out_path or Path(f"pilot-{file_stem(scenario)}.json")
     file = check_target(out_path, ("json",))
     check_folder(store, "--store")
+    world = load_scenario(scenario)
     with keeping_what_is_done(), progress_bars() as progress, trial_bar(seconds) as report:
         pilot = run_pilot(
-            load_scenario(scenario),
+            world,
             seconds,
             file,
-            target=target_loss,
+            target=target_of(world, target_loss, target_accuracy, hold),
             rounds=rounds,
+            minimise=minimise,
+            clients=parse_range(clients, "--clients"),
+            steps=parse_range(steps, "--steps"),
             seed=seed,
             name=scenario,
             data_dir=data_dir,
@@ -90,6 +118,7 @@ def pilot_command(
             store=Store(store),
             progress=progress,
             report=report,
+            tell=lambda words: err.print(words, highlight=False, soft_wrap=True),
         )
     if as_json:
         print_json(pilot.report.to_dict())
@@ -112,12 +141,14 @@ def _workers(workers: int | None, threads: int | None, budget: float) -> int | N
 def validate(
     scenario: ScenarioName,
     pilot: Annotated[Path, typer.Option(help="The pilot that is to be judged.")],
-    budget: Budget = "60s",
+    budget: Annotated[
+        str, typer.Option(help="Time to run for, if one run of each setting takes no longer.")
+    ] = "60s",
     out_path: Annotated[
         Path | None,
         typer.Option("--out", help="File of the runs. Default: validation-SCENARIO.json."),
     ] = None,
-    rounds: MostRounds = None,
+    rounds: RunRounds = None,
     figure: Annotated[
         Path | None, typer.Option(help="Draw predicted against measured rounds to this file.")
     ] = None,
@@ -127,7 +158,10 @@ def validate(
     workers: Workers = None,
     store: StoreFolder = RUNS,
 ) -> None:
-    """Judge a pilot by runs that it has not seen: other K, E_l and gamma, and other seeds."""
+    """Judge a pilot by runs that it has not seen: other K and E_l, and other seeds.
+
+    Each setting is run once whatever the budget; then seed after seed until it is used up.
+    """
     seconds, picture = parse_duration(budget, "--budget"), figure_target(figure)
     out_path = out_path or Path(f"validation-{file_stem(scenario)}.json")
     file = check_target(out_path, ("json",))

@@ -8,10 +8,11 @@ import typer
 
 from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.files import check_target
-from fedcell.core.quantities import check_target_loss, parse_duration, parse_energy
-from fedcell.planning.grid import MOST_STEPS
+from fedcell.core.quantities import parse_duration, parse_energy
+from fedcell.network.policies.names import NAMED
 from fedcell.planning.law import GivenLaw
 from fedcell.planning.limits import Limits
+from fedcell.planning.pilotfile import load_pilot
 from fedcell.planning.planfile import is_plan_file
 from fedcell.planning.planner import plan_training
 from fedcell.scenario.load import load_scenario
@@ -20,14 +21,19 @@ from fedcell.show.tables.console import print_json
 
 from .app import (
     AsJson,
+    Clients,
     DataDir,
-    PolicyName,
+    Hold,
     ScenarioName,
     Seed,
+    Steps,
+    TargetAccuracy,
     app,
     draw_if_asked,
     figure_target,
     out,
+    parse_range,
+    target_of,
 )
 
 
@@ -47,7 +53,13 @@ def plan(
     start: Annotated[float | None, _coefficient("start / E_l")] = None,
     floor: Annotated[float | None, _coefficient("floor", needed=False)] = None,
     dropped: Annotated[float | None, _coefficient("dropped / (K_gamma E_l)", needed=False)] = None,
-    policy: PolicyName = "optimal",
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{', '.join(NAMED)}; or module:callable for your own. Default: the one of ours "
+            "that makes least what is to be least."
+        ),
+    ] = None,
     minimise: Annotated[
         Literal["cost", "duration", "energy"],
         typer.Option(help="What is to be least: the paper's cost (12), or time, or energy."),
@@ -56,6 +68,8 @@ def plan(
         float | None,
         typer.Option(help="Training loss to reach; the pilot's curves are fitted for it anew."),
     ] = None,
+    target_accuracy: TargetAccuracy = None,
+    hold: Hold = None,
     deadline: Annotated[
         str | None, typer.Option(help="The run may take no longer: 90s, 15min, 2h.")
     ] = None,
@@ -65,9 +79,10 @@ def plan(
             help="All clients together may spend no more: 500J, 2kJ; 5J/client: each, on average."
         ),
     ] = None,
-    sure: Annotated[
-        bool, typer.Option("--sure", help="Keep limits at the upper end of the 90 % interval.")
-    ] = False,
+    confidence: Annotated[
+        float | None,
+        typer.Option(help="Keep each limit with this chance, as 0.95. Default: as expected."),
+    ] = None,
     solve_for: Annotated[
         Literal["bandwidth"] | None,
         typer.Option(help="bandwidth: the least band with which the deadline can be kept."),
@@ -79,15 +94,8 @@ def plan(
             help="Show how the plan moves if gamma doubles, the band halves, the model shrinks.",
         ),
     ] = False,
-    max_steps: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=100_000,
-            help="The most local steps that a client may do. Default: what the pilot tried, or "
-            f"{MOST_STEPS}.",
-        ),
-    ] = None,
+    clients: Clients = None,
+    steps: Steps = None,
     seed: Seed = 0,
     out_path: Annotated[
         Path | None, typer.Option("--out", help="Write the plan here, for fedcell run --plan.")
@@ -102,23 +110,29 @@ def plan(
 
     The law of rounds comes from a pilot of the scenario (fedcell pilot), or is given:
     G = mixing / K_gamma + drift E_l + start / E_l + floor, where K_gamma is what stands for K
-    when a share gamma of uploads is lost. What a round costs under the policy comes from the
-    scenario. All whole K and E_l are compared.
+    when a share gamma of uploads is lost. What a round costs comes from the scenario. With a pilot
+    the plan is one of the settings that it tried; with a law any K and E_l.
     """
-    limits, picture = _limits(deadline, energy_budget, sure), figure_target(figure)
+    limits, picture = _limits(deadline, energy_budget, confidence), figure_target(figure)
     file = check_target(out_path, ("json",)) if out_path else None
     if file and file.exists() and not is_plan_file(file):
         raise BadFile(f"{out_path}: holds something else than a plan: choose another --out")
     given = {"mixing": mixing, "drift": drift, "start": start, "floor": floor, "dropped": dropped}
+    world, known = load_scenario(scenario), None if pilot is None else load_pilot(pilot)
+    target = None
+    if known is None or (target_loss, target_accuracy, hold) != (None, None, None):
+        own = None if known is None else known.target
+        target = target_of(world, target_loss, target_accuracy, hold, own)
     best = plan_training(
-        load_scenario(scenario),
-        pilot,
+        world,
+        known,
         _given_law(pilot, {name: value for name, value in given.items() if value is not None}),
         policy=policy,
         minimise=minimise,
-        target=check_target_loss(target_loss, "--target-loss"),
+        target=target,
         limits=limits,
-        max_steps=max_steps,
+        clients=parse_range(clients, "--clients"),
+        steps=parse_range(steps, "--steps"),
         solve_for=solve_for,
         what_if=what_if,
         seed=seed,
@@ -151,7 +165,7 @@ def _given_law(pilot: Path | None, given: dict[str, float]) -> GivenLaw | None:
     return GivenLaw(**given)
 
 
-def _limits(deadline: str | None, budget: str | None, sure: bool) -> Limits:
+def _limits(deadline: str | None, budget: str | None, confidence: float | None) -> Limits:
     energy = each = inf
     if budget is not None:
         amount, slash, per = budget.partition("/")
@@ -164,5 +178,5 @@ def _limits(deadline: str | None, budget: str | None, sure: bool) -> Limits:
         deadline=inf if deadline is None else parse_duration(deadline, "--deadline"),
         energy=energy,
         energy_per_client=each,
-        sure=sure,
+        confidence=confidence,
     )

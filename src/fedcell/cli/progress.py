@@ -1,6 +1,8 @@
 """Bars on the terminal for long work, if somebody looks."""
 
 import math
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,11 +11,11 @@ from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingCo
 from rich.progress import Progress as Bars
 
 from fedcell.network.ledger import Ledger
-from fedcell.planning.trials import Trial
+from fedcell.planning.trial import Trial
 from fedcell.simulation.history import State
 from fedcell.simulation.run import Progress
 
-from .app import err
+from .app import EVERY, err
 
 
 @contextmanager
@@ -66,7 +68,8 @@ def progress_bars() -> Iterator[Progress]:
 
 @contextmanager
 def trial_bar(budget: float) -> Iterator[Callable[[Trial, float], None]]:
-    """A bar over a budget of seconds, told of each trial and of what is spent."""
+    """A bar over a budget of seconds, told of each trial and of what is spent; a line now and then
+    where nobody looks."""
     bar = Bars(
         *(TextColumn("runs"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f} s")),
         *(TextColumn("{task.description}"),),
@@ -77,11 +80,18 @@ def trial_bar(budget: float) -> Iterator[Callable[[Trial, float], None]]:
     task = bar.add_task("", total=budget)
     # Started by the first trial: while the engine is made ready, another bar is on the screen.
 
+    runs, said = 0, time.monotonic()
+
     def report(trial: Trial, spent: float) -> None:
+        nonlocal runs, said
+        runs += 1
         setting = trial.setting
         last = f"K = {setting.cohort}, E_l = {setting.local_steps}: {len(trial.losses)} rounds"
         bar.start()
         bar.update(task, completed=min(spent, budget), description=last)
+        if not err.is_terminal and time.monotonic() - said >= EVERY:
+            said = time.monotonic()
+            print(f"{spent:.0f} of {budget:.0f} s, {runs} runs; {last}", file=sys.stderr)
 
     try:
         yield report

@@ -9,7 +9,6 @@ from typing import Annotated
 import typer
 
 from fedcell.core.errors import BadInput, FedcellWarning, printable
-from fedcell.core.quantities import check_target_loss
 from fedcell.learning.setup import describe_partition, prepare_training
 from fedcell.network.policies.names import NAMED
 from fedcell.planning.plan import TrainingPlan
@@ -22,10 +21,13 @@ from fedcell.simulation.run import run
 from .app import (
     AsJson,
     DataDir,
+    Hold,
     PolicyNames,
     Rounds,
     ScenarioName,
     Seed,
+    TargetAccuracy,
+    TargetLoss,
     Threads,
     app,
     draw,
@@ -33,6 +35,7 @@ from .app import (
     figure_target,
     file_stem,
     out,
+    target_of,
 )
 from .progress import progress_bars
 from .signals import exit_code
@@ -75,10 +78,9 @@ def run_command(
     ] = None,
     policy: PolicyNames = None,
     rounds: Rounds = None,
-    target_loss: Annotated[
-        float | None,
-        typer.Option(help="Stop when the training loss is there. Default: learning.target."),
-    ] = None,
+    target_loss: TargetLoss = None,
+    target_accuracy: TargetAccuracy = None,
+    hold: Hold = None,
     seed: Seed = 0,
     folder: Annotated[
         Path | None,
@@ -96,14 +98,12 @@ def run_command(
     scenario.json and loss.png. Ctrl-C, or even kill -9, loses at most the round under way:
     the same command with --resume goes on, to the same bits.
     """
-    target = check_target_loss(target_loss, "--target-loss")
     planned = TrainingPlan.load(plan) if plan else None
     name, world = _world(scenario, planned, plan)
+    target = target_of(world, target_loss, target_accuracy, hold)
     policies = policy or list(NAMED)
-    if planned:
-        target = planned.target if target is None else target
-        if not policy:  # the plan's own first
-            policies = list(dict.fromkeys([_own_policy(planned, plan), *NAMED]))
+    if planned and not policy:  # the plan's own first
+        policies = list(dict.fromkeys([_own_policy(planned, plan), *NAMED]))
     changed = [] if planned is None else planned.differences(world, target)
     if changed:
         note = f"this is not what was planned ({', '.join(changed)}): predictions are not compared"

@@ -21,6 +21,7 @@ from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 
 from .app import (
+    EVERY,
     RUNS,
     AsJson,
     DataDir,
@@ -43,7 +44,6 @@ Retry = Annotated[bool, typer.Option("--retry", help="Make trainings again that 
 Report = Annotated[
     bool, typer.Option("--report", help="Write report.html, a page that needs nothing beside it.")
 ]
-EVERY = 30.0  # [s] between two lines where nobody looks at a bar
 
 
 @app.command()

@@ -31,6 +31,10 @@ class Estimate:
         """Half of the interval, what stands behind a plus-minus."""
         return (self.high - self.low) / 2
 
+    def times(self, factor: float) -> "Estimate":
+        """The same of something so many times as large."""
+        return Estimate(self.value * factor, self.low * factor, self.high * factor, self.level)
+
     def __float__(self) -> float:
         return float(self.value)
 

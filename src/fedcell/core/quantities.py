@@ -1,8 +1,7 @@
 """Durations and energies as people write them: 2h, 90s, 1.5kJ, 3Wh."""
 
 import re
-from math import inf, isfinite
-from numbers import Real
+from math import isfinite
 
 from .errors import BadInput
 
@@ -30,15 +29,6 @@ def _quantity(given: str | float, units: dict[str, float], name: str, expected: 
     if not (value > 0 and isfinite(value)):
         raise BadInput(f"{name} = {text}: expected {expected}")
     return value
-
-
-def check_target_loss(value: float | None, name: str = "target") -> float | None:
-    """A training loss to reach, if one is given."""
-    if value is None:
-        return None
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 < value < inf:
-        raise BadInput(f"{name} = {value}: expected a finite number above 0")
-    return float(value)
 
 
 def readable_duration(seconds: float) -> str:

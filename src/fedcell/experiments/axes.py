@@ -3,12 +3,13 @@
 import copy
 import itertools
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.schema import suggestion
+from fedcell.core.targets import Target
 from fedcell.scenario.load import scenario_of
 from fedcell.scenario.save import to_tables
 from fedcell.scenario.scenario import Scenario
@@ -32,10 +33,17 @@ class Point:
         """Whether there is something to train; else rounds are priced alone."""
         return self.scenario.learning is not None
 
-    def until(self, rounds: int, hold: int) -> Until:
-        """When its trainings end."""
-        learning = self.scenario.learning
-        return Until(rounds, None if learning is None else learning.target, hold)
+    @property
+    def target(self) -> Target | None:
+        """What its trainings are to reach."""
+        return None if self.scenario.learning is None else self.scenario.learning.goal
+
+    def until(self, rounds: int, hold: int | None = None) -> Until:
+        """When its trainings end: where the target was to hold for so long, if that is more."""
+        target = self.target
+        if target is not None and hold is not None:
+            target = replace(target, hold=max(hold, target.hold))
+        return Until(rounds, target)
 
     def training(self, seed: int) -> Training:
         """Its training on one seed: the same dice at every point and for every policy."""

@@ -52,7 +52,8 @@ class LocalProcesses:
     """Processes of this machine, one thread each; started afresh, as threads and forks do not go
     together."""
 
-    def __init__(self, workers: int | None = None) -> None:
+    def __init__(self, workers: int | None = None, ahead: int = 2) -> None:
+        self.ahead = ahead  # jobs for each process that are handed over, so that none waits
         self.workers = available_threads() if workers is None else check_count(workers, "`workers`")
 
     def run(self, work: Callable[[J], R], jobs: Iterable[J]) -> Iterator[Result[J, R]]:
@@ -78,7 +79,7 @@ class LocalProcesses:
         running: dict[Future[R], J] = {}
         try:
             while True:
-                for job in itertools.islice(jobs, 2 * workers - len(running)):
+                for job in itertools.islice(jobs, self.ahead * workers - len(running)):
                     running[pool.submit(work, job)] = job
                 if not running:
                     return

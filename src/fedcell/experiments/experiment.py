@@ -9,7 +9,6 @@ from typing import Any
 from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput
 from fedcell.core.files import naming, read_tables
-from fedcell.core.quantities import check_target_loss
 from fedcell.core.schema import suggestion
 from fedcell.network.policies.names import NAMED, Policies, PolicyLike, policies_by_name
 from fedcell.scenario.load import SHIPPED, load_scenario
@@ -36,11 +35,27 @@ class Experiment:
     points: tuple[Point, ...]
     seeds: tuple[int, ...]
     rounds: int  # after which a training ends
-    hold: int = 1  # rounds whose mean must be at the target; 1: first passage
+    hold: int | None = None  # rounds that a target is watched for, if longer than learning.hold
     policies: Mapping[str, PolicyLike] = field(default_factory=dict)  # each run is priced under
     precision: float | None = None  # seeds are added until intervals are as narrow
     axes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     asked: Mapping[str, Any] = field(default_factory=dict)  # as the file has it
+
+    @property
+    def watched(self) -> int:
+        """Rounds that targets are watched for longer than they need; 1 where they are not."""
+        own = max((p.target.hold for p in self.points if p.target is not None), default=1)
+        return self.hold if self.hold is not None and self.hold > own else 1
+
+    @property
+    def aims(self) -> dict[str, str]:
+        """What the targets are of, and when they count as reached, in words; nothing without."""
+        targets = [point.target for point in self.points if point.target is not None]
+        if not targets:
+            return {}
+        kinds = dict.fromkeys("loss" if t.accuracy is None else "accuracy" for t in targets)
+        definitions = dict.fromkeys(target.definition for target in targets)
+        return {"target_of": " or ".join(kinds), "reached": " or ".join(definitions)}
 
     def with_seeds(self, count: int | None) -> "Experiment":
         """On so many seeds, its own first; as it is where None is given."""
@@ -64,14 +79,14 @@ class Experiment:
         *,
         seeds: int | list[int] = 5,
         rounds: int | None = None,
-        hold: int = 1,
+        hold: int | None = None,
         policies: Policies | None = None,
         title: str = "a sweep",
     ) -> "Experiment":
         """From Python: axes by dotted name, as "plan.cohort"; policies by name, or your own."""
         check_scenario(scenario)
-        given: dict[str, Any] = {"title": title, "seeds": seeds, "hold": hold}
-        given |= {} if rounds is None else {"rounds": rounds}
+        given: dict[str, Any] = {"title": title, "seeds": seeds}
+        given |= {k: v for k, v in (("rounds", rounds), ("hold", hold)) if v is not None}
         for name, values in axes.items():
             if str(name).split(".")[0] not in TABLES or not isinstance(values, list | tuple):
                 raise BadInput(f"{name!r}: expected lists by dotted name, as in plan.cohort")
@@ -136,14 +151,12 @@ def _experiment(
             "policy: the scenario has no [learning], so there is nothing to train: name policies, "
             "and rounds are priced under them"
         )
-    learning = base.learning
-    check_target_loss(None if learning is None else learning.target, "learning.target")
     return Experiment(
         title=str(given.get("title", "a sweep")),
         points=points,
         seeds=tuple(dict.fromkeys(seeds)),
         rounds=rounds,
-        hold=check_count(given.get("hold", 1), "hold"),
+        hold=check_count(given["hold"], "hold") if "hold" in given else None,
         policies=priced,
         precision=check_precision(given.get("precision"), "precision"),
         axes={

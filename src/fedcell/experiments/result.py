@@ -9,7 +9,6 @@ from typing import Any
 
 from fedcell.core.files import write_csv
 from fedcell.core.showing import Showable
-from fedcell.core.targets import rounds_to
 from fedcell.core.version import versions
 from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet, draw_trace
@@ -59,11 +58,10 @@ class SweepResult(Showable):
 
     def _mean_curve(self, place: int) -> int | None:
         """Rounds until the mean over seeds of the loss is at the target of a point."""
-        target = self.experiment.points[place].until(1, 1).target
-        losses = [curve.train_loss for curve in self.curves_of(place)]
-        return (
-            None if target is None else rounds_of_mean_curve(losses, target, self.experiment.hold)
-        )
+        target = self.experiment.points[place].until(1, self.experiment.hold).target
+        if target is None:
+            return None
+        return rounds_of_mean_curve([c.values(target) for c in self.curves_of(place)], target)
 
     @cached_property
     def table(self) -> SweepTable:
@@ -80,11 +78,12 @@ class SweepResult(Showable):
             axes=axes,
             seeds=experiment.seeds,
             rounds=experiment.rounds,
-            hold=experiment.hold,
+            hold=experiment.watched,
             runs=tuple(row for row, _ in self._records),
             about={
                 "asked": experiment.asked,
                 "versions": versions(),
+                **experiment.aims,
                 **({"failures": self.failures} if self.failures else {}),
             },
         )
@@ -119,14 +118,13 @@ class SweepResult(Showable):
 
 def _trained(experiment: Experiment, point: Point, curve: Curve) -> dict[str, Any]:
     """What came out of a training."""
-    until = point.until(experiment.rounds, experiment.hold)
-    first = None if until.target is None else rounds_to(curve.train_loss, until.target)
+    watched = point.until(experiment.rounds, experiment.hold).target
     return {
         "key": curve.key,
         "rounds": curve.rounds,
-        "target": until.target,
-        FIRST: first,
-        HELD: until.reached(curve.train_loss),
+        "target": None if watched is None else watched.value,
+        FIRST: curve.reached(point.target),
+        HELD: curve.reached(watched),
         "diverged": curve.diverged,
         "train_loss": curve.train_loss[-1] if curve.rounds else None,
         "test_loss": curve.test_loss,
@@ -137,8 +135,8 @@ def _trained(experiment: Experiment, point: Point, curve: Curve) -> dict[str, An
 def _priced(
     experiment: Experiment, point: Point, seed: int, curve: Curve | None, data_dir: Path | None
 ) -> Iterator[tuple[dict[str, Any], dict[str, Sequence[float]]]]:
-    """What a run costs under each policy, up to its first passage, and its rounds; only the
-    losses where nothing is priced."""
+    """What a run costs under each policy, up to its target, and its rounds; only the losses where
+    nothing is priced."""
     losses: dict[str, Sequence[float]] = {} if curve is None else {"train_loss": curve.train_loss}
     if not experiment.policies:
         yield {}, losses
@@ -147,8 +145,7 @@ def _priced(
     if curve is not None:
         scenario = prepare_training(scenario, seed, data_dir).scenario
     made = experiment.rounds if curve is None else curve.rounds
-    target = point.until(1, 1).target
-    reached = None if curve is None or target is None else rounds_to(curve.train_loss, target)
+    reached = None if curve is None else curve.reached(point.target)
     fleet = draw_fleet(scenario, seed)
     trace = draw_trace(scenario, fleet, made, seed)
     for name, policy in experiment.policies.items():

@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from fedcell.core.estimates import Estimate, mean_estimate
-from fedcell.core.targets import rounds_to
+from fedcell.core.targets import Target
 from fedcell.core.types import Array
 
 
@@ -51,22 +51,23 @@ def cut_at(cap: int, found: Sequence[int | None]) -> Array:
     return np.array([cap if g is None else min(g, cap) for g in found], float)
 
 
-def rounds_of_mean_curve(losses: Sequence[Sequence[float]], target: float, hold: int) -> int | None:
-    """Rounds until the mean over seeds of the loss is at a target; None if it never is.
+def rounds_of_mean_curve(curves: Sequence[Sequence[float]], target: Target) -> int | None:
+    """Rounds until the mean over seeds of the loss, or accuracy, is at a target; None if it never
+    is.
 
-    A run that ended before others, its target held, goes on at the mean of its last `hold`
-    losses. With `hold` 1 that would be the dip in which it ended, so nothing is said.
+    A run that ended before others, its target reached, goes on at the mean of the rounds that
+    reached it. Where one round does, that would be the dip in which it ended, so nothing is said.
     """
-    if not losses or not all(len(curve) for curve in losses):
+    if not curves or not all(len(curve) for curve in curves):
         return None
-    if hold == 1 and len({len(curve) for curve in losses}) > 1:
+    if target.hold == 1 and len({len(curve) for curve in curves}) > 1:
         return None
-    longest = max(len(curve) for curve in losses)
-    whole = np.empty((len(losses), longest))
-    for row, curve in zip(whole, losses, strict=True):
+    longest = max(len(curve) for curve in curves)
+    whole = np.empty((len(curves), longest))
+    for row, curve in zip(whole, curves, strict=True):
         row[: len(curve)] = curve
-        row[len(curve) :] = np.mean(curve[-hold:])
-    return rounds_to(whole.mean(0), target)
+        row[len(curve) :] = np.mean(curve[-target.hold :])
+    return replace(target, hold=1).reached(whole.mean(0))
 
 
 def relative_change(each: Array, other: Array) -> Array:

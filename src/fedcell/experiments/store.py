@@ -46,7 +46,7 @@ class Store:
     def put(self, curve: Curve, seconds: float | None = None) -> None:
         """Keeps a curve and what it took to make, and forgets that the training failed before.
 
-        Of two of one training the longer stays, with what either knows of lambda.
+        Of two of one training the longer stays, with what either knows.
         """
         path = self._path(curve.key)
         self._make(path.parent)
@@ -117,9 +117,8 @@ def _curve(content: Mapping[str, Any], key: str, seed: int) -> Curve:
     sound = (content.get("key"), content.get("seed")) == (key, seed) and isinstance(diverged, bool)
     numbers = [x for x in (*_listed(losses), *last.values()) if x is not None]
     sound = sound and bool(_listed(losses))
-    pairs = content.get("diversity", [])
-    sound = sound and all(isinstance(pair, list) and len(pair) == 2 for pair in _listed(pairs))
-    numbers += [number for pair in _listed(pairs) if sound for number in pair]
+    judged = content.get("accuracies", [])
+    numbers += _listed(judged)
     ends = content.get("ends", [])
     sound = sound and all(isinstance(e, list) and len(e) == 3 for e in _listed(ends))
     numbers += [n for end in _listed(ends) if sound for n in end if n is not None]
@@ -130,9 +129,9 @@ def _curve(content: Mapping[str, Any], key: str, seed: int) -> Curve:
         seed=seed,
         train_loss=tuple(math.nan if x is None else float(x) for x in _listed(losses)),
         diverged=bool(diverged),
-        diversity=tuple((int(t), float(x)) for t, x in _listed(pairs)),
         ends={int(n): (loss, accuracy) for n, loss, accuracy in _listed(ends)},
         vector_width=content.get("vector_width"),
+        accuracies=tuple(map(float, _listed(judged))),
         **last,
     )
 

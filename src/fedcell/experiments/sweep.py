@@ -140,17 +140,21 @@ def run_until_precise(
 
 def measurable(experiment: Experiment) -> bool:
     """Whether there is something whose interval could be narrow: rounds to a target, or costs."""
-    return all(p.until(1, 1).target is not None or not p.trained for p in experiment.points)
+    return all(p.target is not None or not p.trained for p in experiment.points)
 
 
 def _longer(one: Job | None, other: Job) -> Job:
-    """Of two jobs of one training, until both are answered: to the lower target."""
+    """Of two jobs of one training, one that answers both: to the harder target, or without one
+    where it is not known which is harder."""
     if one is None:
         return other
-    a, b = one.until, other.until
-    target = None if None in (a.target, b.target) else min(a.target or 0, b.target or 0)
-    until = Until(max(a.rounds, b.rounds), target, max(a.hold, b.hold))
-    return Job(one.training, until, one.data_dir)
+    a, b = one.until.target, other.until.target
+    rounds = max(one.until.rounds, other.until.rounds)
+    target = None
+    if a is not None and b is not None:
+        target = a if a.at_least_as_hard_as(b) else b if b.at_least_as_hard_as(a) else None
+    judged = one.until.judged or other.until.judged
+    return Job(one.training, Until(rounds, target, scored=judged), one.data_dir)
 
 
 def _make(

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from fedcell.core.errors import BadInput
-from fedcell.core.targets import rounds_to
-from fedcell.core.types import Array
+from fedcell.core.targets import Target
 from fedcell.learning.data.dataset import load_data
 from fedcell.learning.data.sources import PUBLISHED
 from fedcell.scenario.identity import training_identity
+from fedcell.scenario.learning import goal_keys
 from fedcell.scenario.load import scenario_of
 from fedcell.scenario.save import to_tables
 from fedcell.scenario.scenario import Scenario
@@ -22,19 +22,19 @@ from fedcell.scenario.scenario import Scenario
 
 @dataclass(frozen=True)
 class Until:
-    """When a training ends: after so many rounds, or when the loss is at the target and stays.
-
-    It is there when the mean of the last `hold` rounds is at or below it; 1 is the paper's
-    first passage.
-    """
+    """When a training ends: after so many rounds, or when its target is reached; cut short by a
+    deadline, or where that is asked for when it cannot get there."""
 
     rounds: int
-    target: float | None = None
-    hold: int = 1
+    target: Target | None = None
+    deadline: float = math.inf  # on the clock (time.time), when it is cut short
+    hopeful: bool = False  # it is given up where it cannot be there in so many rounds
+    scored: bool = False  # models are judged on test data after each round, whatever the target
 
-    def reached(self, losses: Sequence[float] | Array) -> int | None:
-        """The round in which it is there; None if it never is."""
-        return None if self.target is None else rounds_to(losses, self.target, self.hold)
+    @property
+    def judged(self) -> bool:
+        """Whether models are judged on test data after each round."""
+        return self.scored or (self.target is not None and self.target.accuracy is not None)
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Training:
         """The training of a scenario on one seed; judged after each round."""
         if scenario.cell.gains is not None:
             raise BadInput("cell.gains: a sweep draws its channels; leave measured gains out")
-        world = scenario.using(learning={"evaluate_every": 1, "target": None})
+        world = scenario.using(learning={"evaluate_every": 1, **goal_keys(None)})
         return cls(json.dumps(to_tables(world), sort_keys=True), seed)
 
     @cached_property
@@ -90,29 +90,45 @@ class Curve:
     test_loss: float | None = None  # of the last model
     accuracy: float | None = None  # on the test data
     diverged: bool = False  # it blew up in its last round
-    diversity: Sequence[tuple[int, float]] = ()  # (round, lambda), in some trainings
     ends: Mapping[int, Scores] = field(default_factory=dict)  # those of other lengths, by rounds
     vector_width: int | None = None  # of the machine code that trained
+    accuracies: Sequence[float] = ()  # on test data after each round, where it was judged so far
 
     @property
     def rounds(self) -> int:
         """Rounds that were made."""
         return len(self.train_loss)
 
+    def values(self, target: Target) -> Sequence[float]:
+        """What a target is looked for in."""
+        return self.train_loss if target.accuracy is None else self.accuracies
+
+    def reached(self, target: Target | None) -> int | None:
+        """Rounds to a target; None if it was not reached."""
+        return None if target is None else target.reached(self.values(target))
+
     def answers(self, until: Until) -> bool:
         """Whether a training until then would not have gone on."""
-        ended = self.diverged or self.rounds >= until.rounds
-        return ended or until.reached(self.train_loss) is not None
+        if self.reached(until.target) is not None:
+            return True
+        known = self.rounds if until.target is None else len(self.values(until.target))
+        return known >= until.rounds or (self.diverged and known == self.rounds)
 
     def first(self, until: Until) -> "Curve":
         """As a training until then would have left it; how good its last model was is known if one
         of that length was made."""
-        end = min(self.rounds, until.rounds, until.reached(self.train_loss) or self.rounds)
+        end = min(self.rounds, until.rounds, self.reached(until.target) or self.rounds)
         if end == self.rounds:
             return self
         loss, accuracy = self.ends.get(end, (None, None))
-        losses = self.train_loss[:end]
-        return replace(self, train_loss=losses, test_loss=loss, accuracy=accuracy, diverged=False)
+        return replace(
+            self,
+            train_loss=self.train_loss[:end],
+            accuracies=self.accuracies[:end],
+            test_loss=loss,
+            accuracy=accuracy,
+            diverged=False,
+        )
 
     def joined(self, other: "Curve") -> "Curve":
         """The longer of two of one training, with what either knows."""
@@ -120,7 +136,8 @@ class Curve:
         ends = {c.rounds: (c.test_loss, c.accuracy) for c in (self, other)}
         ends = {**self.ends, **other.ends, **ends}
         ends.pop(longer.rounds)
-        return replace(longer, ends=ends, diversity=self.diversity or other.diversity)
+        accuracies = max(self.accuracies, other.accuracies, key=len)
+        return replace(longer, ends=ends, accuracies=accuracies)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as a file holds them; null where a round was not judged."""
@@ -132,6 +149,6 @@ class Curve:
             "accuracy": self.accuracy,
             "diverged": self.diverged,
             "vector_width": self.vector_width,
-            **({"diversity": [list(pair) for pair in self.diversity]} if self.diversity else {}),
+            **({"accuracies": list(self.accuracies)} if self.accuracies else {}),
             **({"ends": [[n, *scores] for n, scores in self.ends.items()]} if self.ends else {}),
         }

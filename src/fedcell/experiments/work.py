@@ -3,6 +3,7 @@
 import math
 import time
 import warnings
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,19 +14,20 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.errors import FedcellWarning
+from fedcell.core.forecast import least_rounds
 from fedcell.learning.data.dataset import Dataset, load_data
 from fedcell.learning.engine import Engine, vector_width
-from fedcell.learning.gradients import probe
-from fedcell.learning.learner import Differentiable, Learner, warm_up
+from fedcell.learning.learner import Learner, warm_up
 from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.scenario.scenario import Scenario
+from fedcell.simulation.checks import check_scored
 from fedcell.simulation.history import State
-from fedcell.simulation.train import Stop, diverging, train_rounds
+from fedcell.simulation.train import Stop, at_target, diverging, train_rounds
 
 from .training import Curve, Training, Until
 
-PROBED = (0, 1, 2, 4, 8, 16, 32)  # rounds after which lambda is measured
+GIVEN = 0.3  # of its rounds, that a training is given before it may be given up
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,6 @@ class Job:
     training: Training
     until: Until
     data_dir: Path | None = None
-    probed: bool = False  # whether lambda is measured along it
 
 
 @dataclass(frozen=True)
@@ -56,9 +57,9 @@ def train(job: Job, threads: int = 1) -> Done:
         data = _data(learning.dataset, job.data_dir)
     with _quiet():
         setup = prepare_training(training.scenario, training.seed, job.data_dir, data=data)
-        learner = setup.learner(threads, test=False)  # the last model is judged on test data
+        learner = setup.learner(threads, test=job.until.judged)  # else only the last model is
         warm_up(learner)
-        trained = train_curve(setup.scenario, learner, training.seed, job.until, job.probed)
+        trained = train_curve(setup.scenario, learner, training.seed, job.until)
         last = setup.learner(threads).evaluate(trained.model)
     curve = Curve(
         key=training.key,
@@ -67,8 +68,8 @@ def train(job: Job, threads: int = 1) -> Done:
         test_loss=_finite(last.test_loss),
         accuracy=_finite(last.accuracy),
         diverged=trained.diverged,
-        diversity=trained.diversity,
         vector_width=vector_width() if isinstance(learner, Engine) else None,
+        accuracies=trained.accuracies if job.until.judged else (),
     )
     return Done(curve, time.perf_counter() - begin)
 
@@ -78,29 +79,42 @@ class Trained:
     """What came out of a training, whoever learnt."""
 
     train_loss: tuple[float, ...]
+    accuracies: tuple[float, ...]  # NaN where models were not judged
     diverged: bool
-    diversity: tuple[tuple[int, float], ...]  # (round, lambda), where it was measured
     model: Any
 
 
-def train_curve(
-    scenario: Scenario, learner: Learner, seed: int, until: Until, probed: bool = False
-) -> Trained:
-    """Rounds until the target holds, training blows up, or there were enough."""
+def train_curve(scenario: Scenario, learner: Learner, seed: int, until: Until) -> Trained:
+    """Rounds until the target is reached, training blows up, or there were enough."""
     fleet = draw_fleet(scenario, seed)
     trace = draw_trace(scenario, fleet, until.rounds, seed)
     with _quiet():
-        state = first = State.start(learner)
-        blown = diverging(learner.evaluate(first.model).train_loss)
-        rules = [blown, holding(until)]
-        lambdas: list[tuple[int, float]] = []
-        for state in train_rounds(scenario, learner, fleet, trace, first, rules):
-            wanted = probed and state.rounds in PROBED and not any(rule(state) for rule in rules)
-            if wanted and isinstance(learner, Differentiable):
-                found = probe(learner, state.model, state.rounds, scenario.task.batch_size)
-                lambdas.append((state.rounds, found.diversity))
-    losses = tuple(state.history.train_loss.tolist())
-    return Trained(losses, blown(state), tuple(lambdas), state.model)
+        first = State.start(learner)
+        scores = learner.evaluate(first.model)
+        check_scored(until.target, scores)
+        blown = diverging(scores.train_loss)
+        rules: list[Stop] = [blown, at_target(until.target)]
+        rules.append(lambda at: at.rounds > 0 and time.time() >= until.deadline)
+        if until.hopeful:
+            rules.append(hopeless(until))
+        states = train_rounds(scenario, learner, fleet, trace, first, rules)
+        (state,) = deque(states, maxlen=1)  # the last: earlier ones are not kept
+    losses, accuracies = (
+        tuple(values.tolist()) for values in (state.history.train_loss, state.history.accuracy)
+    )
+    return Trained(losses, accuracies, blown(state), state.model)
+
+
+def hopeless(until: Until) -> Stop:
+    """Ends a training whose curve says that it will not be at the target in as many rounds."""
+
+    def stop(state: State) -> bool:
+        target = until.target
+        if target is None or state.rounds < GIVEN * until.rounds:
+            return False
+        return least_rounds(getattr(state.history, target.column), target) > until.rounds
+
+    return stop
 
 
 @contextmanager
@@ -119,8 +133,3 @@ def _finite(score: float) -> float | None:
 def _data(dataset: str, data_dir: Path | None) -> Dataset:
     """A dataset, read once in a worker."""
     return load_data(dataset, data_dir)
-
-
-def holding(until: Until) -> Stop:
-    """Ends a training when its loss is at the target and stays, as `until` has it."""
-    return lambda state: until.reached(state.history.train_loss[-until.hold :]) is not None

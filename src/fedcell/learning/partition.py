@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedcell.core.errors import BadInput
 from fedcell.core.types import Array, Ints
-from fedcell.scenario.learning import PartitionSpec
+from fedcell.scenario.partition import PartitionSpec
 
 from . import skew
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.showing import Showable, rows_from
-from fedcell.core.targets import rounds_to
+from fedcell.core.targets import Target
 from fedcell.core.types import Array, Ints
 
 from .spending import Spending, Totals
@@ -71,12 +71,23 @@ class Ledger(Showable):
         """Energy spent by the end of each round [J]."""
         return np.asarray(self.energy.cumsum())
 
-    def rounds_to(self, target: float) -> int | None:
-        """G_epsilon as observed: rounds until the training loss is at or below the target;
-        None if it never was."""
+    def rounds_to(self, target: Target | float) -> int | None:
+        """G_epsilon as observed: rounds until a target is reached; None if it never was. A number
+        is a training loss that is to hold for five rounds; `Target(loss=0.2, hold=1)` another."""
         if not self.trained:
             raise BadInput("no model was trained: there is no loss to reach")
-        return rounds_to(self.train_loss, target)
+        wanted = target if isinstance(target, Target) else Target(loss=target)
+        return wanted.reached(getattr(self, wanted.column))
+
+    def seconds_to(self, target: Target | float) -> float | None:
+        """Simulated time until a target is reached [s]; None if it never was."""
+        rounds = self.rounds_to(target)
+        return None if rounds is None else float(self.total_duration[rounds - 1])
+
+    def joules_to(self, target: Target | float) -> float | None:
+        """Energy of all clients until a target is reached [J]; None if it never was."""
+        rounds = self.rounds_to(target)
+        return None if rounds is None else float(self.total_energy[rounds - 1])
 
     def first(self, rounds: int) -> "Ledger":
         """The ledger of the first rounds, as if no more had been run."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcell.core.errors import printable
+from fedcell.core.targets import Target
 from fedcell.experiments.axes import Point
 from fedcell.experiments.engines import SweepEngine
 from fedcell.experiments.experiment import Experiment
@@ -26,13 +27,17 @@ class Measurement:
     """Constants that are to be measured: along which training, to which loss."""
 
     training: Training
-    target: float | None
+    target: Target | None
     rounds: int
     data_dir: Path | None = None
 
     @property
     def key(self) -> str:
-        return f"{self.training.key}-{self.target}-{self.rounds}"
+        target = self.target
+        plain = target is None or (target.hold == 1 and target.accuracy is None)
+        how = "" if plain or target is None else f"-{target.column}-{target.hold}"
+        value = None if target is None else target.value
+        return f"{self.training.key}-{value}{how}-{self.rounds}"
 
 
 def measure(job: Measurement) -> dict[str, Any]:
@@ -49,7 +54,7 @@ def constants_of(
     training; and why there are none at others."""
     jobs = {
         (tuple(point.labels.items()), seed): Measurement(
-            point.training(seed), point.until(1, 1).target, experiment.rounds, data_dir
+            point.training(seed), point.target, experiment.rounds, data_dir
         )
         for point in _usual(experiment)
         for seed in experiment.seeds[:SEEDS]

@@ -6,20 +6,22 @@ import numpy as np
 
 from fedcell.core.errors import BadInput, printable
 from fedcell.core.estimates import Estimate
+from fedcell.core.targets import Target
 from fedcell.core.types import Bools, Ints
 from fedcell.network.policies.names import PolicyLike, policy_name
 from fedcell.network.simulate import simulate_network
 from fedcell.scenario.scenario import Scenario
 
-from .fitted import LEVEL
 from .grid import PlanGrid
-from .law import GivenLaw, features, nearest_whole
-from .limits import Limits, allowed_plans, least_place, upper_factor
+from .law import GivenLaw, nearest_whole
+from .limits import Limits, allowed_plans, chances, least_place
 from .plan import Aim, PaperChoice, PlanTotals, TrainingPlan
 from .round_costs import MEASURES
+from .rounds_law import LEVEL, RoundsLaw
 from .unit_costs import priced_rounds, section_4d
 
-RESAMPLED = 50  # replicates of the law whose best K and E_l are found
+MOST_DRAWN = 500  # settings of which draws are made together
+DRAWS = 200  # laws that fit as well, whose best K and E_l are found
 
 
 def choose_plan(
@@ -27,7 +29,7 @@ def choose_plan(
     limits: Limits | None = None,
     minimise: Aim = "cost",
     paper_law: GivenLaw | None = None,
-    target: float | None = None,
+    target: Target | None = None,
     name: str = "plan",
 ) -> TrainingPlan:
     """The best plan of a grid within the limits, or NoPlan with what is in the way.
@@ -41,20 +43,19 @@ def choose_plan(
     allowed = allowed_plans(grid, limits)
     i, j = least_place(np.where(allowed, getattr(grid, minimise), np.inf))
     k, e = int(grid.cohorts[i]), int(grid.steps[j])
-    predicted = grid.law.predict(k, e, grid.loss_rate, kind=grid.kind)
+    predicted = grid.law.predict(np.array(k), np.array(e), grid.loss_rate, kind=grid.kind)
     mean, low, high = (max(1.0, float(x)) for x in predicted)
-    rounds = Estimate(mean, low, high, LEVEL)
+    rounds = Estimate(mean, min(low, mean), max(high, mean), LEVEL)
 
     def total(measure: str) -> Estimate:
-        costs, value = grid.round_costs, float(getattr(grid, measure)[i, j])
-        sd, se = (float(f(measure, k, e)) for f in (costs.relative_sd, costs.relative_se))
-        return total_estimate(rounds, value, sd, se)
+        value = float(getattr(grid, measure)[i, j])
+        return _around(grid.law, value, float(grid.spread(measure, k, e)))
 
     totals = {"rounds": rounds, **{measure: total(measure) for measure in MEASURES}}
     duration, energy, cost = (totals[name] for name in ("duration", "energy", "cost"))
     policy = policy_name(grid.policy)
     cohort, steps = _choice_intervals(grid, allowed, minimise, k, e)
-    paper = _paper_choice(grid, allowed, paper_law or GivenLaw.of(grid.law.coefficients))
+    paper = _paper_choice(grid, paper_law or GivenLaw.of(grid.law.coefficients))
     return TrainingPlan(
         name=printable(name),
         scenario=grid.scenario,
@@ -74,74 +75,77 @@ def choose_plan(
         paper=paper,
         policies={policy: totals},
         notes=tuple(grid.law.notes),
+        chances={name: float(each[i, j]) for name, each in chances(grid, limits).items()},
         grid=grid,
         allowed=allowed,
     )
-
-
-def total_estimate(rounds: Estimate, value: float, sd: float, se: float) -> Estimate:
-    """A sum over G rounds, around its value: each round varies by `sd`, and its mean is known to
-    `se`, both relative."""
-    more = float(upper_factor(rounds.value, rounds.high, sd, se))
-    less = float(upper_factor(rounds.value, rounds.value**2 / rounds.low, sd, se))
-    return Estimate(value, value / less, value * more, LEVEL)
 
 
 def totals_under(
     scenario: Scenario, policy: PolicyLike, plan: TrainingPlan, seed: int = 0
 ) -> PlanTotals:
     """What the planned K and E_l take under another policy."""
-    world = scenario.with_plan(int(plan.cohort.value), int(plan.local_steps.value))
-    ledger = simulate_network(world, policy, priced_rounds(scenario), seed)
-    totals = {"rounds": plan.rounds}
+    k, e = int(plan.cohort.value), int(plan.local_steps.value)
+    ledger = simulate_network(scenario.with_plan(k, e), policy, priced_rounds(scenario), seed)
+    rounds, law, cell = plan.rounds, plan.law, scenario.cell
+    unsure = float(law.spread(np.array(k), np.array(e), cell.loss_rate, cell.loss_kind))
+    totals = {"rounds": rounds}
     for measure in MEASURES:
         each = getattr(ledger, measure)
-        sd = float(each.std(ddof=1) / each.mean())
-        value, se = plan.rounds.value * float(each.mean()), sd / np.sqrt(ledger.rounds)
-        totals[measure] = total_estimate(plan.rounds, value, sd, float(se))
+        sd, value = float(each.std(ddof=1) / each.mean()), rounds.value * float(each.mean())
+        spread = np.sqrt(unsure**2 + sd**2 / max(1.0, rounds.value) + sd**2 / ledger.rounds)
+        totals[measure] = _around(law, value, float(spread))
     return totals
+
+
+def _around(law: RoundsLaw, mean: float, spread: float) -> Estimate:
+    """What one run takes: the mean, and an interval about the median."""
+    half, median = np.exp(law.quantile((1 + LEVEL) / 2) * spread), mean * np.exp(-law.excess)
+    low, high = min(mean, median / half), max(mean, median * half)
+    return Estimate(mean, float(low), float(high), LEVEL)
 
 
 def _choice_intervals(
     grid: PlanGrid, allowed: Bools, minimise: Aim, k: int, e: int
 ) -> tuple[Estimate, Estimate]:
-    """Where the best K and E_l would be, had the pilot's luck been another."""
+    """Where the best K and E_l would be, were the law another that fits the runs as well."""
     values = np.where(allowed, getattr(grid, minimise), np.inf)
-    near = np.nonzero(values <= 3 * values.min())  # replicates have their best not far off
-    per_round = (values / grid.rounds)[near]
-    i, j = near
-    x = features(grid.cohorts[i], grid.steps[j], grid.loss_rate, grid.kind)
-    rounds = np.maximum(x @ grid.law.replicates[:RESAMPLED].T, 1.0)
-    best = (rounds * per_round[:, None]).argmin(0)
-    i, j = i[best], j[best]
+    near = np.argsort(values, axis=None)[:MOST_DRAWN]  # the best of draws is not far off
+    i, j = np.unravel_index(near[values.ravel()[near] <= 3 * values.min()], values.shape)
+    per_round = values[i, j] / grid.rounds[i, j]
+    places = grid.cohorts[i], grid.steps[j]
+    drawn = grid.law.draws(*places, grid.loss_rate, DRAWS, grid.seed, grid.kind)
+    best = (np.maximum(drawn, 1.0) * per_round).argmin(1)
     edges = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
 
     def around(value: int, others: Ints) -> Estimate:
         low, high = np.quantile(others, edges, method="nearest")
         return Estimate(value, min(value, int(low)), max(value, int(high)), LEVEL)
 
-    return around(k, grid.cohorts[i]), around(e, grid.steps[j])
+    return around(k, grid.cohorts[i][best]), around(e, grid.steps[j][best])
 
 
-def _paper_choice(grid: PlanGrid, allowed: Bools, law: GivenLaw) -> PaperChoice:
+def _paper_choice(grid: PlanGrid, law: GivenLaw) -> PaperChoice:
     """What the closed forms say: E_l*, K* (21) with the unit costs of Section IV-D, clipped to
     what there is; and what that would cost."""
     gamma = grid.loss_rate
-    steps = nearest_whole(law.best_steps(), int(grid.steps[-1]))
+    steps = nearest_whole(law.best_steps(), int(grid.round_costs.steps[-1]))
     with_its_steps = grid.scenario.using(plan={"local_steps": steps, "local_epochs": None})
     costs = section_4d(with_its_steps, grid.seed)
     printed = law.printed_cohort(steps, gamma, costs)
-    cohort = nearest_whole(printed, int(grid.cohorts[-1]))
-    i, j = grid.at(cohort, steps)
+    most = int(grid.round_costs.cohorts[-1])
+    cohort = nearest_whole(printed, most)
+    costs_there = grid.round_costs
+    rounds = max(
+        1.0, float(grid.law.predict(np.array(cohort), np.array(steps), gamma, kind=grid.kind)[0])
+    )
+    taken = {m: rounds * float(getattr(costs_there, m)(cohort, steps)) for m in MEASURES}
     return PaperChoice(
         cohort=cohort,
         local_steps=steps,
-        rounds=float(grid.rounds[i, j]),
-        duration=float(grid.duration[i, j]),
-        energy=float(grid.energy[i, j]),
-        cost=float(grid.cost[i, j]),
-        allowed=bool(allowed[i, j]),
-        exact_cohort=nearest_whole(law.best_cohort(steps, gamma, costs), int(grid.cohorts[-1])),
+        rounds=rounds,
+        **taken,
+        exact_cohort=nearest_whole(law.best_cohort(steps, gamma, costs), most),
         unclipped_cohort=printed,
         unclipped_local_steps=law.best_steps(),
         unit_costs=costs,

@@ -2,78 +2,88 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 import numpy as np
 
-from fedcell.core.estimates import Estimate
+from fedcell.core.dice import Purpose, stream
 from fedcell.core.showing import Showable
-from fedcell.core.types import Array
+from fedcell.core.types import Array, Bools
 
-from .law import TERMS, GivenLaw, Prediction, features
-from .lost_uploads import LossKind, Number
+from .departures import Departures
+from .design import Setting
+from .law import TERMS, GivenLaw, features
+from .lost_uploads import LossKind, Number, effective_cohort
+from .observations import Observations, places_of
+from .rounds_law import LEVEL, Prediction
 
-FORMS = {  # laws that are tried: which terms they have
+FORMS = {  # laws that are fitted: which terms they have
     "paper": ("mixing", "drift", "start"),
-    "dropped": ("mixing", "drift", "start", "dropped"),
     "floor": ("mixing", "drift", "start", "floor"),
 }
-POOR = 0.2  # relative lack of fit from which a law is called bad
-LEAST = 1e-9  # rounds; a law of which nothing is left
-LEVEL, NORMAL = 0.9, 1.645  # of intervals, and the normal quantile that goes with it
+LEAST_FREEDOM = 4
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FittedLaw(Showable):
-    """A law of rounds, and what the runs that it was fitted to say of its errors (all relative
-    standard deviations)."""
+    """A law of rounds, and how the settings that were run depart from it."""
 
-    form: str  # which of FORMS
     law: GivenLaw
-    bootstrap: Array  # (replicate, term): coefficients from resampled seeds
-    seed_sd: float  # how runs of different seeds differ
-    run_sd: float  # how a run differs from what its seed and setting make one expect
-    lack_of_fit_sd: float  # how settings differ from the law
-    t_factor: float  # what a standard deviation is multiplied by for an interval
-    seeds: int
-    settings: int
-    runs: int
-    censored: int  # runs that did not get there
-    kind: LossKind
+    departures: Departures
+    runs: Observations
+    never: tuple[Setting, ...] = ()  # settings that cannot get to the target
 
     @property
     def coefficients(self) -> Array:
         """Those of TERMS."""
         return self.law.coefficients
 
-    def coefficient_estimates(self) -> dict[str, Estimate]:
-        """Each coefficient of the law's form with its bootstrap interval."""
-        edges = [(1 - LEVEL) / 2, (1 + LEVEL) / 2]
-        low, high = np.quantile(self.replicates, edges, axis=0)
-        return {
-            name: Estimate(getattr(self.law, name), float(low[i]), float(high[i]), LEVEL)
-            for i, name in enumerate(TERMS)
-            if name in FORMS[self.form]
-        }
+    @property
+    def kind(self) -> LossKind:
+        """How uploads were lost."""
+        return self.runs.kind
 
     @property
-    def bootstrap_correction(self) -> float:
-        """By how much more than few resampled seeds their law varies, as a variance."""
-        return self.seeds / max(1, self.seeds - 1)
+    def seeds(self) -> int:
+        """Seeds of the runs."""
+        return np.unique(self.runs.seed).size
 
     @property
-    def replicates(self) -> Array:
-        """The bootstrap's coefficients, as far apart as those from so few seeds may be."""
-        centre = self.coefficients
-        factor = np.sqrt(self.bootstrap_correction) * self.t_factor / NORMAL
-        return np.asarray(np.maximum(centre + factor * (self.bootstrap - centre), 0))
+    def settings(self) -> int:
+        """Settings that were run."""
+        return np.unique(self.runs.settings).size
 
     @property
     def notes(self) -> Sequence[str]:
         """What whoever uses the law should know of it."""
-        if self.lack_of_fit_sd <= POOR:
-            return []
-        return [f"the law fits badly: settings are {self.lack_of_fit_sd:.0%} off it, typically"]
+        return [
+            f"K = {s.cohort} with E_l = {s.local_steps} never gets there; fewer clients with as "
+            "many steps, or more steps, are taken not to either"
+            for s in self.never
+        ]
+
+    def log_rounds(
+        self, cohort: Number, steps: Number, loss_rate: float, kind: LossKind | None = None
+    ) -> tuple[Array, Array]:
+        """The logarithm of rounds that is expected of a setting, and its standard deviation."""
+        kind = kind or self.kind
+        k, e = np.broadcast_arrays(cohort, steps)
+        flat = places_of(k.ravel(), e.ravel(), np.full(k.size, loss_rate), kind)
+        off, sd = self.departures.at(flat)
+        law = np.log(features(k, e, loss_rate, kind) @ self.coefficients) - self.departures.excess
+        mean = np.where(self._hopeless(k, e, loss_rate, kind), inf, law + off.reshape(k.shape))
+        return mean, sd.reshape(k.shape)
+
+    def _hopeless(self, k: Array, e: Array, loss_rate: float, kind: LossKind) -> Bools:
+        """Where a setting with as many clients and as few steps never got there."""
+        found = np.zeros(k.shape, bool)
+        if self.never:
+            left = effective_cohort(k, loss_rate, kind)
+            for s in self.never:
+                most = effective_cohort(s.cohort, s.loss_rate, self.kind)
+                found |= (left <= most) & (e >= s.local_steps)
+        return found
 
     def predict(
         self,
@@ -82,28 +92,75 @@ class FittedLaw(Showable):
         loss_rate: float,
         runs: float = 1,
         kind: LossKind | None = None,
+        level: float = LEVEL,
     ) -> Prediction:
-        """Mean rounds, and an interval in which the mean of `runs` runs falls nine times in
-        ten or more often; infinitely many runs give the interval of the expectation."""
-        x = features(cohort, steps, loss_rate, kind or self.kind)
-        mean = x @ self.coefficients
-        spread = np.log(np.maximum(x @ self.bootstrap.T, LEAST)).std(-1)
-        run = (self.seed_sd**2 + self.run_sd**2) / runs
-        sd = np.sqrt(spread**2 * self.bootstrap_correction + self.lack_of_fit_sd**2 + run)
-        half = np.exp(self.t_factor * sd)
-        return mean, mean / half, mean * half
+        """Mean rounds, and an interval in which the mean of `runs` runs falls so often; infinitely
+        many runs give the interval of the expectation."""
+        median, sd = self.log_rounds(cohort, steps, loss_rate, kind)
+        single = self.departures.scales.single
+        away = self.quantile((1 + level) / 2) * np.hypot(sd, single / np.sqrt(runs))
+        middle = median + self.excess * (runs > 1)  # of a mean of runs, or of one
+        return np.exp(median + self.excess), np.exp(middle - away), np.exp(middle + away)
+
+    @property
+    def excess(self) -> float:
+        """How much the mean of a run's rounds is above their median, in logarithms."""
+        return self.departures.scales.excess
+
+    def spread(
+        self, cohort: Number, steps: Number, loss_rate: float, kind: LossKind | None = None
+    ) -> Array:
+        """The standard deviation of the logarithm of a run's rounds, all doubts included."""
+        _, sd = self.log_rounds(cohort, steps, loss_rate, kind)
+        return np.hypot(sd, self.departures.scales.single)
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom: the fewer seeds, the less is known of how they differ."""
+        return max(LEAST_FREEDOM, self.seeds)
+
+    def quantile(self, share: float) -> float:
+        """Of Student's distribution."""
+        from scipy.special import stdtrit
+
+        return float(stdtrit(self.freedom, share))
+
+    def share(self, deviations: Array) -> Array:
+        """Of Student's distribution."""
+        from scipy.special import stdtr
+
+        return np.asarray(stdtr(self.freedom, deviations))
+
+    def draws(
+        self,
+        cohort: Number,
+        steps: Number,
+        loss_rate: float,
+        count: int,
+        seed: int = 0,
+        kind: LossKind | None = None,
+    ) -> Array:
+        """Expected rounds as they might be as well, at several settings together."""
+        kind = kind or self.kind
+        k, e = np.broadcast_arrays(cohort, steps)
+        wanted = places_of(k, e, np.full(k.size, loss_rate), kind)
+        normal = stream(Purpose.BOOTSTRAP, seed).standard_normal((count, k.size))
+        off = self.departures.draws(wanted, normal)
+        law = np.log(features(k, e, loss_rate, kind) @ self.coefficients)
+        mean = law - self.departures.excess + self.excess
+        hopeless = self._hopeless(k, e, loss_rate, kind)
+        return np.where(hopeless, inf, np.exp(mean + off))
 
     def to_dict(self) -> dict[str, Any]:
         """The form and the coefficients by name."""
-        return {"form": self.form, **self.law.to_dict()}
+        return {"form": "floor", **self.law.to_dict()}
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each coefficient."""
-        coefficients = self.coefficient_estimates()
-        return [{"coefficient": name, **vars(estimate)} for name, estimate in coefficients.items()]
+        values = zip(TERMS, self.coefficients.tolist(), strict=True)
+        return [{"coefficient": name, "value": v} for name, v in values if name in FORMS["floor"]]
 
     def __repr__(self) -> str:
-        coefficients = ", ".join(f"{n} {e}" for n, e in self.coefficient_estimates().items())
-        return (
-            f"<FittedLaw ({self.form}) from {self.runs} runs of {self.seeds} seeds: {coefficients}>"
-        )
+        coefficients = ", ".join(f"{r['coefficient']} {r['value']:.3g}" for r in self.rows())
+        runs = f"{self.runs.rounds.size} runs of {self.seeds} seeds"
+        return f"<FittedLaw from {runs}: {coefficients}>"

@@ -1,22 +1,24 @@
 """What training to the target would take, for every K and E_l: the law of rounds times what a
 round costs. (12)"""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from fedcell.core.errors import BadInput
-from fedcell.core.types import Array, Ints
+from fedcell.core.errors import BadInput, NoPlan
+from fedcell.core.types import Array, Bools, Ints
 from fedcell.network.policies.names import PolicyLike
 from fedcell.scenario.scenario import Scenario
 
-from .law import RoundsLaw, features
-from .lost_uploads import LossKind
+from .design import Setting
+from .lost_uploads import LossKind, Number
 from .round_costs import RoundCosts, price_round_grid
+from .rounds_law import RoundsLaw
 
 MOST_ROUNDS = 1e9
 EVERY = 1000  # K, or E_l, up to which all whole numbers are tried; above, steps of 1 %
-MOST_STEPS = 200  # local steps that are tried where no pilot says how far it went
+MOST_STEPS = 200  # local steps that are looked at with a law by hand
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -31,9 +33,11 @@ class PlanGrid:
     cohorts: Ints
     steps: Ints
     rounds: Array  # (K, E_l)
+    candidates: Bools  # (K, E_l) that may be planned: all, or those that were tried
     cost: Array  # (12) [s]
     duration: Array  # [s]
     energy: Array  # of all clients [J]
+    of_pilot: bool = False  # whether the candidates are settings that a pilot tried
 
     @property
     def loss_rate(self) -> float:
@@ -44,6 +48,16 @@ class PlanGrid:
     def kind(self) -> LossKind:
         """How uploads are lost."""
         return self.scenario.cell.loss_kind
+
+    def spread(self, measure: str, cohort: Number, steps: Number) -> Array:
+        """Standard deviation of the logarithm of what a run takes."""
+        k, e = np.asarray(cohort), np.asarray(steps)
+        rounds = self.law.predict(k, e, self.loss_rate, kind=self.kind)[0]
+        sd, se = (
+            f(measure, k, e) for f in (self.round_costs.relative_sd, self.round_costs.relative_se)
+        )
+        unsure = self.law.spread(k, e, self.loss_rate, self.kind)
+        return np.sqrt(unsure**2 + sd**2 / np.maximum(rounds, 1.0) + se**2)
 
     def at(self, cohort: int, steps: int) -> tuple[int, int]:
         """The place of a K and an E_l, or of the nearest that are tried."""
@@ -56,19 +70,34 @@ def evaluate_plans(
     policy: PolicyLike = "optimal",
     most_steps: int = MOST_STEPS,
     seed: int = 0,
+    tried: Sequence[Setting] | None = None,
+    also: Sequence[int] = (),
 ) -> PlanGrid:
-    """Rounds, duration, energy and cost of every plan."""
+    """Rounds, duration, energy and cost of every plan; or of those K and E_l that were `tried`.
+    `also` has K that are looked at even where not all are."""
     if most_steps < 1:
-        raise BadInput(f"`most_steps` = {most_steps}: expected a whole number above 0")
+        raise BadInput(f"most_steps = {most_steps}: expected a whole number above 0")
     scenario.require_sizes()
     round_costs = price_round_grid(scenario, policy, most_steps, seed)
-    cohorts, steps = _whole(int(round_costs.cohorts[-1])), _whole(most_steps)
+    if tried is None:
+        cohorts, steps = _whole(int(round_costs.cohorts[-1]), also), _whole(most_steps)
+        candidates = np.ones((cohorts.size, steps.size), bool)
+    else:
+        cohorts, steps = (
+            np.unique([getattr(s, n) for s in tried]) for n in ("cohort", "local_steps")
+        )
+        candidates = np.zeros((cohorts.size, steps.size), bool)
+        for s in tried:
+            candidates[
+                np.searchsorted(cohorts, s.cohort), np.searchsorted(steps, s.local_steps)
+            ] = True
     k, e = np.meshgrid(cohorts, steps, indexing="ij")
     cell = scenario.cell
-    x = features(k, e, cell.loss_rate, cell.loss_kind)
-    g: Array = np.maximum(x @ law.coefficients, 1.0)
-    if g.min() > MOST_ROUNDS:
-        raise BadInput(f"the law says {g.min():.3g} rounds at least: check its coefficients")
+    g = np.maximum(law.predict(k, e, cell.loss_rate, kind=cell.loss_kind)[0], 1.0)
+    if not np.isfinite(g[candidates]).any():
+        raise NoPlan("no setting that was tried gets to the target here")
+    if (least := float(g[candidates].min())) > MOST_ROUNDS:
+        raise BadInput(f"the law says {least:.3g} rounds at least: check its coefficients")
     return PlanGrid(
         scenario=scenario,
         policy=policy,
@@ -78,14 +107,17 @@ def evaluate_plans(
         cohorts=cohorts,
         steps=steps,
         rounds=g,
+        candidates=candidates,
         cost=np.asarray(g * round_costs.cost(k, e)),  # (12)
         duration=np.asarray(g * round_costs.duration(k, e)),
         energy=np.asarray(g * round_costs.energy(k, e)),
+        of_pilot=tried is not None,
     )
 
 
-def _whole(most: int) -> Ints:
+def _whole(most: int, also: Sequence[int] = ()) -> Ints:
     if most <= EVERY:
         return np.arange(1, most + 1)
     beyond = np.geomspace(EVERY, most, int(np.log(most / EVERY) / 0.01) + 2)
-    return np.unique(np.concatenate([np.arange(1, EVERY), np.rint(beyond).astype(np.int64)]))
+    parts = [np.arange(1, EVERY), np.rint(beyond).astype(np.int64), np.array(also, np.int64)]
+    return np.unique(np.concatenate(parts))

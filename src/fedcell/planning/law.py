@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from math import inf, sqrt
 from numbers import Real
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 
@@ -18,43 +18,7 @@ from fedcell.core.schema import LARGE
 from fedcell.core.types import Array
 
 from .lost_uploads import LossKind, Number, effective_cohort, share_of_rounds_with_arrivals
-
-Prediction = tuple[Array, Array, Array]  # mean, low and high
-
-
-@runtime_checkable
-class RoundsLaw(Protocol):
-    """What a plan asks of a law: rounds to the target, how sure, and what to know of it."""
-
-    @property
-    def coefficients(self) -> Array:
-        """Those of TERMS."""
-        ...
-
-    @property
-    def replicates(self) -> Array:
-        """(replicate, term): coefficients as they might have been as well."""
-        ...
-
-    @property
-    def notes(self) -> Sequence[str]:
-        """What whoever uses the law should know of it."""
-        ...
-
-    def predict(
-        self,
-        cohort: Number,
-        steps: Number,
-        loss_rate: float,
-        runs: float = 1,
-        kind: LossKind | None = None,
-    ) -> Prediction:
-        """Mean rounds, and the interval of the mean of `runs` runs."""
-        ...
-
-    def to_dict(self) -> dict[str, Any]:
-        """Coefficients by name, and the form of a law that was fitted."""
-        ...
+from .rounds_law import LEVEL, Prediction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,14 +75,14 @@ class GivenLaw:
         return np.array([getattr(self, name) for name in TERMS])
 
     @property
-    def replicates(self) -> Array:
-        """It is what it is."""
-        return self.coefficients[None]
-
-    @property
     def notes(self) -> Sequence[str]:
         """None: it is taken at its word."""
         return ()
+
+    @property
+    def excess(self) -> float:
+        """None: runs do not differ."""
+        return 0.0
 
     def rounds(
         self,
@@ -139,10 +103,45 @@ class GivenLaw:
         loss_rate: float,
         runs: float = 1,  # noqa: ARG002
         kind: LossKind | None = None,
+        level: float = LEVEL,  # noqa: ARG002
     ) -> Prediction:
         """The rounds, which are not in doubt."""
         rounds = np.asarray(self.rounds(cohort, steps, loss_rate, kind or "independent"))
         return rounds, rounds, rounds
+
+    def spread(
+        self,
+        cohort: Number,
+        steps: Number,
+        loss_rate: float,  # noqa: ARG002
+        kind: LossKind | None = None,  # noqa: ARG002
+    ) -> Array:
+        """None."""
+        return np.zeros(np.broadcast(cohort, steps).shape)
+
+    def quantile(self, share: float) -> float:
+        """Of a normal distribution: rounds differ in what they cost."""
+        from scipy.special import ndtri
+
+        return float(ndtri(share))
+
+    def share(self, deviations: Array) -> Array:
+        """Of a normal distribution."""
+        from scipy.special import ndtr
+
+        return np.asarray(ndtr(deviations))
+
+    def draws(
+        self,
+        cohort: Number,
+        steps: Number,
+        loss_rate: float,
+        count: int,  # noqa: ARG002
+        seed: int = 0,  # noqa: ARG002
+        kind: LossKind | None = None,
+    ) -> Array:
+        """The rounds, once: there are no others."""
+        return np.asarray(self.rounds(cohort, steps, loss_rate, kind or "independent"))[None]
 
     def to_dict(self) -> dict[str, Any]:
         """The coefficients by name."""

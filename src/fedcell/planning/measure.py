@@ -7,10 +7,10 @@ import numpy as np
 
 from fedcell.core.errors import printable
 from fedcell.core.showing import Showable
-from fedcell.experiments.work import PROBED
+from fedcell.core.targets import Target, as_target
 from fedcell.learning.gradients import Probe, probe
 from fedcell.learning.learner import KnownOptimum, warm_up
-from fedcell.learning.setup import TrainingSetup
+from fedcell.learning.setup import TrainingSetup, require_learning
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.simulation.history import State
 from fedcell.simulation.run import Progress
@@ -18,7 +18,7 @@ from fedcell.simulation.train import at_target, train_rounds
 
 from .constants import MeasuredConstants, estimate_constants
 
-LATER = (64, 128, 256, 512, 1024)
+PROBED = (0, *(2**i for i in range(11)))  # rounds after which gradients are taken
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +35,7 @@ class ConstantsReport(Showable):
 
     name: str  # of the scenario
     measured: MeasuredConstants
-    target: float | None
+    target: Target | None
     theorem_1: Theorem1Rounds | None  # None where there is no target above the least loss
     rounds_taken: int | None  # to the target; None where it was not reached
 
@@ -63,7 +63,7 @@ class ConstantsReport(Showable):
             "pl_ratios": list(measured.pl_ratios),
             "lambda": self.diversity,
             "doubts": measured.doubts,
-            "target": self.target,
+            "target": None if self.target is None else self.target.value,
             "theorem_1": None if self.theorem_1 is None else asdict(self.theorem_1),
             "rounds_taken": self.rounds_taken,
         }
@@ -76,7 +76,7 @@ class ConstantsReport(Showable):
 def measure_constants(
     setup: TrainingSetup,
     rounds: int | None = None,
-    target: float | None = None,
+    target: Target | float | None = None,
     *,
     every: int | None = None,
     clients: int = 10,
@@ -85,14 +85,16 @@ def measure_constants(
     name: str = "scenario",
     progress: Progress = Progress(),  # noqa: B008
 ) -> ConstantsReport:
-    """Trains for at most `rounds` rounds or to the loss `target`, and measures along the way.
+    """Trains for at most `rounds` rounds or to a `target`, and measures along the way.
 
     Gradients of all clients are taken before training, after 1, 2, 4, 8, ... rounds or `every`
     so many, and at the end; `clients` of them draw `draws` batches each, for C_1 and sigma^2.
     """
     scenario, seed = setup.scenario, setup.seed
     rounds = scenario.rounds if rounds is None else rounds
-    learner = setup.learner(threads, test=False)
+    learning = require_learning(scenario)
+    goal = as_target(target, hold=learning.hold)
+    learner = setup.learner(threads, test=goal is not None and goal.accuracy is not None)
     with progress.compile():
         warm_up(learner)
     fleet = draw_fleet(scenario, seed)
@@ -103,20 +105,21 @@ def measure_constants(
         batch = scenario.task.batch_size
         return probe(learner, state.model, state.rounds, batch, clients, draws)
 
-    for state in train_rounds(scenario, learner, fleet, trace, stop=[at_target(target)]):
-        if state.rounds % every == 0 if every else state.rounds in (*PROBED, *LATER):
+    rules = [at_target(goal, learning.evaluate_every)]
+    for state in train_rounds(scenario, learner, fleet, trace, stop=rules):
+        if state.rounds % every == 0 if every else state.rounds in PROBED:
             probes.append(take(state))
     if probes[-1].round < state.rounds:
         probes.append(take(state))
     least = learner.least_loss if isinstance(learner, KnownOptimum) else 0.0
     measured = estimate_constants(probes, np.asarray(learner.sizes, float), least)
-    reached = state.history.train_loss <= (-np.inf if target is None else target)
+    reached = None if goal is None else goal.reached(getattr(state.history, goal.column))
     return ConstantsReport(
         name=printable(name),
         measured=measured,
-        target=target,
-        theorem_1=_theorem_1(setup, measured, target, least),
-        rounds_taken=int(np.argmax(reached)) + 1 if reached.any() else None,
+        target=goal,
+        theorem_1=_theorem_1(setup, measured, None if goal is None else goal.loss, least),
+        rounds_taken=reached,
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from fedcell.core.types import Array, Bools, Ints
 
 from .law import features
-from .lost_uploads import LossKind
+from .lost_uploads import LossKind, effective_cohort
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -31,6 +31,11 @@ class Observations:
         return np.asarray(np.unique(rows, axis=0, return_inverse=True)[1]).ravel()
 
     @cached_property
+    def places(self) -> Array:
+        """Where runs are, as far as being alike goes: (run, 2)."""
+        return places_of(self.cohort, self.steps, self.loss_rate, self.kind)
+
+    @cached_property
     def features(self) -> Array:
         """What the coefficients are multiplied by to give the rounds: (run, term)."""
         return features(self.cohort, self.steps, self.loss_rate, self.kind)
@@ -38,3 +43,12 @@ class Observations:
     def __getitem__(self, where: Any) -> "Observations":
         names = ("cohort", "steps", "loss_rate", "rounds", "censored", "seed")
         return replace(self, **{name: getattr(self, name)[where] for name in names})
+
+
+def places_of(cohort: Ints, steps: Ints, loss_rate: Array, kind: LossKind) -> Array:
+    """log K_gamma and log E_l of some settings: (setting, 2)."""
+    left = np.empty(len(cohort))
+    for gamma in np.unique(loss_rate).tolist():
+        here = loss_rate == gamma
+        left[here] = effective_cohort(cohort[here], gamma, kind)
+    return np.log(np.stack([left, steps], -1))

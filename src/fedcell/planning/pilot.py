@@ -1,23 +1,21 @@
-"""A pilot: short runs, designed to tell the coefficients of the law of rounds apart.
-
-Every setting of the design is run once for each seed (data dealt, model, dice). Settings are
-compared on the same luck, and the seeds show how much luck matters.
-"""
+"""A pilot: short runs that tell how many rounds training takes, where the plan is likely to be."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fedcell.core.errors import BadInput, NotReached
+from fedcell.core.errors import NotReached
 from fedcell.core.showing import Showable
+from fedcell.core.targets import Target, as_target
 
 from .design import Setting
-from .fit import fit_law
-from .fitted import FORMS, FittedLaw
+from .fit import fit_form, fit_law
+from .fitted import FittedLaw
+from .law import GivenLaw
 from .lost_uploads import LossKind
-from .trials import Trial, observe
+from .trial import Trial, nearest_to, observe, settled
 
 if TYPE_CHECKING:
     from .report import PilotReport
@@ -25,71 +23,75 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Pilot(Showable):
-    """Runs, what they are runs of, and the laws that they come to."""
+    """Runs, and what they are runs of."""
 
     identity: dict[str, Any]
-    target: float  # training loss
+    target: Target
     seed: int
     kind: LossKind  # cell.loss_kind
     name: str = "pilot"  # of the scenario
     what: str = "pilot"  # or "validation": runs that judge one
     trials: tuple[Trial, ...] = ()
-    laws: tuple[FittedLaw, ...] = ()  # for the target: the best, and the paper's
+    seconds: float = 0.0  # that it has taken so far
     sizes: tuple[float, ...] | None = None  # D_j of a learner of one's own; None for ours
     path: Path | None = None  # where it was read from
+    _laws: dict[Target, FittedLaw] = field(default_factory=dict, repr=False, compare=False)
 
-    def fit(self, target: float | None = None, form: str | None = None) -> FittedLaw:
+    def fit(self, target: Target | float | None = None) -> FittedLaw:
         """The law for a target: that of the pilot, or another, from the same runs."""
-        target = self.target if target is None else target
-        ready = [law for law in self.laws if form in (None, law.form)]
-        if ready and target == self.target:
-            return ready[0]
-        if not 0 < target < math.inf:
-            raise BadInput(f"`target` = {target}: expected a finite number above 0")
-        if form not in (None, *FORMS):
-            raise BadInput(f"`form` = {form}: expected one of {', '.join(FORMS)}")
-        runs = self.trials_for(target)
-        sound = [run for run in runs if not run.diverged]
-        lowest = min((x for run in sound for x in run.losses if x == x), default=math.inf)
-        if sound and lowest > target:
-            raise NotReached(
-                f"no run reached the loss {target:g}, the lowest was {lowest:.4g}: take a higher "
-                "`target`, or longer runs (`rounds`, plan.rounds)"
-            )
-        return fit_law(observe(runs, target, self.kind), form, self.seed)
+        goal = as_target(target, self.target, self.target.hold) or self.target
+        if goal not in self._laws:
+            self._check_reached(goal)
+            law = fit_law(observe(self.trials, goal, self.kind))
+            self._laws[goal] = replace(law, never=self.never(goal))
+        return self._laws[goal]
 
-    def trials_for(self, target: float) -> list[Trial]:
-        """The runs of all seeds that were not stopped before they could say of this target."""
-        short = {trial.seed for trial in self.trials if not trial.answers_for(target)}
-        if self.trials and len(short) == len({trial.seed for trial in self.trials}):
-            stopped = max(trial.target for trial in self.trials)
-            raise BadInput(
-                f"the runs of the pilot stopped at the loss {stopped:g}: run it with `target` "
-                f"{target:g} for this target"
+    def fit_paper(self, target: Target | None = None) -> GivenLaw:
+        """A law of the paper's own three terms, from the same runs."""
+        goal = target or self.target
+        self._check_reached(goal)
+        return fit_form(observe(self.trials, goal, self.kind), "paper")
+
+    def _check_reached(self, target: Target) -> None:
+        sound = [run for run in self.trials if not run.diverged]
+        if not self.target.at_least_as_hard_as(target):  # runs beyond their end are lucky ones
+            raise NotReached(
+                f"the runs of the pilot stopped at {self.target}, {self.target.definition}: run it "
+                f"to {target}, {target.definition}, for this target"
             )
-        return [trial for trial in self.trials if trial.seed not in short]
+        if not sound or any(run.rounds_to(target) for run in sound):
+            return
+        raise NotReached(
+            f"no run reached {target} {target.definition}, the nearest was "
+            f"{nearest_to(target, sound):.4g}: take an easier `target`, a larger `budget`, or "
+            "longer runs (`rounds`)"
+        )
 
     def with_trial(self, trial: Trial) -> "Pilot":
         """With one run more, in place of an older one of the same setting and seed."""
         others = (t for t in self.trials if (t.setting, t.seed) != (trial.setting, trial.seed))
-        return replace(self, trials=(*others, trial), laws=())
-
-    def fitted(self) -> "Pilot":
-        """With the laws that its runs come to, so that they need not be fitted again."""
-        best = replace(self, laws=()).fit()
-        paper = best if best.form == "paper" else replace(self, laws=()).fit(form="paper")
-        return replace(self, laws=(best, paper))
+        return replace(self, trials=(*others, trial), _laws={})
 
     @property
     def tried(self) -> tuple[Setting, ...]:
         """The settings that were run, in order."""
         return tuple(dict.fromkeys(trial.setting for trial in self.trials))
 
-    @property
-    def most_steps(self) -> int:
-        """The most local steps of a setting of which no run diverged."""
-        sound = set(self.tried) - set(self.diverged)
-        return max((setting.local_steps for setting in sound), default=1)
+    def reached(self, target: Target) -> tuple[Setting, ...]:
+        """Those of which a run got to a target and none diverged: what a plan may rest on."""
+        there = {trial.setting for trial in self.trials if trial.rounds_to(target)}
+        return tuple(s for s in self.tried if s in there and s not in self.diverged)
+
+    def settled(self, target: Target) -> tuple[Setting, ...]:
+        """Those whose loss came to rest short of a target."""
+        return settled(self.trials, target)
+
+    def never(self, target: Target) -> tuple[Setting, ...]:
+        """Those that cannot get to a target: they came to rest short of it, or blew up and nothing
+        that is harder got there."""
+        reached = {trial.setting for trial in self.trials if trial.rounds_to(target)}
+        blown = [s for s in self.diverged if not any(s.no_harder_than(r) for r in reached)]
+        return tuple(sorted({*self.settled(target), *blown}))
 
     @property
     def diverged(self) -> list[Setting]:
@@ -104,6 +106,7 @@ class Pilot(Showable):
                 "seed": trial.seed,
                 "rounds": trial.rounds_to(self.target),
                 "reached": trial.rounds_to(self.target) is not None,
+                "least_rounds": _least(trial, self.target),
                 "diverged": trial.diverged,
                 "wall_seconds": trial.wall_seconds,
             }
@@ -118,10 +121,17 @@ class Pilot(Showable):
         return pilot_report(self)
 
     def save(self, path: str | Path) -> None:
-        """Writes the runs with their loss curves, so that any target can be fitted."""
+        """Writes the runs with their loss curves, so that any easier target can be fitted."""
         from .pilotfile import save_pilot
 
-        save_pilot(Path(path), self, self.report if self.laws else None)
+        save_pilot(Path(path), self)
 
     def __repr__(self) -> str:
-        return f"<Pilot: {len(self.trials)} runs of {len(self.tried)} settings to {self.target:g}>"
+        return f"<Pilot: {len(self.trials)} runs of {len(self.tried)} settings to {self.target}>"
+
+
+def _least(trial: Trial, target: Target) -> int | None:
+    """Rounds that a run which did not get there takes at least, where that is known."""
+    rounds = trial.least_rounds(target)
+    known = trial.rounds_to(target) is None and not trial.diverged and math.isfinite(rounds)
+    return math.ceil(rounds) if known else None

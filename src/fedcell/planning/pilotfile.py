@@ -1,42 +1,59 @@
 """The file of a pilot: its runs with their loss curves, so that any target can be fitted.
 
-Format 2. Files of format 1 (fedcell 0.1) are read too: their runs are taken over, and the laws
-fitted again.
+Format 3. Files of older formats are read too: their runs are taken over, to targets that count as
+reached at the first passage.
 """
 
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, fields
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import numpy as np
 from msgspec import Meta
 from msgspec.structs import asdict as table_asdict
 
 from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.files import as_json, check_stamp, naming, read_tables, stamp, write_text
-from fedcell.core.schema import Count, Fraction, NotNegative, Positive, Table, Text, Whole, decode
+from fedcell.core.schema import Count, Fraction, NotNegative, Positive, Table, Text, decode
+from fedcell.core.targets import Target
 
 from .design import Setting
-from .fitted import FittedLaw
 from .law import GivenLaw
 from .pilot import Pilot
-from .report import PilotReport
-from .trials import Trial
+from .trial import Trial
 
-FORMAT = 2
+FORMAT = 3
 WAY_OUT = {"pilot": "run `run_pilot` to make one", "validation": "run `validate_pilot` to make one"}
 
 Kind = Literal["independent", "worst-case"]
 Seed = Annotated[int, Meta(ge=0, description="a whole number from 0")]
-SmallNumber = Annotated[float, Meta(ge=0, lt=100, description="a number from 0 to below 100")]
-Several = Annotated[int, Meta(ge=2, le=10**7, description="a whole number from 2")]
+Share = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")]
 Losses = Annotated[
     tuple[float | None, ...],
     Meta(min_length=1, description="a list of numbers, null where not evaluated"),
 ]
+
+
+class TargetRow(Table, frozen=True, kw_only=True):
+    """A target, as it stands in a file."""
+
+    loss: Positive | None = None
+    accuracy: Annotated[float, Meta(gt=0, le=1, description="a number from 0 to 1")] | None = None
+    hold: Count
+
+    def faults(self) -> list[str]:
+        one = (self.loss is None) != (self.accuracy is None)
+        return (
+            []
+            if one
+            else [f"loss = {self.loss} and accuracy = {self.accuracy}: expected one of them"]
+        )
+
+    def target(self) -> Target:
+        """The target."""
+        return Target(loss=self.loss, accuracy=self.accuracy, hold=self.hold)
 
 
 class TrialRow(Table, frozen=True, kw_only=True):
@@ -46,11 +63,11 @@ class TrialRow(Table, frozen=True, kw_only=True):
     local_steps: Count
     loss_rate: Fraction
     seed: Seed
-    target: Positive
+    target: TargetRow
     wall_seconds: NotNegative
     diverged: bool
     losses: Losses
-    diversity: tuple[tuple[Whole, float], ...] = ()
+    accuracies: tuple[Share | None, ...] = ()
 
     def faults(self) -> list[str]:
         known = self.seed < 2**64  # beyond what msgspec can be told
@@ -63,9 +80,9 @@ class TrialRow(Table, frozen=True, kw_only=True):
             setting=Setting(self.cohort, self.local_steps, self.loss_rate),
             seed=self.seed,
             losses=tuple([*losses[:-1], math.inf] if self.diverged else losses),
-            target=self.target,
+            target=self.target.target(),
             wall_seconds=self.wall_seconds,
-            diversity=self.diversity,
+            accuracies=tuple(math.nan if a is None else a for a in self.accuracies),
         )
 
 
@@ -83,31 +100,6 @@ class LawCoefficients(Table, frozen=True, kw_only=True):
         return GivenLaw(**table_asdict(self))
 
 
-class LawRow(Table, frozen=True, kw_only=True):
-    """A law that was fitted, as it stands in the file."""
-
-    form: Literal["paper", "dropped", "floor"]
-    law: LawCoefficients
-    bootstrap: Annotated[
-        tuple[tuple[float, float, float, float, float], ...],
-        Meta(min_length=1, description="lists of five numbers"),
-    ]
-    seed_sd: SmallNumber
-    run_sd: SmallNumber
-    lack_of_fit_sd: SmallNumber
-    t_factor: SmallNumber
-    seeds: Several
-    settings: Several
-    runs: Several
-    censored: Whole
-    kind: Kind
-
-    def fitted(self) -> FittedLaw:
-        """The law."""
-        values = {f.name: getattr(self, f.name) for f in fields(FittedLaw)}
-        return FittedLaw(**values | {"law": self.law.law(), "bootstrap": np.array(self.bootstrap)})
-
-
 class PilotFile(Table, frozen=True, kw_only=True):
     """A pilot, as it stands in its file."""
 
@@ -116,64 +108,52 @@ class PilotFile(Table, frozen=True, kw_only=True):
     format: int
     name: Text
     identity: Annotated[dict[str, Any], Meta(description="a table")]
-    target: Positive
+    target: TargetRow
     seed: Seed
     kind: Kind
+    seconds: NotNegative = 0.0  # that it has taken so far
     sizes: tuple[Positive, ...] | None = None  # D_j of a learner of one's own
-    report: Any = None  # for people and other programs
-    laws: tuple[LawRow, ...] = ()
     trials: tuple[TrialRow, ...]
 
-    def faults(self) -> list[str]:
-        return ["laws: there are some, and no runs"] if self.laws and not self.trials else []
 
-
-def save_pilot(path: Path, pilot: Pilot, report: PilotReport | None = None) -> None:
-    """Writes the file; the report is what people and programs read there, and we do not."""
+def save_pilot(path: Path, pilot: Pilot) -> None:
+    """Writes the file."""
     content = stamp(pilot.what, FORMAT) | {
         "name": pilot.name,
         "identity": pilot.identity,
-        "target": pilot.target,
+        "target": asdict(pilot.target),
         "seed": pilot.seed,
         "kind": pilot.kind,
+        "seconds": round(pilot.seconds, 1),
         "sizes": None if pilot.sizes is None else list(pilot.sizes),
-        "report": None if report is None else report.to_dict(),
     }
-    lists = {
-        "laws": [_law_row(law) for law in pilot.laws],
-        "trials": [_trial_row(trial) for trial in pilot.trials],
-    }
-    parts = [as_json(content).removesuffix("\n}\n")]  # and then a line for each law and each run
-    parts += [
-        f'"{name}": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]" for name, rows in lists.items()
-    ]
-    write_text(path, ",\n".join(parts) + "\n}\n")
-
-
-def _law_row(law: FittedLaw) -> dict[str, Any]:
-    row = {f.name: getattr(law, f.name) for f in fields(law)}
-    row["law"] = asdict(law.law)
-    row["bootstrap"] = [[float(f"{x:.6g}") for x in line] for line in law.bootstrap.tolist()]
-    return row
+    head = as_json(content).removesuffix("\n}\n")  # and then a line for each run
+    rows = ",\n".join(json.dumps(_trial_row(trial)) for trial in pilot.trials)
+    write_text(path, f'{head},\n"trials": [\n{rows}\n]\n}}\n')
 
 
 def _trial_row(trial: Trial) -> dict[str, Any]:
     return {
         **asdict(trial.setting),
         "seed": trial.seed,
-        "target": trial.target,
+        "target": asdict(trial.target),
         "wall_seconds": round(trial.wall_seconds, 3),
         "diverged": trial.diverged,
-        "losses": [float(f"{x:.9g}") if math.isfinite(x) else None for x in trial.losses],
-        "diversity": [[t, float(f"{x:.6g}")] for t, x in trial.diversity],
+        "losses": _finite(float(f"{x:.9g}") for x in trial.losses),
+        **({"accuracies": _finite(trial.accuracies)} if trial.accuracies else {}),
     }
+
+
+def _finite(values: Iterable[float]) -> list[float | None]:
+    """Numbers as JSON has them: nothing where a round was not evaluated, or blew up."""
+    return [value if math.isfinite(value) else None for value in values]
 
 
 def load_pilot(path: str | Path, what: str = "pilot") -> Pilot:
     """A pilot, or a validation, from its file.
 
-    >>> load_pilot("benchmarks/results/planning/pilot-digits.json").target
-    0.2
+    >>> print(load_pilot("benchmarks/results/planning/pilot-digits.json").target)
+    training loss 0.2
     """
     path = Path(path)
     try:
@@ -181,34 +161,39 @@ def load_pilot(path: str | Path, what: str = "pilot") -> Pilot:
     except BadFile as error:
         raise BadFile(f"{error}; {WAY_OUT[what]}") from error
     with naming(path):
-        if check_stamp(content, what, (1, FORMAT), WAY_OUT[what]) == 1:
-            content = _from_format_1(content, what, path.stem)
+        if check_stamp(content, what, (1, 2, FORMAT), WAY_OUT[what]) < FORMAT:
+            content = _from_older(content, what, path.stem)
         try:
             file = decode(PilotFile, content)
         except BadInput as error:
             raise BadInput(*(f"{fault}; run the pilot again" for fault in error.faults)) from error
         return Pilot(
             identity=file.identity,
-            target=file.target,
+            target=file.target.target(),
             seed=file.seed,
             kind=file.kind,
             name=file.name,
             what=file.what,
             sizes=file.sizes,
             trials=tuple(row.trial() for row in file.trials),
-            laws=tuple(row.fitted() for row in file.laws),
+            seconds=file.seconds,
             path=path,
         )
 
 
-def _from_format_1(content: Mapping[str, Any], what: str, name: str) -> dict[str, Any]:
-    """A file of fedcell 0.1 as one of today: its runs, without the laws."""
+def _from_older(content: Mapping[str, Any], what: str, name: str) -> dict[str, Any]:
+    """A file of an older format as one of today: its runs, each to a loss at its first passage."""
+
+    def passed(table: Mapping[str, Any]) -> dict[str, Any]:
+        renamed = {("wall_seconds" if key == "seconds" else key): v for key, v in table.items()}
+        renamed.pop("diversity", None)
+        return renamed | {"target": {"loss": table.get("target"), "hold": 1}}
+
     trials = content.get("trials")
     rows = [
-        {("wall_seconds" if key == "seconds" else key): value for key, value in row.items()}
-        if isinstance(row, dict)
-        else row
+        passed(row) if isinstance(row, dict) else row
         for row in (trials if isinstance(trials, list) else [])
     ]
     kept = {key: content.get(key) for key in ("fedcell", "identity", "target", "seed", "kind")}
-    return {**kept, "what": what, "format": FORMAT, "name": name, "trials": rows}
+    kept |= {"name": content.get("name", name), "sizes": content.get("sizes")}
+    return passed(kept) | {"what": what, "format": FORMAT, "trials": rows}

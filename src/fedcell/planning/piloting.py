@@ -1,31 +1,33 @@
-"""Running a pilot: trials until the budget is used up, each saved as it ends."""
+"""Running a pilot: trials until the budget is used up, where the plan is likely to be."""
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from fedcell.core.dice import check_count
-from fedcell.core.errors import BadFile, BadInput, printable
-from fedcell.core.locks import locked
-from fedcell.core.quantities import check_target_loss, parse_duration
-from fedcell.experiments.engines import LocalProcesses, SweepEngine
+from fedcell.core.errors import BadInput
+from fedcell.core.quantities import parse_duration, readable_duration
+from fedcell.core.targets import Target
 from fedcell.experiments.store import Store
-from fedcell.learning.learner import warm_up
-from fedcell.learning.setup import require_learning
-from fedcell.scenario.identity import check_pilot_identity, differences, pilot_identity
+from fedcell.network.policies.names import PolicyLike
 from fedcell.scenario.scenario import Scenario, check_scenario
-from fedcell.simulation.checks import with_learner_sizes
 from fedcell.simulation.run import Progress
 
-from .design import Setting, pilot_settings, trial_seeds, validation_settings
+from .design import Setting, trial_seeds
+from .looking import MOST_RUNS, Looking
 from .pilot import Pilot
-from .pilotfile import load_pilot
-from .trials import LearnerFactory, PilotRunner, Trial, run_trials
-from .validate import Validation, check_law
+from .preparing import holding, most_rounds, pilot_engine, prepare_pilot, resumed_from
+from .search import search_space
+from .trial import Trial
+from .trials import Ask, LearnerFactory, PilotRunner
 
 Report = Callable[[Trial, float], None]  # hears of each trial, and of the seconds spent so far
+Tell = Callable[[str], None]  # hears what is going on, in a sentence
+Range = tuple[int, int]
+LEAST_ROUNDS = 100  # of a budget: fewer are not worth a pilot
+USED_UP = 0.05  # part of a budget that is as good as none
+TINY = 1e-300  # a loss that nobody reaches
+SAVED_EVERY = 1.0  # [s] between two writings of the file
 
 
 def run_pilot(
@@ -33,8 +35,12 @@ def run_pilot(
     budget: float | str = 60.0,
     path: str | Path | None = None,
     *,
-    target: float | None = None,
+    target: Target | float | None = None,
     rounds: int | None = None,
+    minimise: str = "cost",
+    policy: PolicyLike | None = None,
+    clients: Range | None = None,
+    steps: Range | None = None,
     seed: int = 0,
     name: str = "the scenario",
     data_dir: Path | None = None,
@@ -44,178 +50,112 @@ def run_pilot(
     learner: LearnerFactory | None = None,
     progress: Progress = Progress(),  # noqa: B008
     report: Report | None = None,
+    tell: Tell | None = None,
 ) -> Pilot:
-    """Finds out by short runs how many rounds training takes, as a law in K, E_l and gamma.
+    """Finds out by short runs how many rounds training takes, where the plan is likely to be.
 
-    Six settings around the scenario's plan are run, seed after seed, until `budget` (seconds,
-    or text such as "5min") is used up; two seeds in any case, unless the first reaches nothing.
-    With a `path`, each run is saved as it ends, and what is there already is gone on with. `target`
-    is the training loss to reach (learning.target where left out), `rounds` what a run ends after
-    at the latest. Runs are made here, one after the other on `threads`, or by so many `workers`,
-    each a process; those that a `store` holds, a sweep's or another pilot's, are taken from there.
-    A `learner` of your own is a function of a scenario and a seed.
+    What a round costs is known from the scenario, so runs are made where the cost to the target
+    may be least, until `budget` (seconds, or text such as "5min") is used up. `minimise` says what
+    is to be least: the paper's cost (12), the duration or the energy; under a `policy`, ours that
+    is best for it where left out. `clients` and `steps` restrict K and E_l: (3, 20). With a `path`,
+    runs are saved as they end, and what is there already is gone on with. `target` is the training
+    loss to reach, or `Target(accuracy=...)`; the scenario's where left out. A run ends after
+    `rounds` at the latest. Runs are made here, one after the other on `threads`, or by so many
+    `workers`, each a process; those that a `store` holds, a sweep's or another pilot's, are taken
+    from there. A `learner` of your own is a function of a scenario and a seed.
 
     >>> from fedcell import Learning, RoundPlan, Scenario
     >>> learning = Learning(model="quadratic-apart", target=1.0, rate=0.02)
     >>> scenario = Scenario(learning=learning, plan=RoundPlan(local_steps=4, rounds=300))
-    >>> run_pilot(scenario, budget="1s").fit().settings
-    6
+    >>> pilot = run_pilot(scenario, budget="5s", clients=(1, 20), steps=(1, 16))
+    >>> pilot.fit().settings > 2
+    True
     """
+    begin = time.time()
     check_scenario(scenario)
     seconds = parse_duration(budget, "`budget`")
-    runner, empty, sized = prepare_pilot(
-        scenario, target, rounds, seed, name, data_dir, threads, learner, progress
+    runner, empty, world = prepare_pilot(
+        scenario, target, seed, name, data_dir, threads, learner, progress
     )
-    runner.store, runner.engine = store, _engine(scenario, workers)
-    settings = pilot_settings(sized, seed)
-    with _held(path):
-        pilot = run_within_budget(
-            runner, empty, settings, trial_seeds(seed), seconds, path, settings[0], report
-        ).fitted()
+    runner.store, runner.engine = store, pilot_engine(scenario, workers)
+    space = search_space(world, policy, minimise, clients, steps, seed)
+    most = most_rounds(scenario, rounds)
+    seeds = trial_seeds(seed)
+    with holding(path):
+        pilot = empty if path is None else resumed_from(Path(path), empty)
         if path is not None:
-            pilot.save(path)
-    return pilot
-
-
-def validate_pilot(
-    scenario: Scenario,
-    pilot: Pilot,
-    budget: float | str = 60.0,
-    path: str | Path | None = None,
-    *,
-    rounds: int | None = None,
-    name: str = "the scenario",
-    data_dir: Path | None = None,
-    threads: int | None = None,
-    workers: int | None = None,
-    store: Store | None = None,
-    progress: Progress = Progress(),  # noqa: B008
-    report: Report | None = None,
-) -> Validation:
-    """Judges a pilot by runs that it has not seen: other K, E_l and gamma, and other seeds.
-
-    The arguments are those of `run_pilot`; with a `path` the runs are kept, and gone on with.
-    """
-    seconds = parse_duration(budget, "`budget`")
-    runner, empty, _ = prepare_pilot(
-        scenario, pilot.target, rounds, pilot.seed, name, data_dir, threads, None, progress
-    )
-    runner.store, runner.engine = store, _engine(scenario, workers)
-    check_pilot_identity(pilot.identity, empty.identity, pilot.path)
-    law = pilot.fit()
-    settings = validation_settings(pilot.tried)
-    seeds = trial_seeds(pilot.seed, validation=True)
-    empty = replace(empty, what="validation")
-    with _held(path):
-        made = run_within_budget(runner, empty, settings, seeds, seconds, path, None, report)
-    judges = [t for t in made.trials if t.setting in settings and t.answers_for(pilot.target)]
-    return Validation(name=name, checks=check_law(law, judges, pilot.target))
-
-
-def _engine(scenario: Scenario, workers: int | None) -> SweepEngine | None:
-    """Processes where they are asked for and pay, which for quadratics they do not."""
-    analytic = scenario.learning is not None and scenario.learning.analytic
-    return None if analytic or workers in (None, 1) else LocalProcesses(workers)
-
-
-@contextmanager
-def _held(path: str | Path | None) -> Iterator[None]:
-    """Keeps other processes from the file meanwhile, if there is one."""
-    if path is None:
-        yield
-        return
-    file = Path(path)
-    with locked(file.with_name(f".{file.name}.lock"), str(file)):
-        yield
-
-
-def prepare_pilot(
-    scenario: Scenario,
-    target: float | None,
-    rounds: int | None,
-    seed: int,
-    name: str,
-    data_dir: Path | None,
-    threads: int | None,
-    learner: LearnerFactory | None,
-    progress: Progress,
-) -> tuple[PilotRunner, Pilot, Scenario]:
-    """Whoever runs the trials, with the engine warm, a pilot without any, and the scenario with
-    its D_j."""
-    if target is None and (learner is None or scenario.learning is not None):
-        target = require_learning(scenario).target
-    target = check_target_loss(target, "`target`")
-    if target is None:
-        raise BadInput(f"{name}: there is no loss to reach: set learning.target or `target`")
-    runner = PilotRunner(
-        scenario=scenario,
-        target=target,
-        rounds=check_count(scenario.rounds if rounds is None else rounds, "`rounds`"),
-        data_dir=data_dir,
-        threads=threads,
-        download=progress.download,
-        learner=learner,
-    )
-    if learner is None:
-        plan, cell = scenario.plan, scenario.cell
-        setup = runner.setup(Setting(plan.cohort, plan.local_steps, cell.loss_rate), seed)
-        with progress.compile():
-            warm_up(setup.learner(threads))
-        settled, fingerprint, sizes = setup.scenario, setup.fingerprint, None
-    else:
-        settled, fingerprint = with_learner_sizes(scenario, learner(scenario, seed)), None
-        sizes = tuple(settled.clients.sizes.values.tolist())
-    empty = Pilot(
-        identity=pilot_identity(settled, fingerprint),
-        target=target,
-        seed=seed,
-        kind=scenario.cell.loss_kind,
-        name=printable(name),
-        sizes=sizes,
-    )
-    return runner, empty, scenario.using(clients={"sizes": settled.clients.sizes})
+            pilot.save(path)  # what cannot be written is known before the runs
+        end = begin + seconds - pilot.seconds
+        if end > begin and not pilot.trials:
+            _check_budget(runner, space.first()[0], seeds[-1], seconds, end, tell)
+        if end - begin < USED_UP * seconds:
+            end = begin  # the rest is not worth a run
+        looking = Looking(runner, pilot, space, seeds, most, end, seconds)
+        made = run_within_budget(looking, begin, path, report)
+    if len(made.trials) >= MOST_RUNS and tell is not None:
+        tell(f"{MOST_RUNS} runs are the most that a pilot makes: more of them would say no more")
+    return made
 
 
 def run_within_budget(
-    runner: PilotRunner,
-    empty: Pilot,
-    settings: Sequence[Setting],
-    seeds: Sequence[int],
-    budget: float,
-    path: str | Path | None,
-    measured: Setting | None = None,
-    report: Report | None = None,
+    looking: Looking, begin: float, path: str | Path | None, report: Report | None
 ) -> Pilot:
-    """All runs that the budget allows, each saved as it ends if there is a path."""
-    pilot = empty
-    if path is not None:
-        pilot = _resumed_from(Path(path), empty)
-        pilot.save(path)  # what cannot be written is known before the runs
-    for trial in run_trials(runner, settings, seeds, budget, pilot.trials, measured):
-        pilot = pilot.with_trial(trial)
+    """All runs that the budget allows, saved now and then and at the end if there is a path."""
+    pilot = looking.pilot
+    before, saved = pilot.seconds, time.monotonic()
+    try:
+        for trial, each in looking.trials():
+            pilot = replace(each, seconds=round(before + time.time() - begin, 1))
+            if path is not None and time.monotonic() - saved > SAVED_EVERY:
+                pilot.save(path)
+                saved = time.monotonic()
+            if report is not None:
+                report(trial, pilot.seconds)
+    finally:
+        pilot = _in_order(pilot, looking.seeds)
         if path is not None:
             pilot.save(path)
-        if report is not None:
-            report(trial, sum(t.wall_seconds for t in pilot.trials))
-        reached = (t.rounds_to(empty.target) for t in pilot.trials)
-        if len(pilot.trials) >= len(settings) and not any(reached):
-            break  # more of this would say no more
-    asked = {ask: i for i, ask in enumerate(itertools.product(seeds, settings))}
-    place = lambda trial: asked.get((trial.seed, trial.setting), len(asked))
-    return replace(pilot, trials=tuple(sorted(pilot.trials, key=place)))  # whoever ended first
+    if not pilot.trials:
+        raise BadInput("the `budget` was over before a run was: give a larger one")
+    pilot.fit()  # or says why that cannot be
+    return pilot
 
 
-def _resumed_from(path: Path, empty: Pilot) -> Pilot:
-    """The pilot with the runs that its file holds already, if it is the same pilot's."""
-    if not path.exists():
-        return empty
-    before = load_pilot(path, empty.what)
-    if named := differences(before.identity, empty.identity):
-        raise BadFile(
-            f"{path}: holds a {empty.what} with other settings ({named}): choose another `path`"
+def _in_order(pilot: Pilot, seeds: Sequence[int]) -> Pilot:
+    """The runs seed by seed, whoever ended first."""
+    order = {seed: i for i, seed in enumerate(seeds)}
+    first = {setting: i for i, setting in enumerate(pilot.tried)}
+    place = lambda trial: (order.get(trial.seed, len(order)), first[trial.setting])
+    return replace(pilot, trials=tuple(sorted(pilot.trials, key=place)))
+
+
+def _check_budget(
+    runner: PilotRunner,
+    setting: Setting,
+    seed: int,
+    seconds: float,
+    end: float,
+    tell: Tell | None,
+) -> None:
+    """Says what a budget is for, by the time that a round takes; refuses one that is for too
+    little, after a few rounds."""
+    threads = 1 if runner.engine else runner.threads
+    nobody = Target(loss=TINY) if runner.target.accuracy is None else Target(accuracy=1, hold=1000)
+    here = replace(runner, engine=None, store=None, threads=threads, target=nobody)
+    # The first makes the engine and the data ready.
+    tries = [here.run(Ask(setting, seed, n, end)) for n in (1, 1, 6)]
+    made = len(tries[2].losses) - 1
+    slowest = max(tries[1].wall_seconds, 1e-4)
+    each = max(tries[2].wall_seconds - tries[1].wall_seconds, 1e-4) / made if made else slowest
+    count = seconds * runner.workers / each
+    if count < LEAST_ROUNDS:
+        least = readable_duration(1.1 * LEAST_ROUNDS * each / runner.workers + slowest)
+        raise BadInput(
+            f"`budget` = {seconds:.3g} s is for {count:.0f} rounds, of {each:.2g} s each here, and "
+            f"a pilot needs {LEAST_ROUNDS} at the least: give `budget` {least} or more"
         )
-    for what, name in (("seed", "`seed`"), ("kind", "cell.loss_kind")):
-        was, now = getattr(before, what), getattr(empty, what)
-        if was != now:
-            raise BadFile(f"{path}: is of {name} {was}, not {now}: choose another `path`")
-    return replace(empty, trials=before.trials)
+    if tell is not None:
+        tell(
+            f"a round with K = {setting.cohort}, E_l = {setting.local_steps} takes {each:.2g} s "
+            f"here: {readable_duration(seconds)} are for about {count:.2g} of them"
+        )

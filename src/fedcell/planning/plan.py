@@ -1,7 +1,7 @@
 """A training plan: the K and E_l that make (12) least, what they will take, and how sure."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from math import ceil
 from pathlib import Path
 from typing import Any, Literal
@@ -9,15 +9,18 @@ from typing import Any, Literal
 from fedcell.core.errors import BadInput
 from fedcell.core.estimates import Estimate
 from fedcell.core.showing import Showable
+from fedcell.core.targets import Target
 from fedcell.core.types import Bools
+from fedcell.scenario.learning import goal_keys
 from fedcell.scenario.save import to_tables
 from fedcell.scenario.scenario import Scenario
 from fedcell.simulation.run import RunResult
 
 from .grid import PlanGrid
-from .law import RoundsLaw, UnitCosts
+from .law import UnitCosts
 from .limits import Limits
 from .outcome import TOTALS, PlanOutcome, plan_outcome
+from .rounds_law import RoundsLaw
 from .unit_costs import UnitCostEstimate
 
 Aim = Literal["cost", "duration", "energy"]
@@ -36,7 +39,6 @@ class PaperChoice:
     duration: float
     energy: float
     cost: float
-    allowed: bool  # within the limits
     exact_cohort: int  # the K that minimises (19) at this E_l
     unclipped_cohort: float  # K* at the E_l that is clipped
     unclipped_local_steps: float
@@ -66,7 +68,7 @@ class TrainingPlan(Showable):
 
     >>> from fedcell import GivenLaw, Scenario, plan_training
     >>> law = GivenLaw(mixing=30, drift=0.5, start=40)
-    >>> plan = plan_training(Scenario(), law=law, policy="even", max_steps=20)
+    >>> plan = plan_training(Scenario(), law=law, policy="even", steps=(1, 20))
     >>> plan.cohort, plan.local_steps, plan.apply_to().plan.cohort
     (3, 1, 3)
     """
@@ -74,7 +76,7 @@ class TrainingPlan(Showable):
     name: str  # of the scenario
     scenario: Scenario | None  # as declared; None in a file, where gains were measured
     policy: str
-    target: float | None  # training loss
+    target: Target | None
     minimised: Aim
     limits: Limits
     law: RoundsLaw
@@ -91,6 +93,7 @@ class TrainingPlan(Showable):
     unit_costs: tuple[UnitCostEstimate, ...] = ()
     sensitivity: tuple[WhatIf, ...] = ()
     bandwidth: float | None = None  # the least for these limits, where it was asked for [Hz]
+    chances: Mapping[str, float] = field(default_factory=dict)  # to keep each limit
     notes: tuple[str, ...] = ()
     grid: PlanGrid | None = None  # what it was chosen from; not in a file
     allowed: Bools | None = None  # plans of the grid within the limits
@@ -114,10 +117,10 @@ class TrainingPlan(Showable):
         if scenario.learning is not None:
             world = world.using(learning={"evaluate_every": 1})
             if self.target is not None:
-                world = world.using(learning={"target": self.target})
+                world = world.using(learning=goal_keys(self.target))
         return world.using(plan={"rounds": self.most_rounds})
 
-    def differences(self, scenario: Scenario, target: float | None) -> list[str]:
+    def differences(self, scenario: Scenario, target: Target | None) -> list[str]:
         """In what a run is not the one that was planned."""
         differing = [] if target == self.target else ["another target"]
         if self.scenario is not None:

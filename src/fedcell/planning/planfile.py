@@ -1,10 +1,8 @@
-"""The file of a plan: what is planned for which world, to be run and compared with. Format 2."""
+"""The file of a plan: what is planned for which world, to be run and compared with. Format 3."""
 
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
-
-from msgspec.structs import asdict as table_asdict
 
 from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.files import as_json, check_stamp, naming, read_tables, stamp, write_text
@@ -14,11 +12,11 @@ from fedcell.scenario.save import to_tables
 
 from .outcome import TOTALS
 from .pilotfile import LawCoefficients
-from .plan import TrainingPlan, WhatIf
+from .plan import TrainingPlan
 from .planrows import PlanFile
 from .unit_costs import UnitCostEstimate
 
-FORMAT = 2
+FORMAT = 3
 WAY_OUT = "plan again with `plan_training`"
 
 
@@ -30,7 +28,7 @@ def plan_tables(plan: TrainingPlan) -> dict[str, Any]:
     return stamp("plan", FORMAT) | {
         "name": plan.name,
         "policy": plan.policy,
-        "target": plan.target,
+        "target": None if plan.target is None else asdict(plan.target),
         "minimised": plan.minimised,
         "seed": plan.seed,
         "limits": plan.limits.given(),
@@ -44,6 +42,7 @@ def plan_tables(plan: TrainingPlan) -> dict[str, Any]:
         "unit_costs": [asdict(row) for row in plan.unit_costs],
         "sensitivity": [asdict(row) for row in plan.sensitivity],
         "bandwidth": plan.bandwidth,
+        "chances": dict(plan.chances),
         "notes": list(plan.notes),
         "scenario": kept,
     }
@@ -85,7 +84,7 @@ def load_plan(path: Path) -> TrainingPlan:
             name=file.name,
             scenario=scenario,
             policy=file.policy,
-            target=file.target,
+            target=None if file.target is None else file.target.target(),
             minimised=file.minimised,
             limits=file.limits.limits(),
             law=law,
@@ -100,7 +99,8 @@ def load_plan(path: Path) -> TrainingPlan:
                 UnitCostEstimate(way=row.way, costs=row.costs.unit_costs(), error=row.error)
                 for row in file.unit_costs
             ),
-            sensitivity=tuple(WhatIf(**table_asdict(row)) for row in file.sensitivity),
+            sensitivity=tuple(row.what_if() for row in file.sensitivity),
             bandwidth=file.bandwidth,
+            chances=dict(file.chances),
             notes=file.notes,
         )

@@ -1,33 +1,36 @@
 """Before training: one call from a scenario and its pilot to a plan."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from fedcell.core.dice import check_count
-from fedcell.core.errors import BadInput
-from fedcell.core.quantities import check_target_loss
+from fedcell.core.errors import BadInput, NoPlan
+from fedcell.core.targets import Target
 from fedcell.learning.setup import prepare_training
 from fedcell.network.policies.names import NAMED, PolicyLike
-from fedcell.scenario.identity import check_pilot_identity, pilot_identity
 from fedcell.scenario.scenario import Scenario, check_scenario
 
 from .choose import choose_plan, totals_under
 from .design import Setting
-from .grid import MOST_STEPS, PlanGrid, evaluate_plans
-from .law import GivenLaw, RoundsLaw
+from .grid import PlanGrid, evaluate_plans
+from .law_source import law_source
 from .limits import Limits
 from .pilot import Pilot
 from .pilotfile import load_pilot
-from .plan import Aim, TrainingPlan
+from .plan import Aim, PlanTotals, TrainingPlan
+from .policy import AIMS, SAME, best_policy
+from .round_costs import callable_clients
+from .rounds_law import RoundsLaw
+from .search import ANY, check_range
 from .unit_costs import unit_costs
 from .whatif import least_bandwidth, sensitivity
 
-SYMBOLS = {"cohort": "K", "local_steps": "E_l", "loss_rate": "gamma"}
+SYMBOLS = {"cohort": "K", "local_steps": "E_l"}
 
 
 def plan_training(
@@ -35,11 +38,12 @@ def plan_training(
     pilot: Pilot | str | Path | None = None,
     law: RoundsLaw | None = None,
     *,
-    policy: PolicyLike = "optimal",
+    policy: PolicyLike | None = None,
     minimise: Aim = "cost",
-    target: float | None = None,
+    target: Target | float | None = None,
     limits: Limits | None = None,
-    max_steps: int | None = None,
+    clients: tuple[int, int] | None = None,
+    steps: tuple[int, int] | None = None,
     solve_for: Literal["bandwidth"] | None = None,
     what_if: bool = False,
     seed: int = 0,
@@ -48,19 +52,19 @@ def plan_training(
 ) -> TrainingPlan:
     """Chooses K and E_l before training: how many clients, how many steps, how long, how dear.
 
-    The rounds to the `target` loss come from a `pilot` of the scenario (its value, or its file)
-    or from a `law`; what a round costs under the `policy` comes from the scenario. All whole K
-    and E_l (up to `max_steps`) are compared, and what is to be least is the paper's cost (12),
-    the duration or the energy, within the `limits`: `Limits(deadline=120.0, energy=50.0)`, in
-    seconds and joules. `max_steps` is what the pilot tried where left out, or 200 with a law by
-    hand; `target` is the pilot's. `solve_for="bandwidth"` finds the least band that keeps the
-    deadline; `what_if` adds how the plan moves in nearby worlds.
+    The rounds to the `target` come from a `pilot` of the scenario (its value, or its file) or from
+    a `law`; what a round costs comes from the scenario, under a `policy`: where left out, ours that
+    is best for what is to be least. That is the paper's cost (12), the duration or the energy,
+    within the `limits`: `Limits(deadline=120.0, energy=50.0)`, in seconds and joules. With a pilot,
+    the plan is one of the settings that it tried; with a law, any whole K and E_l up to 200.
+    `clients` and `steps` restrict them: (3, 20). `solve_for="bandwidth"` finds the least band that
+    keeps the deadline; `what_if` adds how the plan moves in nearby worlds.
 
     >>> from fedcell import GivenLaw, load_scenario
     >>> law = GivenLaw(mixing=50, drift=0.02, start=250, floor=12)
     >>> plan = plan_training(load_scenario("digits"), law=law, name="digits")
     >>> plan.cohort, plan.local_steps
-    (4, 37)
+    (5, 42)
     """
     check_scenario(scenario)
     limits = Limits() if limits is None else limits
@@ -70,11 +74,10 @@ def plan_training(
         raise BadInput(f"`solve_for` = {solve_for}: expected bandwidth")
     if solve_for and limits.deadline == inf:
         raise BadInput("`solve_for` bandwidth: give the deadline that is to be kept (`limits`)")
-    if limits.sure and limits == Limits(sure=True):
-        raise BadInput("to be sure, give what is to be kept: a deadline or an energy (`limits`)")
-    if max_steps is not None:
-        check_count(max_steps, "`max_steps`")
-    target = check_target_loss(target, "`target`")
+    if limits.confidence is not None and not limits.any:
+        raise BadInput("`confidence`: give what is to be kept: a deadline or an energy (`limits`)")
+    if minimise not in AIMS:
+        raise BadInput(f"`minimise` = {minimise}: expected one of {', '.join(AIMS)}")
     if isinstance(pilot, str | Path):
         pilot = load_pilot(pilot)
     if not isinstance(pilot, Pilot | None):
@@ -86,107 +89,97 @@ def plan_training(
     elif scenario.learning is not None:
         setup = prepare_training(scenario, seed, data_dir)
         world, fingerprint = setup.scenario, setup.fingerprint  # with D_j, z_m and alpha_0
-    source = _law_source(world, fingerprint, pilot, law, target)
-    most_steps = source.most_steps if max_steps is None else max_steps
+    source = law_source(world, fingerprint, pilot, law, target)
+    most = callable_clients(world, seed)
+    few, many = check_range(clients, "`clients`", most)
+    short, long = (1, source.most_steps) if steps is None else check_range(steps, "`steps`", ANY)
+    long = min(long, source.most_steps) if source.tried else long
+    tried = _within(source.tried, (few, many), (short, long))
 
     def evaluate(some_world: Scenario) -> PlanGrid:
-        return evaluate_plans(some_world, source.law, policy, most_steps, seed)
+        grid = evaluate_plans(some_world, source.law, used, long, seed, tried, (few, many))
+        if tried is not None:
+            return grid
+        inside = (grid.cohorts >= few) & (grid.cohorts <= many)
+        return replace(grid, candidates=inside[:, None] & (grid.steps >= short))
 
     def choose(grid: PlanGrid) -> TrainingPlan:
         return choose_plan(grid, limits, minimise, source.paper, source.target, name)
 
+    used: PolicyLike = best_policy(world, minimise, seed) if policy is None else policy
     if solve_for:
         world = least_bandwidth(world, evaluate, choose)
     best = choose(evaluate(world))
+    priced = {n: totals_under(world, n, best, seed) for n in NAMED}
+    least = min(priced, key=lambda n: priced[n][minimise].value)
+    own = priced.get(best.policy, best.policies[best.policy])[minimise].value
+    if policy is None and priced[least][minimise].value < (1 - SAME) * own:
+        # At this K and E_l another policy is better than at the scenario's own.
+        before, used = (best, used), least
+        with suppress(NoPlan):
+            best = choose(evaluate(world))
+        if best is before[0]:
+            used = before[1]  # it would not keep the limits
+        else:
+            priced = {n: totals_under(world, n, best, seed) for n in NAMED}
+    others = _beside(best, priced)
     planned = world.with_plan(int(best.cohort.value), int(best.local_steps.value))
-    others = {n: totals_under(world, n, best, seed) for n in NAMED if n != best.policy}
-    steps = int(best.local_steps.value)
-    edge = [f"E_l = {steps} is the most that was tried: {source.to_see_further}"]
     return replace(
         best,
         scenario=scenario.using(cell={"bandwidth": world.cell.bandwidth}),
         policies=dict(best.policies) | others,
-        unit_costs=unit_costs(planned, policy, seed),
+        unit_costs=unit_costs(planned, used, seed),
         sensitivity=sensitivity(world, best, evaluate, choose) if what_if else (),
         bandwidth=world.cell.bandwidth if solve_for else None,
-        notes=(
-            *source.notes,
-            *(edge if steps == most_steps else []),
-            *best.notes,
-            *_extrapolation_notes(source.tried, best, world.cell.loss_rate),
-        ),
+        notes=(*source.notes, *best.notes, *_edge_notes(tried, best, long)),
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class _LawSource:
-    """The law that a plan is made with, and what its pilot knows."""
+def _beside(best: TrainingPlan, priced: Mapping[str, PlanTotals]) -> dict[str, PlanTotals]:
+    """What other policies take at the plan's K and E_l, relative to its own as the plan has it:
+    that comes from means over more rounds."""
+    mine, own = best.policies[best.policy], priced.get(best.policy)
+    found: dict[str, PlanTotals] = {}
+    for name, totals in priced.items():
+        if name != best.policy:
+            factors = {m: mine[m].value / own[m].value if own else 1.0 for m in totals}
+            found[name] = {m: total.times(factors[m]) for m, total in totals.items()}
+    return found
 
-    law: RoundsLaw
-    paper: GivenLaw  # with the paper's three coefficients
-    target: float | None
-    most_steps: int = MOST_STEPS
-    to_see_further: str = "`max_steps` allows more"
-    tried: tuple[Setting, ...] = ()
-    notes: tuple[str, ...] = ()
 
-
-def _law_source(
-    world: Scenario,
-    fingerprint: str | None,
-    pilot: Pilot | None,
-    law: RoundsLaw | None,
-    target: float | None,
-) -> _LawSource:
-    if (pilot is None) == (law is None):
-        raise BadInput("a plan needs a `pilot` (`run_pilot` makes one) or a `law`, and not both")
-    if law is not None:
-        if not isinstance(law, RoundsLaw):
-            raise BadInput(f"`law` = {law!r}: expected a law of rounds, as GivenLaw")
-        own = world.learning.target if world.learning else None
-        paper = GivenLaw.of(law.coefficients)
-        return _LawSource(law=law, paper=paper, target=own if target is None else target)
-    assert pilot is not None
-    if world.learning is None and pilot.sizes is None:
-        raise BadInput("the scenario has no [learning], so no pilot is of it")
-    check_pilot_identity(pilot.identity, pilot_identity(world, fingerprint), pilot.path)
-    asked = target is not None
-    target = pilot.target if target is None else target
-    own = None if world.learning is None else world.learning.target
-    notes = []
-    if not asked and own not in (None, target):
-        notes.append(
-            f"the scenario's own target is {own:g}, and this plan is for {target:g}: `target` "
-            "chooses"
+def _within(
+    tried: Sequence[Setting] | None, cohorts: tuple[int, int], steps: tuple[int, int]
+) -> tuple[Setting, ...] | None:
+    """Those of the settings that were tried which may be planned; None with a law by hand."""
+    if tried is None:
+        return None
+    found = tuple(
+        s
+        for s in tried
+        if cohorts[0] <= s.cohort <= cohorts[1] and steps[0] <= s.local_steps <= steps[1]
+    )
+    if not found:
+        nearest = ", ".join(f"K = {s.cohort}, E_l = {s.local_steps}" for s in tried[:5])
+        raise BadInput(
+            f"the pilot tried nothing within `clients` and `steps` that got there (but {nearest}): "
+            "run it with the same ranges"
         )
-    fitted = pilot.fit(target)
-    paper_fit = fitted if fitted.form == "paper" else pilot.fit(target, "paper")
-    notes += [
-        f"training diverged in the pilot at K = {s.cohort}, E_l = {s.local_steps}"
-        for s in pilot.diverged
-    ]
-    return _LawSource(
-        law=fitted,
-        paper=paper_fit.law,
-        target=target,
-        most_steps=pilot.most_steps,
-        to_see_further="pilot again with a larger plan.local_steps to see further",
-        tried=pilot.tried,
-        notes=tuple(notes),
-    )
+    return found
 
 
-def _extrapolation_notes(
-    tried: Sequence[Setting], best: TrainingPlan, loss_rate: float
-) -> list[str]:
-    """In what a plan is beyond what its pilot tried, where its law was off by a third and more."""
-    here = {"cohort": best.cohort.value, "local_steps": best.local_steps.value}
+def _edge_notes(tried: Sequence[Setting] | None, best: TrainingPlan, long: int) -> list[str]:
+    """Whether the best lies at the edge of what was tried, and might lie beyond."""
+    if tried is None:
+        edge = int(best.local_steps.value) == long
+        return [f"E_l = {long} is the most that was looked at: `steps` allows more"] if edge else []
+    here = {"cohort": int(best.cohort.value), "local_steps": int(best.local_steps.value)}
     notes = []
-    for name, value in (here | {"loss_rate": loss_rate}).items() if tried else ():
-        seen = [getattr(setting, name) for setting in tried]
-        if not min(seen) <= value <= max(seen) and not (name == "loss_rate" and value < min(seen)):
+    for name, value in here.items():
+        seen = sorted({getattr(s, name) for s in tried})
+        if len(seen) > 1 and value in (seen[0], seen[-1]) and value > 1:
+            end, more = ("most", "more") if value == seen[-1] else ("least", "fewer")
             notes.append(
-                f"the pilot tried {SYMBOLS[name]} from {min(seen):g} to {max(seen):g}, and "
-                f"{value:g} is beyond: the law may be off there"
+                f"{SYMBOLS[name]} = {value} is the {end} that was tried and got there: if {more} "
+                "are possible, a pilot with more time looks further"
             )
     return notes

@@ -11,7 +11,8 @@ from fedcell.core.schema import Count, NotNegative, Positive, Table, Text
 
 from .law import UnitCosts
 from .limits import Limits
-from .plan import PaperChoice
+from .pilotfile import TargetRow
+from .plan import PaperChoice, WhatIf
 
 Total = Annotated[float, Meta(gt=0, lt=1e15, description="a number above 0 and below 1e15")]
 Level = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")]
@@ -79,11 +80,10 @@ class PaperRow(Table, frozen=True, kw_only=True):
 
     cohort: Count
     local_steps: Count
-    rounds: Positive
-    duration: NotNegative
-    energy: NotNegative
-    cost: NotNegative
-    allowed: bool
+    rounds: Positive | None
+    duration: NotNegative | None
+    energy: NotNegative | None
+    cost: NotNegative | None
     exact_cohort: Count
     unclipped_cohort: NotNegative | None
     unclipped_local_steps: NotNegative | None
@@ -103,7 +103,7 @@ class LimitsRow(Table, frozen=True, kw_only=True):
     deadline: Positive | None = None
     energy: Positive | None = None
     energy_per_client: Positive | None = None
-    sure: bool = False
+    confidence: Annotated[float, Meta(ge=0.5, lt=1)] | None = None
 
     def limits(self) -> Limits:
         """The limits."""
@@ -114,7 +114,7 @@ class WhatIfRow(Table, frozen=True, kw_only=True):
     """The best plan in a world near this one."""
 
     change: Text
-    kept_cost: NotNegative
+    kept_cost: NotNegative | None
     cohort: Count | None
     local_steps: Count | None
     rounds: Positive | None
@@ -122,6 +122,12 @@ class WhatIfRow(Table, frozen=True, kw_only=True):
     energy: NotNegative | None
     cost: NotNegative | None
     why_no_plan: str
+
+    def what_if(self) -> WhatIf:
+        """The world."""
+        row: dict[str, Any] = asdict(self)
+        row["kept_cost"] = math.inf if self.kept_cost is None else self.kept_cost
+        return WhatIf(**row)
 
 
 class PlanFile(Table, frozen=True, kw_only=True):
@@ -132,7 +138,7 @@ class PlanFile(Table, frozen=True, kw_only=True):
     format: int
     name: Text
     policy: Text
-    target: Positive | None
+    target: TargetRow | None
     minimised: Literal["cost", "duration", "energy"]
     seed: Annotated[int, Meta(ge=0, description="a whole number from 0")]
     limits: LimitsRow
@@ -148,12 +154,13 @@ class PlanFile(Table, frozen=True, kw_only=True):
     unit_costs: tuple[UnitCostRow, ...] = ()
     sensitivity: tuple[WhatIfRow, ...] = ()
     bandwidth: Positive | None = None
+    chances: dict[str, Level] = {}  # noqa: RUF012
     notes: tuple[str, ...] = ()
     scenario: Annotated[dict[str, Any], Meta(description="a table")] | None = None
 
     def faults(self) -> list[str]:
         known = [row.policy for row in self.policies]
         faults = [] if self.policy in known else [f"policies: {self.policy} is not among them"]
-        if self.law.get("form") not in (None, "paper", "dropped", "floor"):
-            faults.append(f"law.form = {self.law['form']!r}: expected paper, dropped or floor")
+        if self.law.get("form") not in (None, "paper", "floor"):
+            faults.append(f"law.form = {self.law['form']!r}: expected paper or floor")
         return faults

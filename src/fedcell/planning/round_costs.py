@@ -86,14 +86,20 @@ def grid_nodes(most: int, wanted: int) -> Ints:
     return np.unique(np.rint(np.geomspace(1, most, wanted)).astype(np.int64))
 
 
+def callable_clients(scenario: Scenario, seed: int = 0) -> int:
+    """How many clients may be called: those with enough data."""
+    count = int(has_enough_data(scenario, draw_fleet(scenario, seed)).sum())
+    if count == 0:
+        raise BadInput("no client has clients.min_samples: lower it")
+    return count
+
+
 def price_round_grid(
     scenario: Scenario, policy: PolicyLike, most_steps: int, seed: int = 0
 ) -> RoundCosts:
     """Prices rounds at the nodes: K up to all that may be called, E_l up to `most_steps`."""
     fleet = draw_fleet(scenario, seed)
-    count = int(has_enough_data(scenario, fleet).sum())  # those that may be called
-    if count == 0:
-        raise BadInput("no client has clients.min_samples: lower it")
+    count = callable_clients(scenario, seed)
     cohorts, steps = grid_nodes(count, COHORTS), grid_nodes(most_steps, LENGTHS)
     if count > COHORTS:  # where cohorts begin to lack those that sit out
         cohorts = np.unique(np.append(cohorts, round(0.9 * count)))

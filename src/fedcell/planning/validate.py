@@ -2,17 +2,19 @@
 that Theorem 1 makes beside its form."""
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from fedcell.core.estimates import Estimate
 from fedcell.core.showing import Showable
+from fedcell.core.targets import Target
 
 from .design import Setting
-from .fitted import LEVEL, FittedLaw
-from .trials import Trial
+from .fitted import FittedLaw
+from .rounds_law import LEVEL
+from .trial import Trial
 
 BAD = 0.25  # relative error from which a prediction is called a failure
 
@@ -128,14 +130,14 @@ class Validation(Showable):
         )
 
 
-def check_law(law: FittedLaw, trials: Sequence[Trial], target: float) -> tuple[SettingCheck, ...]:
+def check_law(law: FittedLaw, trials: Sequence[Trial], target: Target) -> tuple[SettingCheck, ...]:
     """Predicted and measured rounds, setting by setting."""
     checks = []
     for setting in sorted({trial.setting for trial in trials}):
         here = [trial for trial in trials if trial.setting == setting]
         reached = [trial.rounds_to(target) for trial in here]
         rounds = [len(t.losses) if g is None else g for g, t in zip(reached, here, strict=True)]
-        k, e, gamma = setting.cohort, setting.local_steps, setting.loss_rate
+        k, e, gamma = np.array(setting.cohort), np.array(setting.local_steps), setting.loss_rate
         value, low, high = (float(x) for x in law.predict(k, e, gamma, runs=len(here)))
         _, lowest, highest = (float(x) for x in law.predict(k, e, gamma))
         checks.append(
@@ -152,12 +154,15 @@ def check_law(law: FittedLaw, trials: Sequence[Trial], target: float) -> tuple[S
     return tuple(checks)
 
 
-def target_exponent(trials: Sequence[Trial], target: float) -> float:
+def target_exponent(trials: Sequence[Trial], target: Target) -> float | None:
     """The slope of log G over log eps, from the target to twice it, over the runs that reach it
-    and with f* taken to be 0; Theorem 1 says -1."""
-    targets = target * np.geomspace(1, 2, 5)
+    and with f* taken to be 0; Theorem 1 says -1. None for an accuracy."""
+    if target.loss is None:
+        return None
+    losses = target.loss * np.geomspace(1, 2, 5)
+    there = [trial for trial in trials if trial.rounds_to(target)]
     means: list[float] = []
-    for eps in targets:
-        rounds = [trial.rounds_to(float(eps)) for trial in trials if trial.rounds_to(target)]
+    for eps in losses.tolist():
+        rounds = [trial.rounds_to(replace(target, loss=eps)) for trial in there]
         means.append(float(np.mean([g for g in rounds if g])) if rounds else np.nan)
-    return float(np.polyfit(np.log(targets), np.log(means), 1)[0])
+    return float(np.polyfit(np.log(losses), np.log(means), 1)[0])

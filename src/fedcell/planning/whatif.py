@@ -1,7 +1,7 @@
 """Questions around a plan: how much band a deadline takes, and what a change would do to it."""
 
 from collections.abc import Callable
-from math import exp, log, sqrt
+from math import exp, inf, log, sqrt
 
 from fedcell.core.errors import NoPlan
 from fedcell.scenario.scenario import Scenario
@@ -69,9 +69,10 @@ def sensitivity(
     """How the best plan moves in nearby worlds, and what keeping the old one costs."""
     worlds = []
     for change, world in nearby_worlds(scenario).items():
-        grid = evaluate(world)
-        kept = float(grid.cost[grid.at(int(plan.cohort.value), int(plan.local_steps.value))])
+        kept = inf
         try:
+            grid = evaluate(world)
+            kept = float(grid.cost[grid.at(int(plan.cohort.value), int(plan.local_steps.value))])
             best = choose(grid)
         except NoPlan as none:
             worlds.append(WhatIf(change=change, kept_cost=kept, why_no_plan=str(none)))

@@ -46,7 +46,8 @@ def run_identity(scenario: Scenario, fingerprint: str | None, seed: int) -> dict
             tables[table][name] = hashlib.sha256(b"|".join(parts)).hexdigest()
     tables["plan"].pop("rounds")  # how long it runs may change,
     if "learning" in tables:  # a learner of one's own needs none
-        tables["learning"].pop("target", None)
+        for name in ("target", "target_accuracy", "hold"):
+            tables["learning"].pop(name, None)
         tables["learning"].pop("dataset")  # and where the data lies
     return {"scenario": tables, "seed": seed, "data": fingerprint}
 

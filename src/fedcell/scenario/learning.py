@@ -1,8 +1,7 @@
 """What is learnt and how, as a user declares it: Section II-A and V-A."""
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-import msgspec
 from msgspec import Meta
 
 from fedcell.core.errors import UNPRINTABLE
@@ -17,95 +16,11 @@ from fedcell.core.schema import (
     Whole,
     documented,
 )
+from fedcell.core.targets import HOLD, Target
+
+from .partition import PartitionSpec
 
 QUADRATICS = ("quadratic-common", "quadratic-apart")
-USERS = {  # the options that only some kinds, or some sizes, use
-    "num_shards_per_partition": ("kind", ["shards"]),
-    "num_classes_per_partition": ("kind", ["pathological"]),
-    "class_assignment_mode": ("kind", ["pathological"]),
-    "alpha": ("kind", ["dirichlet", "inner-dirichlet"]),
-    "min_partition_size": ("kind", ["dirichlet"]),
-    "self_balancing": ("kind", ["dirichlet"]),
-    "spread": ("sizes", ["uniform"]),
-    "sigma": ("sizes", ["lognormal"]),
-}
-
-
-@documented
-class PartitionSpec(Table, frozen=True, kw_only=True):
-    """How the training samples are dealt to the clients; names as in flwr-datasets.
-
-    Two kinds bear Dirichlet's name, and papers seldom say which they mean. "dirichlet" is
-    per class: each class is dealt over the clients by one draw, and the sizes are what
-    comes of it (Yurochkin et al., NIID-Bench). "inner-dirichlet" is per client: its label
-    mix is one draw, and its size is chosen apart from it (FedDyn). The same alpha gives
-    different partitions.
-
-    "shards" sorts the samples by label and cuts them (McMahan et al.); "pathological"
-    gives every client exactly so many classes. Sizes are scaled and rounded to sum to the
-    samples there are, and nobody goes without.
-
-    >>> PartitionSpec(kind="shards", sizes="lognormal", sigma=1.0).num_shards_per_partition
-    2
-    """
-
-    table_name: ClassVar[str] = "learning.partition"
-
-    kind: Annotated[
-        Literal["iid", "shards", "pathological", "dirichlet", "inner-dirichlet"],
-        Doc("which labels clients hold"),
-    ] = "iid"
-    num_shards_per_partition: Annotated[Count, Doc('shards of a client, for "shards"')] = 2
-    num_classes_per_partition: Annotated[Count, Doc('classes of a client, for "pathological"')] = 2
-    class_assignment_mode: Annotated[
-        Literal["random", "deterministic", "first-deterministic"],
-        Doc('who gets which class, for "pathological"'),
-    ] = "random"
-    alpha: Annotated[Positive, Doc("for the two of Dirichlet: the smaller, the more skewed")] = 0.5
-    min_partition_size: Annotated[
-        Count, Doc('for "dirichlet": a draw that gives some client less is drawn anew')
-    ] = 10
-    self_balancing: Annotated[
-        bool, Doc('for "dirichlet": who has more than the mean gets nothing of later classes')
-    ] = False
-    sizes: Annotated[
-        Literal["equal", "uniform", "lognormal"], Doc("how many samples clients hold")
-    ] = "equal"
-    spread: Annotated[
-        Fraction,
-        Doc('for "uniform": D_j are drawn evenly from D (1 -+ Var) (Sec. V-C)', "Var"),
-    ] = 0.1
-    sigma: Annotated[NotNegative, Doc('for "lognormal": standard deviation of log D_j')] = 0.5
-    # N then changes D and nothing else; min_partition_size is that of a part, lest the draw
-    # depend on N.
-    same_skew_as: Annotated[
-        Annotated[Count | None, Meta(description="a whole number from 1 to 1e7")],
-        Doc(
-            "M: labels and sizes as in a split over M clients, each part of which is dealt on "
-            "evenly to clients.count / M",
-            example="50",
-        ),
-    ] = None
-    seed: Annotated[
-        Annotated[int, Meta(ge=0, le=2**63 - 1)] | None,
-        Meta(description="a whole number from 0 to 2^63 - 1"),
-        Doc("dice of the partition; where left out, the run's own", example="7"),
-    ] = None
-
-    def faults(self) -> list[str]:
-        default = {field.name: field.default for field in msgspec.structs.fields(type(self))}
-        faults = [
-            f"{name} is for {' and '.join(users)}, and "
-            f'{self.table_name}.{key} is "{getattr(self, key)}": leave it out'
-            for name, (key, users) in USERS.items()
-            if getattr(self, name) != default[name] and getattr(self, key) not in users
-        ]
-        if self.kind == "dirichlet" and self.sizes != "equal":
-            faults.append(
-                f'sizes = "{self.sizes}": the sizes of kind "dirichlet" are what its draw gives; '
-                'choose kind "inner-dirichlet" to have both'
-            )
-        return faults
 
 
 @documented
@@ -199,18 +114,41 @@ class Learning(Table, frozen=True, kw_only=True):
     target: Annotated[
         Positive | None, Doc("training loss (2) at which a run may stop", example="0.2")
     ] = None
+    target_accuracy: Annotated[
+        Annotated[float, Meta(gt=0, le=1, description="a number above 0, at most 1")] | None,
+        Doc("accuracy on test data at which a run may stop, instead of a loss", example="0.9"),
+    ] = None
+    hold: Annotated[
+        Count,
+        Doc(
+            "evaluated rounds whose mean is to be at the target before it counts as reached; 1: "
+            "the paper's first passage"
+        ),
+    ] = HOLD
     evaluate_every: Annotated[Count, Doc("rounds between two evaluations")] = 1
     evaluate_samples: Annotated[
         Count, Doc("about so many of the training data, and of the test data: a fixed part")
     ] = 5000
 
     def faults(self) -> list[str]:
+        faults = []
         if UNPRINTABLE.search(self.dataset):
-            return [
+            faults.append(
                 f"dataset = {self.dataset!r}: the path holds a character that cannot be shown: "
                 "rename the file or its folder"
-            ]
-        return []
+            )
+        if self.target is not None and self.target_accuracy is not None:
+            faults.append("target and target_accuracy: a run stops at one of them, leave one out")
+        if self.target_accuracy is not None and self.analytic:
+            faults.append("target_accuracy: quadratics have no test data, give target")
+        return faults
+
+    @property
+    def goal(self) -> Target | None:
+        """What a run stops at, if there is something."""
+        if self.target is None and self.target_accuracy is None:
+            return None
+        return Target(loss=self.target, accuracy=self.target_accuracy, hold=self.hold)
 
     @property
     def architecture(self) -> Layers:
@@ -221,3 +159,10 @@ class Learning(Table, frozen=True, kw_only=True):
     def analytic(self) -> bool:
         """A quadratic, which needs no data."""
         return self.layers is None and self.model in QUADRATICS
+
+
+def goal_keys(goal: Target | None) -> dict[str, Any]:
+    """The keys of [learning] that say what a run stops at."""
+    if goal is None:
+        return {"target": None, "target_accuracy": None}
+    return {"target": goal.loss, "target_accuracy": goal.accuracy, "hold": goal.hold}

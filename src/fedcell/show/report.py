@@ -79,7 +79,9 @@ def _figures(found: SweepTable | Reproduction) -> list[str]:
         kinds["The rounds that it rests on, to the first passage."] = {"by": FIRST}
     elif table.trained and table.hold > 1:
         held = f"The same by a target that holds: the mean of {table.hold} rounds is there."
-        kinds = {"Rounds to the first passage; bands are 95 % over seeds.": {}, held: {"by": HELD}}
+        reached = table.about.get("reached", "at the first passage")
+        first = f"Rounds to the target {reached}; bands are 95 % over seeds."
+        kinds = {first: {}, held: {"by": HELD}}
     if table.trained and "policy" in table.axes:
         kinds["Energy until the target, by policy."] = {"by": "energy"}
     parts = []

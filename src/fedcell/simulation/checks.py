@@ -1,10 +1,13 @@
 """Whether the parts of a scenario go together: how uploads are averaged, and by whom."""
 
+from math import isnan
+
 import numpy as np
 
 from fedcell.core.errors import BadInput
+from fedcell.core.targets import Target
 from fedcell.learning.aggregate import Rule
-from fedcell.learning.learner import Learner
+from fedcell.learning.learner import Learner, Scores
 from fedcell.scenario.scenario import Scenario
 
 SENSIBLE = {("uniform", "unbiased"), ("weighted", "mean"), ("uniform", "normalised")}
@@ -57,3 +60,12 @@ def with_learner_sizes(scenario: Scenario, learner: Learner) -> Scenario:
             "`prepare_training`, which has those of the model, or give them"
         )
     return scenario.using(clients={"sizes": sizes})
+
+
+def check_scored(target: Target | None, scores: Scores) -> None:
+    """Refuses an accuracy as a target where nobody measures one."""
+    if target is not None and target.accuracy is not None and isnan(scores.accuracy):
+        raise BadInput(
+            f"{target} is to be reached, but there is no test data to measure it on: take a "
+            "training loss as the target"
+        )

@@ -42,7 +42,6 @@ class History:
 
     _rows: _Rows
     rounds: int  # that are done
-    least_loss: float  # of the training losses; infinite before there is one
 
     @classmethod
     def of(cls, columns: Mapping[str, Any]) -> "History":
@@ -50,8 +49,7 @@ class History:
         rows = np.empty(len(columns["train_loss"]), list(COLUMNS.items()))
         for name in COLUMNS:
             rows[name] = columns[name]
-        least = float(np.fmin.reduce(rows["train_loss"], initial=np.inf))
-        return cls(_Rows(rows), len(rows), least)
+        return cls(_Rows(rows), len(rows))
 
     @classmethod
     def none(cls) -> "History":
@@ -97,8 +95,7 @@ class History:
     def with_round(self, discarded: int, scores: Scores) -> "History":
         """With one round more."""
         row = (discarded, scores.train_loss, scores.test_loss, scores.accuracy)
-        least = float(np.fmin(self.least_loss, scores.train_loss))
-        return History(self._rows.with_row(self.rounds, row), self.rounds + 1, least)
+        return History(self._rows.with_row(self.rounds, row), self.rounds + 1)
 
     def with_last(self, scores: Scores) -> "History":
         """With other scores in the last round."""
@@ -112,6 +109,7 @@ class State:
 
     model: Floats
     history: History
+    average: Floats  # of the last models: each round moves it a part of the way (learning.hold)
 
     @property
     def rounds(self) -> int:
@@ -126,4 +124,5 @@ class State:
     @classmethod
     def start(cls, learner: Learner) -> "State":
         """Before the first round."""
-        return cls(learner.start(), History.none())
+        model = learner.start()
+        return cls(model, History.none(), model)

@@ -51,7 +51,7 @@ class Records:
         rows = records._read_lines(rounds - 1, int(found["checksum"]))
         rows.append(_checked(tuple(found["last"].tolist())))
         columns = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
-        records.state = State(found["model"], History.of(columns))
+        records.state = State(found["model"], History.of(columns), found["average"])
         return records
 
     def save(self, state: State) -> None:
@@ -60,6 +60,7 @@ class Records:
         self._add(rows[:-1])
         arrays: dict[str, Any] = {
             "model": state.model,
+            "average": state.average,
             "rounds": np.int64(state.rounds),
             "last": np.array(rows[-1], float),
             "checksum": np.int64(self._checksum),
@@ -134,6 +135,7 @@ def _save(path: Path, arrays: dict[str, Any]) -> None:
 def _read_checkpoint(path: Path, model_size: int) -> Arrays:
     expected: dict[str, Any] = {
         "model": (np.float32, (model_size,)),
+        "average": (np.float32, (model_size,)),
         "rounds": (np.int64, ()),
         "last": (np.float64, (len(COLUMNS),)),
         "checksum": (np.int64, ()),
@@ -153,7 +155,8 @@ def _read_checkpoint(path: Path, model_size: int) -> Arrays:
         _checked(tuple(found["last"].tolist()))
     except ValueError as error:
         raise _damaged(path) from error
-    if found["rounds"] < 1 or not np.isfinite(found["model"]).all():
+    sound = all(np.isfinite(found[name]).all() for name in ("model", "average"))
+    if found["rounds"] < 1 or not sound:
         raise _damaged(path)
     return found
 

@@ -13,8 +13,8 @@ from typing import Any
 from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput
 from fedcell.core.files import as_json
-from fedcell.core.quantities import check_target_loss
 from fedcell.core.showing import Showable
+from fedcell.core.targets import Target, as_target
 from fedcell.learning.data.download import Report
 from fedcell.learning.engine import Engine, vector_width
 from fedcell.learning.learner import warm_up
@@ -24,8 +24,10 @@ from fedcell.network.ledger import Ledger, require_usable
 from fedcell.network.policies.names import NAMED, Policies, policies_by_name
 from fedcell.network.simulate import price_trace
 from fedcell.scenario.identity import run_identity
+from fedcell.scenario.learning import goal_keys
 from fedcell.scenario.scenario import Scenario, check_scenario
 
+from .checks import check_scored
 from .folder import RunFolder
 from .history import State
 from .summary import RunSummary, summarise
@@ -77,7 +79,7 @@ def run(
     policies: Policies = tuple(NAMED),
     *,
     rounds: int | None = None,
-    target: float | None = None,
+    target: Target | float | None = None,
     seed: int = 0,
     folder: str | Path | None = None,
     resume: bool = False,
@@ -85,7 +87,8 @@ def run(
     threads: int | None = None,
     progress: Progress = Progress(),  # noqa: B008
 ) -> RunResult:
-    """Trains until the loss `target` (the scenario's where left out) or for `rounds` rounds.
+    """Trains until a `target` (the scenario's where left out) or for `rounds` rounds. A number is
+    a training loss; `Target(accuracy=0.9)` is the other kind.
 
     With a `folder` there is a checkpoint after each round, and at the end ledger.csv,
     clients.csv and summary.json; `resume` goes on with the run that is there. An interrupt
@@ -98,18 +101,18 @@ def run(
     """
     check_scenario(scenario)
     rounds = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
-    target = check_target_loss(target, "`target`")
-    target = require_learning(scenario).target if target is None else target
+    learning = require_learning(scenario)
+    goal = as_target(target, learning.goal, learning.hold)
     known = policies_by_name(policies)
     if resume and folder is None:
         raise BadInput("`resume` needs the folder of the run: give `folder`")
     setup = prepare_training(scenario, seed, data_dir, progress.download)
     used = setup.scenario.using(
         plan={"rounds": rounds},
-        learning={"target": target},
+        learning=goal_keys(goal),
         clients={"sizes": scenario.clients.sizes},  # where left out, they follow from the rest
     )
-    scenario = setup.scenario
+    scenario = setup.scenario.using(learning=goal_keys(goal))
     fleet = draw_fleet(scenario, seed)
     trace = draw_trace(scenario, fleet, rounds, seed)
     networks = {
@@ -126,14 +129,16 @@ def run(
             home = RunFolder.find(Path(folder), identity, width, resume)
             held.enter_context(home.held())
             records = home.records(learner.start().size, rounds, resume)
+        initial = learner.evaluate(learner.start())
+        check_scored(goal, initial)
         state = (records.state if records else None) or State.start(learner)
         with progress.compile():
             warm_up(learner)
         if home:
             home.begin(used)
-        complete = True
+        complete, rules = True, [at_target(goal, learning.evaluate_every)]
         try:
-            states = train_rounds(scenario, learner, fleet, trace, state, [at_target(target)])
+            states = train_rounds(scenario, learner, fleet, trace, state, rules)
             state = next(states)
             for after in states:
                 state = after  # what an interrupt leaves
@@ -144,7 +149,14 @@ def run(
         except KeyboardInterrupt:
             complete = False
         ledgers = {n: with_training(net, state) for n, net in networks.items() if state.rounds}
-        outcome = summarise(setup, learner.evaluate(learner.start()), ledgers, target, complete)
+        outcome = summarise(
+            setup,
+            initial,
+            learner.evaluate(state.average),
+            ledgers,
+            goal,
+            complete,
+        )
         if home and records and ledgers:
             records.finish(state)
             home.write_ledgers(ledgers)

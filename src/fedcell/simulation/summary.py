@@ -4,12 +4,18 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
+from fedcell.core.targets import HOLD, Target
+from fedcell.core.types import Array
 from fedcell.learning.learner import Scores
 from fedcell.learning.partition import PartitionSummary, summarise_partition
 from fedcell.learning.setup import TrainingSetup
 from fedcell.network.ledger import Ledger
 
 from .checks import aggregation_rule
+
+SWINGING = 0.5  # from the least to the most about their line, in parts of the mean
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +52,7 @@ class PolicyOutcome:
     highest_client_energy: float  # of the client that pays most [J]
 
     @classmethod
-    def of(cls, policy: str, ledger: Ledger, target: float | None) -> "PolicyOutcome":
+    def of(cls, policy: str, ledger: Ledger, target: Target | None) -> "PolicyOutcome":
         """The outcome of a ledger with losses."""
         losses = (x[-1].item() for x in (ledger.train_loss, ledger.test_loss, ledger.accuracy))
         reached = None if target is None else ledger.rounds_to(target)
@@ -84,7 +90,7 @@ class RunSummary:
 
     complete: bool  # False if it was interrupted
     seed: int
-    target: float | None  # training loss
+    target: Target | None
     cohort: int  # K
     local_steps: int | None  # E_l, or
     local_epochs: int | None
@@ -93,6 +99,8 @@ class RunSummary:
     samples_per_step: str  # what a step was charged
     aggregation: str
     initial: Scores  # before the first round
+    average: Scores  # of the average of the last models, beside that of the last
+    swing: str | None  # where the loss is not steady at the end, how far it swings
     partition: PartitionSummary | None
     policies: tuple[PolicyOutcome, ...]
 
@@ -105,11 +113,28 @@ class RunSummary:
         return row
 
 
+def swing_of(losses: Array, rounds: int = 2 * HOLD) -> str | None:
+    """How far the loss swings in the last evaluated rounds, in words; None where it is steady, or
+    falls steadily."""
+    last = losses[np.isfinite(losses)][-rounds:]
+    if last.size < rounds:
+        return None
+    t = np.arange(rounds) - (rounds - 1) / 2
+    about = last - (t @ last) / (t @ t) * t
+    if np.ptp(about) <= SWINGING * last.mean():
+        return None
+    return (
+        f"the training loss swings: from {last.min():.3g} to {last.max():.3g} in the last {rounds} "
+        "rounds; more clients a round, fewer steps or a lower learning.rate steady it"
+    )
+
+
 def summarise(
     setup: TrainingSetup,
     initial: Scores,
+    average: Scores,
     ledgers: Mapping[str, Ledger],
-    target: float | None,
+    target: Target | None,
     complete: bool,
 ) -> RunSummary:
     """The outcome of ledgers by policy, of one training."""
@@ -128,6 +153,8 @@ def summarise(
         samples_per_step=scenario.samples_per_step,
         aggregation=aggregation_rule(scenario),
         initial=initial,
+        average=average,
+        swing=next((swing_of(ledger.train_loss) for ledger in ledgers.values()), None),
         partition=partition,
         policies=tuple(PolicyOutcome.of(n, ledger, target) for n, ledger in ledgers.items()),
     )

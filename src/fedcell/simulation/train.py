@@ -12,7 +12,7 @@ import numpy as np
 
 from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput, FedcellWarning
-from fedcell.core.quantities import check_target_loss
+from fedcell.core.targets import HOLD, Target, as_target
 from fedcell.learning.aggregate import aggregate
 from fedcell.learning.learner import Learner, Scores
 from fedcell.network.draw import draw_fleet, draw_trace, has_enough_data
@@ -22,7 +22,7 @@ from fedcell.network.simulate import price_trace
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
 
-from .checks import aggregation_doubts, aggregation_rule, with_learner_sizes
+from .checks import aggregation_doubts, aggregation_rule, check_scored, with_learner_sizes
 from .history import State
 
 BLOWN = 100  # a training has diverged when its loss is so many times the first
@@ -32,9 +32,22 @@ UNKNOWN = Scores(float("nan"))  # of a round that was not evaluated
 Stop = Callable[[State], bool]  # says whether a training ends here
 
 
-def at_target(target: float | None) -> Stop:
-    """Ends a training once its loss has been at the target; never where there is none."""
-    return lambda state: target is not None and state.history.least_loss <= target
+def at_target(target: Target | None, every: int = 1) -> Stop:
+    """Ends a training once it has reached a target; never where there is none. `every`: rounds
+    between two evaluations."""
+    looked = False
+
+    def stop(state: State) -> bool:
+        nonlocal looked
+        if target is None:
+            return False
+        values = getattr(state.history, target.column)
+        if looked:  # the first look is at all rounds, for a training may be gone on with
+            values = values[-every * (target.hold + 1) :]
+        looked = True
+        return target.reached(values) is not None
+
+    return stop
 
 
 def diverging(first_loss: float) -> Stop:
@@ -65,6 +78,7 @@ def train_rounds(
     for doubt in aggregation_doubts(scenario):
         warnings.warn(doubt, FedcellWarning, stacklevel=3)
     every = scenario.learning.evaluate_every if scenario.learning else 1
+    horizon = scenario.learning.hold if scenario.learning else HOLD  # of the average
     samples = np.where(has_enough_data(scenario, fleet), fleet.samples, 0)
     rule, shares = aggregation_rule(scenario), samples / samples.sum()  # q_j of those drawn from
     state = State.start(learner) if state is None else state
@@ -79,7 +93,9 @@ def train_rounds(
         model, discarded = aggregate(rule, state.model, clients, counts, uploads, shares, t)
         due = (t + 1) % every == 0 or t + 1 == trace.rounds
         scores = learner.evaluate(model) if due else UNKNOWN
-        state = State(model, state.history.with_round(discarded, scores))
+        part = 1 / min(t + 1, horizon)
+        average = (1 - part) * state.average + part * model
+        state = State(model, state.history.with_round(discarded, scores), average)
         yield state
 
 
@@ -91,7 +107,7 @@ def _as_scheduled(state: State, learner: Learner, rounds: int, every: int) -> St
     if state.rounds % every == 0:
         return state
     scores = learner.evaluate(state.model) if state.rounds == rounds else UNKNOWN
-    return State(state.model, state.history.with_last(scores))
+    return replace(state, history=state.history.with_last(scores))
 
 
 def simulate(
@@ -100,12 +116,13 @@ def simulate(
     learner: Learner,
     rounds: int | None = None,
     seed: int = 0,
-    target: float | None = None,
+    target: Target | float | None = None,
     report: Callable[[State], None] | None = None,
     state: State | None = None,
     trace: Trace | None = None,
 ) -> Ledger:
-    """A run: at most `rounds` rounds, or until the training loss is at `target`.
+    """A run: at most `rounds` rounds, or until a `target` is reached: a training loss, or
+    `Target(accuracy=0.9)`.
 
     `report` is called with the state after each round; a run is resumed from such a state,
     to the same bits as if it had never stopped. A `trace` of your own says who is called, how
@@ -114,15 +131,19 @@ def simulate(
     >>> from fedcell import load_scenario, prepare_training
     >>> setup = prepare_training(load_scenario("digits"))
     >>> simulate(setup.scenario, "optimal", setup.learner(), rounds=20, target=1.0).rounds
-    10
+    13
     """
-    target = check_target_loss(target, "`target`")
+    learning = scenario.learning
+    hold, every = (learning.hold, learning.evaluate_every) if learning else (HOLD, 1)
+    target = as_target(target, hold=hold)
     rounds = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
     scenario = with_learner_sizes(scenario, learner)
     fleet = draw_fleet(scenario, seed)
     trace = draw_trace(scenario, fleet, rounds, seed) if trace is None else trace[:rounds]
     ledger = require_usable(price_trace(scenario, fleet, trace, policy, seed))  # refuses at once
-    states = train_rounds(scenario, learner, fleet, trace, state, [at_target(target)])
+    if target is not None and target.accuracy is not None:
+        check_scored(target, learner.evaluate(learner.start()))
+    states = train_rounds(scenario, learner, fleet, trace, state, [at_target(target, every)])
     last = next(states)
     for last in states:
         if report:

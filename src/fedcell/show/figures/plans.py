@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.core.types import Array
+from fedcell.core.types import Array, Ints
 from fedcell.planning.fitted import FittedLaw
+from fedcell.planning.grid import PlanGrid
 from fedcell.planning.measure import ConstantsReport
 from fedcell.planning.outcome import PlanOutcome
 from fedcell.planning.plan import TOLERANCE, TrainingPlan
@@ -16,30 +17,34 @@ from fedcell.planning.validate import SettingCheck
 from .style import BLUE, GREEN, GREY, ORANGE, new_figure, plain, plain_axes, readable_logarithms
 
 AIMS = {"cost": "cost (12)", "duration": "time", "energy": "energy"}
+FINE, MOST_DOTS = 60, 500  # lines of the picture; settings that are marked
 LEVELS = [1, 1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10]
 
 
 def plan_figure(plan: TrainingPlan) -> Any:
-    """What is minimised over K and E_l, with the best plan, those as good, and the paper's;
-    hatched where limits forbid it."""
+    """What is minimised over K and E_l, with the best plan, those as good, what was tried,
+    and the paper's."""
     grid, allowed, paper = plan.grid, plan.allowed, plan.paper
     if grid is None or allowed is None:
         raise BadInput("a plan from a file has no grid to draw: plan again with `plan_training`")
     x, y = plan.local_steps, plan.cohort
-    values: Array = getattr(grid, plan.minimised)
-    best = values[grid.at(int(y.value), int(x.value))]
-    more = values[grid.at(paper.cohort, paper.local_steps)] / best - 1
-    k, e, relative = grid.cohorts, grid.steps, values / best
+    best = float(getattr(plan, plan.minimised).value)
+    more = getattr(paper, plan.minimised) / best - 1
+    k, e, relative = _surface(grid, plan.minimised, best)
     figure = new_figure(8.4, 5.2)
     panel = figure.subplots()
     shades = panel.contourf(
         e, k, relative, levels=LEVELS, colors=_shades(len(LEVELS) + 1), extend="both"
     )
     panel.contour(e, k, relative, levels=[1 + TOLERANCE], colors=[GREEN], linewidths=2)
-    if not allowed.all():
-        beyond = panel.contourf(e, k, allowed, levels=[-1, 0.5], colors="none", hatches=["//"])
-        beyond.set(edgecolor="#777777", linewidth=0)
-        panel.fill([], [], facecolor="none", hatch="//", edgecolor="#777777", label="beyond limits")
+    for here, colour, label in (
+        (grid.candidates & allowed, "#555555", "tried" if grid.of_pilot else ""),
+        (grid.candidates & ~allowed, "white", "beyond limits"),
+    ):
+        i, j = np.nonzero(here)
+        if 0 < i.size <= MOST_DOTS and label:
+            looks: dict[str, Any] = {"markeredgecolor": "#555555", "color": colour, "markersize": 4}
+            panel.plot(grid.steps[j], grid.cohorts[i], "o", label=label, **looks)
     panel.errorbar(
         x.value,
         y.value,
@@ -67,6 +72,18 @@ def plan_figure(plan: TrainingPlan) -> Any:
     bar.ax.set_yticklabels([f"{level:g}" for level in LEVELS])
     figure.legend(loc="outside upper center", ncols=4, frameon=False, fontsize=9)
     return figure
+
+
+def _surface(grid: PlanGrid, measure: str, best: float) -> tuple[Ints, Ints, Array]:
+    """K, E_l and what is minimised over them, in parts of the best, finely enough to be drawn."""
+    k, e = (
+        np.unique(np.rint(np.geomspace(v[0], max(v[-1], v[0] + 1), FINE)).astype(int))
+        for v in (grid.cohorts, grid.steps)
+    )
+    kk, ee = np.meshgrid(k, e, indexing="ij")
+    rounds = np.maximum(grid.law.predict(kk, ee, grid.loss_rate, kind=grid.kind)[0], 1.0)
+    values = rounds * getattr(grid.round_costs, measure)(kk, ee)
+    return k, e, np.minimum(values / best, 1e6)
 
 
 def _shades(count: int) -> list[Any]:

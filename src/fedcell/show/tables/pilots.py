@@ -1,10 +1,11 @@
 """Pilots, laws, validations and constants as tables for people."""
 
 from collections.abc import Sequence
-from math import isfinite
+from math import hypot
 
 from rich.console import Console
 
+from fedcell.core.quantities import readable_duration
 from fedcell.planning.fitted import FittedLaw
 from fedcell.planning.measure import ConstantsReport
 from fedcell.planning.pilot import Pilot
@@ -12,11 +13,7 @@ from fedcell.planning.validate import SettingCheck, Validation
 
 from .console import digits, print_notes, print_table
 
-LAWS = {
-    "paper": "mixing / K_gamma + drift E_l + start / E_l, the paper's",
-    "dropped": "mixing / K_gamma + drift E_l + start / E_l + dropped / (K_gamma E_l)",
-    "floor": "mixing / K_gamma + drift E_l + start / E_l + floor",
-}
+TERMS = {"mixing": "/ K_gamma", "drift": "E_l", "start": "/ E_l", "floor": ""}
 
 
 def _settings(checks: Sequence[SettingCheck]) -> dict[str, list[str]]:
@@ -41,11 +38,11 @@ def print_pilot(out: Console, pilot: Pilot) -> None:
     report = pilot.report
     law, checks = report.law, report.checks
     out.print(
-        f"{report.name}: {law.runs} runs of {law.settings} settings to training loss "
-        f"{digits(report.target)}, {law.seeds} seeds"
+        f"{report.name}: {report.runs} runs of {report.settings} settings to {report.target} "
+        f"{report.target.definition}, {law.seeds} seeds, {readable_duration(report.seconds)}"
     )
-    if law.censored:
-        out.print(f"{law.censored} runs ended before; they count as longer than they were")
+    if report.cut:
+        out.print(f"{report.cut} runs were given up, or did not get there: they take longer")
     columns = _settings(checks) | {
         "rounds": _measured(checks),
         "law": [digits(check.predicted.value) for check in checks],
@@ -53,32 +50,20 @@ def print_pilot(out: Console, pilot: Pilot) -> None:
     }
     print_table(out, "Rounds to the target", columns)
     print_law(out, law)
-    known = {form: error for form, error in report.left_out_errors.items() if isfinite(error)}
-    left_out = "; ".join(f"{form} {error:.0%}" for form, error in known.items()) or "not known"
-    out.print(f"error on settings left out of the fit: {left_out}")
-    out.print(
-        f"towards the target rounds grow as eps^{report.target_exponent:.2f}; Theorem 1: eps^-1"
-    )
-    if report.diversity:
-        way = ", ".join(f"{x:.3g} after {t}" for t, x in report.diversity)
-        out.print(f"lambda (Definition 1) along a run: {way} rounds")
+    if report.target_exponent is not None:
+        grow = f"eps^{report.target_exponent:.2f}"
+        out.print(f"towards the target rounds grow as {grow}; Theorem 1: eps^-1")
     print_notes(out, report.notes)
 
 
 def print_law(out: Console, law: FittedLaw) -> None:
     """The coefficients of a law, and how far runs are from it."""
-    coefficients = law.coefficient_estimates()
-    columns = {
-        "coefficient": list(coefficients),
-        "value": [digits(estimate.value) for estimate in coefficients.values()],
-        "90 % low": [digits(estimate.low) for estimate in coefficients.values()],
-        "high": [digits(estimate.high) for estimate in coefficients.values()],
-    }
-    print_table(out, "Coefficients of the law", columns)
-    out.print(f"the law: G = {LAWS[law.form]}")
+    rows, scales = law.rows(), law.departures.scales
+    terms = " + ".join(f"{digits(row['value'])} {TERMS[row['coefficient']]}" for row in rows)
+    out.print(f"the law: G = {terms.rstrip()}")
     out.print(
-        f"runs differ by {law.seed_sd:.0%} between seeds and {law.run_sd:.0%} within; settings "
-        f"are {law.lack_of_fit_sd:.0%} off the law"
+        f"runs of one setting differ by {scales.single:.0%}; settings depart from the law by "
+        f"{hypot(scales.near, scales.far):.0%}, those that were tried by less"
     )
 
 
@@ -131,8 +116,8 @@ def print_constants(out: Console, report: ConstantsReport) -> None:
     if report.theorem_1 is not None:
         taken = report.rounds_taken or f"more than {measured.rounds[-1]}"
         out.print(
-            f"Theorem 1 with these constants: {report.theorem_1.corrected:.3g} rounds to loss "
-            f"{digits(report.target)} ({report.theorem_1.printed:.3g} as printed); measured: "
+            f"Theorem 1 with these constants: {report.theorem_1.corrected:.3g} rounds to "
+            f"{report.target} ({report.theorem_1.printed:.3g} as printed); measured: "
             f"{taken}"
         )
     print_notes(out, measured.doubts)

@@ -7,6 +7,7 @@ from rich.console import Console
 from fedcell.core.quantities import readable_duration
 from fedcell.planning.outcome import PlanOutcome
 from fedcell.planning.plan import TOLERANCE, TrainingPlan
+from fedcell.planning.policy import SAME
 
 from .console import counted, digits, print_notes, print_table
 
@@ -37,7 +38,8 @@ def print_plan(out: Console, plan: TrainingPlan) -> None:
         "90 % low": [digits(estimate.low) for estimate in totals],
         "high": [digits(estimate.high) for estimate in totals],
     }
-    goal = "" if plan.target is None else f" to training loss {digits(plan.target)}"
+    target = plan.target
+    goal = "" if target is None else f" to {target} {target.definition}"
     print_table(out, f"One run{goal}, policy {plan.policy}", columns)
     out.print(f"that is {readable_duration(plan.duration.value)} of simulated time")
     for sentence in _limits(plan):
@@ -53,7 +55,7 @@ def print_plan(out: Console, plan: TrainingPlan) -> None:
         "cost (12) [s]": [digits(row["cost"].value) for row in rows.values()],
     }
     print_table(out, "The same K and E_l under each policy", columns)
-    out.print("optimal minimises the joint cost (22) of a round, optimal-staged that of (12)")
+    out.print(_why(plan))
     if units := plan.unit_costs:
         columns = {
             "way": [unit.way for unit in units],
@@ -78,34 +80,46 @@ def print_plan(out: Console, plan: TrainingPlan) -> None:
     print_notes(out, plan.notes)
 
 
+def _why(plan: TrainingPlan) -> str:
+    """Why the plan has this policy, in a sentence."""
+    least = min(plan.policies, key=lambda name: plan.policies[name][plan.minimised].value)
+    what = {"cost": "the cost (12)", "duration": "the time", "energy": "the energy"}[plan.minimised]
+    own, other = (plan.policies[name][plan.minimised].value for name in (plan.policy, least))
+    if (1 - SAME) * own > other:
+        return f"{plan.policy} was asked for, or keeps the limits; {least} would make {what} least"
+    more = "; optimal minimises a joint cost (22) of each round, which is another"
+    return f"{plan.policy} makes {what} least, so the plan has it" + (
+        more if plan.minimised == "cost" else ""
+    )
+
+
 def _limits(plan: TrainingPlan) -> list[str]:
-    """Which limits the plan keeps, and whether also at the upper end of its intervals."""
-    count = 1 if plan.scenario is None else plan.scenario.clients.count
+    """Which limits the plan keeps, and with what chance."""
     asked = {
-        "the deadline": (plan.limits.deadline, plan.duration, 1, "s"),
-        "the energy budget": (plan.limits.energy, plan.energy, 1, "J"),
-        "the energy budget per client": (plan.limits.energy_per_client, plan.energy, count, "J"),
+        "deadline": (plan.limits.deadline, "s"),
+        "energy budget": (plan.limits.energy, "J"),
+        "energy budget per client": (plan.limits.energy_per_client, "J"),
     }
-    sentences = []
-    for name, (limit, total, share, unit) in asked.items():
-        if isfinite(limit):
-            high = total.high / share
-            kept = "also at the upper end" if high <= limit else "not at the upper end"
-            more = "" if high <= limit else f" ({digits(high)} {unit}): `sure` asks for that"
-            sentences.append(f"keeps {name} of {digits(limit)} {unit} as expected, {kept}{more}")
-    return sentences
+    return [
+        f"keeps the {name} of {digits(limit)} {unit} with a chance of {plan.chances[name]:.0%}"
+        for name, (limit, unit) in asked.items()
+        if isfinite(limit) and name in plan.chances
+    ]
 
 
 def _beside(plan: TrainingPlan) -> str:
     """What the closed forms would have chosen, in a sentence."""
     paper = plan.paper
+    if not isfinite(paper.cost):
+        return (
+            f"the paper's closed forms say K = {paper.cohort}, E_l = {paper.local_steps}, which "
+            "never gets there"
+        )
     more = paper.cost / plan.cost.value - 1
     sentence = (
         f"the paper's closed forms say K = {paper.cohort}, E_l = {paper.local_steps}: "
         f"cost {digits(paper.cost)} s, {more:+.1%}"
     )
-    if not paper.allowed:
-        return f"{sentence}, beyond the limits"
     return f"{sentence}, as good" if 0 <= more <= TOLERANCE else sentence
 
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fedcell.core.schema import FieldInfo, Table, field_infos
-from fedcell.scenario.learning import Conv, Layers, Learning, PartitionSpec, Quadratic
+from fedcell.scenario.learning import Conv, Layers, Learning, Quadratic
+from fedcell.scenario.partition import PartitionSpec
 from fedcell.scenario.tables import Cell, Clients, RoundPlan, Task
 
 TABLES: Mapping[str, type[Table]] = {

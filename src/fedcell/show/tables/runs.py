@@ -31,13 +31,20 @@ def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
         f"after {first.total.rounds} rounds: training loss {digits(scores.train_loss)}, test loss "
         f"{digits(scores.test_loss)}, accuracy {digits(scores.accuracy)}"
     )
+    mean = run.average
+    out.print(
+        f"the average of the last models: training loss {digits(mean.train_loss)}, test loss "
+        f"{digits(mean.test_loss)}, accuracy {digits(mean.accuracy)}"
+    )
+    if run.swing:
+        out.print(run.swing)
     if isnan(scores.train_loss) and run.complete:  # else it may only not be evaluated
         out.print("the training loss is not a number: training diverged; lower learning.rate")
     if first.discarded_uploads:
         out.print(f"{first.discarded_uploads} uploads were not finite and were left out")
     goal = all(row.to_target for row in rows)
     if target is not None and not goal:
-        out.print(f"the training loss did not reach the target {digits(target)}")
+        out.print(f"{target} {target.definition} was not reached")
     taken = [(row.to_target or row.total) if goal else row.total for row in rows]
     columns = {
         "policy": [row.policy for row in rows],
@@ -49,7 +56,7 @@ def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
     if all(row.total.rounds == t.rounds for row, t in zip(rows, taken, strict=True)):
         most = [digits(row.highest_client_energy) for row in rows]
         columns["most of a client [J]"] = most  # known for all rounds only
-    title = f"To training loss {digits(target)}" if goal else "In all"
+    title = f"To {target} {target.definition}" if target is not None and goal else "In all"
     print_table(out, f"{title}, on the same dice", columns)
     if {"optimal", "optimal-staged"} <= set(columns["policy"]):
         out.print("optimal minimises the joint cost (22) of a round, optimal-staged that of (12)")

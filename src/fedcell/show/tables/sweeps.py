@@ -48,7 +48,8 @@ def print_sweep_result(out: Console, result: SweepResult) -> None:
 def print_sweep_table(out: Console, table: SweepTable) -> None:
     """Points with their runs, and rounds to the target where there is one, else costs."""
     columns, notes = point_columns(table)
-    what = "rounds" if table.trained else "means"
+    reached = table.about.get("reached", "at the first passage")
+    what = f"rounds to the target {reached}" if table.trained else "means"
     print_table(out, f"{table.title}: {what}, ± 95 % over seeds", columns)
     if table.trained and "policy" in table.axes:
         title = "Until the target, by policy; changes are paired, ± 95 %"

@@ -1,0 +1,83 @@
+"""Where a plan's rounds come from: a pilot's law, or one by hand."""
+
+from dataclasses import dataclass
+
+from fedcell.core.errors import BadInput
+from fedcell.core.targets import HOLD, Target, as_target
+from fedcell.scenario.identity import check_pilot_identity, pilot_identity
+from fedcell.scenario.scenario import Scenario
+
+from .design import Setting
+from .grid import MOST_STEPS
+from .law import GivenLaw
+from .pilot import Pilot
+from .rounds_law import RoundsLaw
+
+
+@dataclass(frozen=True, kw_only=True)
+class LawSource:
+    """The law that a plan is made with, and what its pilot knows."""
+
+    law: RoundsLaw
+    paper: GivenLaw  # with the paper's three coefficients
+    target: Target | None
+    most_steps: int = MOST_STEPS
+    tried: tuple[Setting, ...] | None = None  # what a pilot's runs got to the target with
+    notes: tuple[str, ...] = ()
+
+
+def law_source(
+    world: Scenario,
+    fingerprint: str | None,
+    pilot: Pilot | None,
+    law: RoundsLaw | None,
+    given: Target | float | None,
+) -> LawSource:
+    """The law of a pilot, or one by hand, with what is known of it."""
+    if (pilot is None) == (law is None):
+        raise BadInput("a plan needs a `pilot` (`run_pilot` makes one) or a `law`, and not both")
+    learning = world.learning
+    own, hold = (None, HOLD) if learning is None else (learning.goal, learning.hold)
+    if law is not None:
+        if not isinstance(law, RoundsLaw):
+            raise BadInput(f"`law` = {law!r}: expected a law of rounds, as GivenLaw")
+        paper = GivenLaw.of(law.coefficients)
+        return LawSource(law=law, paper=paper, target=as_target(given, own, hold))
+    assert pilot is not None
+    if world.learning is None and pilot.sizes is None:
+        raise BadInput("the scenario has no [learning], so no pilot is of it")
+    check_pilot_identity(pilot.identity, pilot_identity(world, fingerprint), pilot.path)
+    target = as_target(given, pilot.target, pilot.target.hold) or pilot.target
+    notes = []
+    if given is None and own is not None and own != target:
+        notes.append(
+            f"the scenario's own target is {own} {own.definition}, and this plan is for {target} "
+            f"{pilot.target.definition}: `target` chooses"
+        )
+    fitted = pilot.fit(target)
+    if world.cell.loss_kind != pilot.kind and world.cell.loss_rate > 0:
+        raise BadInput(
+            f"the pilot lost uploads as cell.loss_kind {pilot.kind}, and this scenario has "
+            f"{world.cell.loss_kind}: run `run_pilot` for it"
+        )
+    if not pilot.reached(target):
+        raise BadInput("every setting that got to the target also blew up: lower learning.rate")
+    tried = [s for s in pilot.reached(target) if s.loss_rate == world.cell.loss_rate]
+    if not tried:
+        rates = ", ".join(f"{g:g}" for g in sorted({s.loss_rate for s in pilot.tried}))
+        raise BadInput(
+            f"the pilot tried cell.loss_rate {rates}, and this scenario has "
+            f"{world.cell.loss_rate:g}: run `run_pilot` for it"
+        )
+    notes += [
+        f"training diverged in the pilot at K = {s.cohort}, E_l = {s.local_steps}"
+        for s in pilot.diverged
+    ]
+    return LawSource(
+        law=fitted,
+        paper=pilot.fit_paper(target),
+        target=target,
+        most_steps=max(s.local_steps for s in tried),
+        tried=tuple(tried),
+        notes=tuple(notes),
+    )

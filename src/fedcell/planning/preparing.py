@@ -1,0 +1,114 @@
+"""Before trials are run: the engine warm, the file held, and what it has already."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from fedcell.core.dice import check_count
+from fedcell.core.errors import BadFile, BadInput, printable
+from fedcell.core.locks import locked
+from fedcell.core.targets import HOLD, Target, as_target
+from fedcell.experiments.engines import LocalProcesses, SweepEngine
+from fedcell.learning.learner import warm_up
+from fedcell.learning.setup import require_learning
+from fedcell.scenario.identity import differences, pilot_identity
+from fedcell.scenario.scenario import Scenario
+from fedcell.simulation.checks import with_learner_sizes
+from fedcell.simulation.run import Progress
+
+from .design import Setting
+from .looking import MOST_ROUNDS
+from .pilot import Pilot
+from .pilotfile import load_pilot
+from .trials import LearnerFactory, PilotRunner
+
+
+def most_rounds(scenario: Scenario, rounds: int | None) -> int:
+    """Rounds that a run ends after: those that are measured, or more than are wanted."""
+    if rounds is not None:
+        return check_count(rounds, "`rounds`")
+    return scenario.rounds if scenario.cell.gains is not None else max(MOST_ROUNDS, scenario.rounds)
+
+
+def pilot_engine(scenario: Scenario, workers: int | None) -> SweepEngine | None:
+    """Processes where they are asked for and pay, which for quadratics they do not."""
+    analytic = scenario.learning is not None and scenario.learning.analytic
+    return None if analytic or workers in (None, 1) else LocalProcesses(workers, ahead=1)
+
+
+@contextmanager
+def holding(path: str | Path | None) -> Iterator[None]:
+    """Keeps other processes from the file meanwhile, if there is one."""
+    if path is None:
+        yield
+        return
+    file = Path(path)
+    with locked(file.with_name(f".{file.name}.lock"), str(file)):
+        yield
+
+
+def prepare_pilot(
+    scenario: Scenario,
+    target: Target | float | None,
+    seed: int,
+    name: str,
+    data_dir: Path | None,
+    threads: int | None,
+    learner: LearnerFactory | None,
+    progress: Progress,
+) -> tuple[PilotRunner, Pilot, Scenario]:
+    """Whoever runs the trials, with the engine warm, a pilot without any, and the scenario with
+    its D_j, z_m and alpha_0."""
+    learning = require_learning(scenario) if learner is None else scenario.learning
+    own, hold = (None, HOLD) if learning is None else (learning.goal, learning.hold)
+    goal = as_target(target, own, hold)
+    if goal is None:
+        raise BadInput(f"{name}: there is no loss to reach: set learning.target or `target`")
+    runner = PilotRunner(
+        scenario=scenario,
+        target=goal,
+        data_dir=data_dir,
+        threads=threads,
+        download=progress.download,
+        learner=learner,
+    )
+    if learner is None:
+        plan, cell = scenario.plan, scenario.cell
+        setup = runner.setup(Setting(plan.cohort, plan.local_steps, cell.loss_rate), seed)
+        with progress.compile():
+            warm_up(setup.learner(threads))
+        settled, fingerprint, sizes = setup.scenario, setup.fingerprint, None
+    else:
+        settled, fingerprint = with_learner_sizes(scenario, learner(scenario, seed)), None
+        sizes = tuple(settled.clients.sizes.values.tolist())
+    empty = Pilot(
+        identity=pilot_identity(settled, fingerprint),
+        target=goal,
+        seed=seed,
+        kind=scenario.cell.loss_kind,
+        name=printable(name),
+        sizes=sizes,
+    )
+    return runner, empty, settled
+
+
+def resumed_from(path: Path, empty: Pilot) -> Pilot:
+    """The pilot with the runs that its file holds already, if it is the same pilot's."""
+    if not path.exists():
+        return empty
+    before = load_pilot(path, empty.what)
+    if named := differences(before.identity, empty.identity):
+        raise BadFile(
+            f"{path}: holds a {empty.what} with other settings ({named}): choose another `path`"
+        )
+    for what, name in (("seed", "`seed`"), ("kind", "cell.loss_kind")):
+        was, now = getattr(before, what), getattr(empty, what)
+        if was != now:
+            raise BadFile(f"{path}: is of {name} {was}, not {now}: choose another `path`")
+    if before.target != empty.target:
+        raise BadFile(
+            f"{path}: is a {empty.what} to {before.target} {before.target.definition}, not to "
+            f"{empty.target} {empty.target.definition}: choose another `path`"
+        )
+    return replace(empty, trials=before.trials, seconds=before.seconds)

@@ -1,0 +1,174 @@
+"""Where a pilot looks next: at settings that may cost least, given what its runs say so far.
+
+A lattice of K and E_l is searched. Every run is asked for where it is most likely to improve the
+plan for the time that it takes: the expected improvement of the best cost, over the root of the
+seconds. A run is given up where it has cost twice what the best setting does.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fedcell.core.errors import BadInput
+from fedcell.core.types import Array, Ints
+from fedcell.network.policies.names import PolicyLike
+from fedcell.scenario.scenario import Scenario
+
+from .design import Setting
+from .fitted import FittedLaw
+from .law import GivenLaw
+from .lost_uploads import LossKind
+from .policy import AIMS, best_policy
+from .round_costs import callable_clients, price_round_grid
+
+COHORT_RATIO, STEPS_RATIO = 1.4, 1.5  # between neighbours of the lattice
+FAR = 1.3  # how far from what was tried a setting may be, in parts of e
+WORSE = 2.0  # times the best cost, at which a run is given up
+FIRST_GUESS = GivenLaw(mixing=50, drift=0.02, start=250, floor=12)  # of a law, before any run
+FIRST_BLOCK = ((1, 1), (3, 1), (1, 4), (1 / 3, 1), (1, 1 / 4))  # around the guess, in K and E_l
+MOST_STEPS = 500  # of a client in a round, where nobody says how many
+ANY = 10**5  # steps that may be asked for
+MANY = 12  # runs of a setting: more say little of others
+REST = 0.25  # last part of a budget, in which only settings that were tried are run again
+
+
+def lattice(low: int, high: int, ratio: float) -> Ints:
+    """Whole numbers from `low` to `high`, about a ratio apart."""
+    values = [low]
+    while values[-1] < high:
+        values.append(min(high, max(values[-1] + 1, round(values[-1] * ratio))))
+    return np.array(values)
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """The settings that may be planned, and what a round costs at each."""
+
+    cohorts: Ints  # of each setting
+    steps: Ints
+    loss_rate: float
+    kind: LossKind
+    costs: Array  # of a round, of what is to be least
+
+    def setting(self, place: int) -> Setting:
+        """The setting at a place."""
+        return Setting(int(self.cohorts[place]), int(self.steps[place]), self.loss_rate)
+
+    def place(self, setting: Setting) -> int | None:
+        """Where a setting is; None if it is not among them."""
+        if setting.loss_rate != self.loss_rate:
+            return None
+        here = (self.cohorts == setting.cohort) & (self.steps == setting.local_steps)
+        return int(np.flatnonzero(here)[0]) if here.any() else None
+
+    def first(self) -> list[Setting]:
+        """Those to begin with: around where a usual law would have the plan."""
+        rounds = FIRST_GUESS.rounds(self.cohorts, self.steps, self.loss_rate, self.kind)
+        guess = int((rounds * self.costs).argmin())
+        k, e = self.cohorts[guess], self.steps[guess]
+        found = [self.nearest(k * more, e * longer) for more, longer in FIRST_BLOCK]
+        return list(dict.fromkeys(found))
+
+    def nearest(self, cohort: float, steps: float) -> Setting:
+        """The setting that is nearest to a K and an E_l."""
+        away = np.hypot(np.log(self.cohorts / cohort), np.log(self.steps / steps))
+        return self.setting(int(away.argmin()))
+
+    def log_costs(self, law: FittedLaw) -> tuple[Array, Array]:
+        """The logarithm of what each setting costs to the target, and its standard deviation."""
+        mean, sd = law.log_rounds(self.cohorts, self.steps, self.loss_rate, self.kind)
+        return mean + np.log(self.costs), sd
+
+    def best(self, law: FittedLaw, reached: Sequence[Setting]) -> int | None:
+        """The place of the setting that costs least of some; None where there are none."""
+        places = self._places(reached)
+        return int(places[self.log_costs(law)[0][places].argmin()]) if places.size else None
+
+    def _places(self, settings: Iterable[Setting]) -> Ints:
+        return np.array([p for s in settings if (p := self.place(s)) is not None], int)
+
+    def most_rounds(self, best_cost: float, hold: int) -> Array:
+        """Rounds after which a run of each setting costs so much that it is out of the question."""
+        return np.maximum(float(hold), WORSE * best_cost / self.costs)
+
+    def next(
+        self,
+        law: FittedLaw,
+        runs: Mapping[Setting, int],  # that there are, or are under way
+        under_way: Mapping[Setting, int],
+        seconds: Array,  # that a run is expected to take, at each setting
+        left: float,  # of the budget [s]
+        settle: bool = False,  # whether only settings that were tried are looked at
+        barred: Sequence[Setting] = (),  # that cannot be planned
+    ) -> tuple[Setting | None, float]:
+        """The setting that a run is most worth at, None where none can be run in time; and by which
+        part of its cost it is expected to make the plan better."""
+        from scipy.special import ndtr
+
+        mean, sd = self.log_costs(law)
+        places = self._places(s for s in runs if s not in barred)
+        made, pending = np.zeros(len(mean)), np.zeros(len(mean))
+        made[places] = [runs[self.setting(p)] for p in places]
+        for setting, count in under_way.items():
+            if (place := self.place(setting)) is not None:
+                pending[place] = count
+        near = self._away(places) <= (1e-9 if settle else FAR)
+        possible = near & (seconds <= left) & np.isfinite(mean) & (made < MANY)
+        possible[self._places(barred)] = False
+        known = mean[places][np.isfinite(mean[places])]
+        if not possible.any() or not known.size:
+            return None, 0.0
+        # By how much one run is expected to move what is known of its setting, those under way
+        # done; and how much better the best of all is then expected to be: a knowledge gradient.
+        noise = law.departures.scales.run
+        sd = sd / np.sqrt(1 + pending * (sd / noise) ** 2)
+        move = sd**2 / np.hypot(sd, noise)
+        first, second = np.partition(known, 1)[:2] if known.size > 1 else (known[0], known[0] + 1)
+        rival = np.where(mean == first, second, first)
+        z = np.clip(-np.abs(rival - np.where(possible, mean, 0.0)) / move, -40.0, 0.0)
+        gain = move * (z * ndtr(z) + np.exp(-z * z / 2) / np.sqrt(2 * np.pi))
+        best = int(np.where(possible, gain / np.sqrt(np.maximum(seconds, 1e-9)), -1).argmax())
+        return self.setting(best), float(gain[best])
+
+    def _away(self, places: Ints) -> Array:
+        """How far each setting is from the nearest of some, in parts of e."""
+        here = np.stack([np.log(self.cohorts), np.log(self.steps)], -1)
+        if not places.size:
+            return np.zeros(len(here))
+        away = np.linalg.norm(here[:, None] - here[None, places], axis=-1)
+        return np.asarray(away.min(1))
+
+
+def search_space(
+    scenario: Scenario,
+    policy: PolicyLike | None = None,
+    minimise: str = "cost",
+    clients: tuple[int, int] | None = None,
+    steps: tuple[int, int] | None = None,
+    seed: int = 0,
+) -> Search:
+    """The lattice of K and E_l that a pilot looks at, and what a round costs there."""
+    if minimise not in AIMS:
+        raise BadInput(f"`minimise` = {minimise}: expected one of {', '.join(AIMS)}")
+    few, many = check_range(clients, "`clients`", callable_clients(scenario, seed))
+    short, long = (1, MOST_STEPS) if steps is None else check_range(steps, "`steps`", ANY)
+    policy = best_policy(scenario, minimise, seed) if policy is None else policy
+    priced = price_round_grid(scenario, policy, long, seed)
+    levels = lattice(few, many, COHORT_RATIO), lattice(short, long, STEPS_RATIO)
+    k, e = (level.ravel() for level in np.meshgrid(*levels, indexing="ij"))
+    costs = np.asarray(getattr(priced, minimise)(k, e), float)
+    return Search(k, e, scenario.cell.loss_rate, scenario.cell.loss_kind, costs)
+
+
+def check_range(given: Any, name: str, most: int) -> tuple[int, int]:
+    """The ends of a range of whole numbers that a caller gave, from 1 to `most`."""
+    if given is None:
+        return 1, most
+    sound = isinstance(given, tuple) and len(given) == 2 and all(type(x) is int for x in given)
+    if not sound or not 1 <= given[0] <= given[1] or given[0] > most:
+        raise BadInput(
+            f"{name} = {given!r}: expected two whole numbers from 1 to {most}, as (3, 20)"
+        )
+    return given[0], min(given[1], most)
