@@ -21,6 +21,7 @@ from fedcell import (
     Scenario,
     draw_fleet,
     load_scenario,
+    save_scenario,
 )
 from fedcell.scenario.load import SHIPPED, shipped
 from fedcell.scenario.tables import PAPER_TASK
@@ -232,6 +233,9 @@ def test_real_clients_from_a_table_in_the_file(tmp_path):
         ("samples,samples\n5,6\n", "'samples' stands twice"),
         ("samples\n\n5\n\nx\n", "line 5: samples = 'x'"),
         ("gain\n-120\n", "clients.table.gain: client 0 has -120.0: expected above 0, to 1"),
+        ("name,samples\npump,5\npump,6\n", "clients 0 and 1 are both called 'pump'"),
+        ("name,samples\npump,5\n ,6\n", "client 1 has '': expected a name"),
+        ("name,samples\na\x07b,5\n", "characters that can be printed"),
     ],
 )
 def test_bad_client_tables(tmp_path, csv, message):
@@ -239,6 +243,17 @@ def test_bad_client_tables(tmp_path, csv, message):
     (tmp_path / "mine.toml").write_text("[clients]\ntable = 'fleet.csv'\n[plan]\ncohort = 1")
     with pytest.raises(BadInput, match=message):
         load_scenario(tmp_path / "mine.toml")
+
+
+def test_clients_have_names_that_are_kept(tmp_path):
+    (tmp_path / "fleet.csv").write_text("name,samples\npump 1,5\n gate ,6\n")
+    (tmp_path / "mine.toml").write_text("[clients]\ntable = 'fleet.csv'\n[plan]\ncohort = 1")
+    scenario = load_scenario(tmp_path / "mine.toml")
+    assert scenario.clients.names == ("pump 1", "gate")
+    for name in ("copy.toml", "copy.json"):
+        save_scenario(scenario, tmp_path / name)
+        assert load_scenario(tmp_path / name) == scenario
+    assert Scenario().clients.names is None
 
 
 @pytest.mark.parametrize("suffix", ["npy", "csv"])
@@ -321,8 +336,8 @@ def test_a_broken_csv_is_named(tmp_path):
 
 def test_a_column_that_is_not_one_is_named_once(tmp_path):
     (tmp_path / "mine.toml").write_text("[clients]\ntable = 'fleet.csv'\n[plan]\ncohort = 1")
-    (tmp_path / "fleet.csv").write_text("name,distance\n" + "dev,80\n" * 20)
-    with pytest.raises(BadInput, match=r"'name' is not a column; known: samples, kappa") as caught:
+    (tmp_path / "fleet.csv").write_text("colour,distance\n" + "red,80\n" * 20)
+    with pytest.raises(BadInput, match=r"'colour' is not a column; known: name, samples, kappa") as caught:
         load_scenario(tmp_path / "mine.toml")
     assert len(caught.value.faults) == 1
     (tmp_path / "fleet.csv").write_text("samples;distance\n" + "3;80\n" * 20)

@@ -12,6 +12,9 @@ from fedcell.core.schema import LARGE, SMALL, suggestion
 from fedcell.core.types import Array, real_numbers
 
 
+LONGEST_NAME = 100  # characters
+
+
 @dataclass(frozen=True, eq=False)
 class ArrayTable:
     """Arrays that stand in a scenario; equal when their values are."""
@@ -71,6 +74,7 @@ class ClientTable(ArrayTable):
     3
     """
 
+    name: tuple[str, ...] | None = None  # of each client, where it is known by one
     samples: Array | None = None  # D_j
     kappa: Array | None = None  # kappa_j [J s^2]
     power: Array | None = None  # p_j^0 [W/Hz]
@@ -81,8 +85,12 @@ class ClientTable(ArrayTable):
 
     def __post_init__(self) -> None:
         faults, sizes = [], {}
+        if self.name is not None:
+            object.__setattr__(self, "name", tuple(self.name))
+            faults += _name_faults(self.name)
+            sizes["name"] = len(self.name)
         for column in fields(self):
-            if (values := getattr(self, column.name)) is None:
+            if column.name == "name" or (values := getattr(self, column.name)) is None:
                 continue
             name = f"clients.table.{column.name}"
             values = real_numbers(name, values)
@@ -118,10 +126,29 @@ class ClientTable(ArrayTable):
         return cls(**columns)
 
     def columns(self) -> dict[str, Array]:
-        """The columns that are there, by name."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        """The columns of numbers that are there, by name."""
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "name"}
         return {name: value for name, value in values.items() if value is not None}
 
     @property
     def count(self) -> int:
+        if self.name is not None:
+            return len(self.name)
         return next(iter(self.columns().values())).size
+
+
+def _name_faults(names: tuple[Any, ...]) -> list[str]:
+    """What is wrong with the names of clients: each is a text of its own."""
+    seen: dict[str, int] = {}
+    for j, name in enumerate(names):
+        if not isinstance(name, str) or not name.strip():
+            return [f"clients.table.name: client {j} has {name!r}: expected a name"]
+        if not name.isprintable() or len(name) > LONGEST_NAME:
+            return [
+                f"clients.table.name: client {j} has {name!r}: expected at most {LONGEST_NAME} "
+                "characters that can be printed"
+            ]
+        if name in seen:
+            return [f"clients.table.name: clients {seen[name]} and {j} are both called {name!r}"]
+        seen[name] = j
+    return []

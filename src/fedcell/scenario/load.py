@@ -176,12 +176,18 @@ def _table(given: Any, folder: Path) -> ClientTable:
         faults += [
             f"{place}: {name} = {value!r}: expected a number"
             for name, value in zip(names, row, strict=True)
-            if _number(value) is None
+            if name != "name" and _number(value) is None
         ]
     if faults:
         raise BadInput(*faults[:MOST_FAULTS])
-    columns = zip(*(map(_number, row) for _, row in rows), strict=True)
-    return ClientTable.of({name: np.array(c) for name, c in zip(names, columns, strict=True)})
+    columns = dict(zip(names, zip(*(row for _, row in rows), strict=True), strict=True))
+    called = {"name": tuple(map(_text, columns.pop("name")))} if "name" in columns else {}
+    numbers = {name: np.array([_number(v) for v in column]) for name, column in columns.items()}
+    return ClientTable.of(called | numbers)
+
+
+def _text(value: Any) -> Any:
+    return value.strip() if isinstance(value, str) else value
 
 
 def _number(value: Any) -> float | None:

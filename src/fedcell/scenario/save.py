@@ -27,8 +27,9 @@ def to_tables(scenario: Scenario, gains_file: str = GAINS) -> dict[str, Any]:
     tables: dict[str, Any] = plain_tables(scenario)
     if scenario.cell.gains is not None:
         tables["cell"]["gains"] = gains_file
-    if scenario.clients.table is not None:
-        columns = {name: c.tolist() for name, c in scenario.clients.table.columns().items()}
+    if (table := scenario.clients.table) is not None:
+        called = {} if table.name is None else {"name": list(table.name)}
+        columns = called | {name: c.tolist() for name, c in table.columns().items()}
         rows = zip(*columns.values(), strict=True)
         tables["clients"]["table"] = [dict(zip(columns, row, strict=True)) for row in rows]
     if scenario.clients.sizes is not None:

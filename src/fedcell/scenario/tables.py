@@ -125,7 +125,7 @@ class Clients(Table, frozen=True, kw_only=True):
     table: Annotated[
         Any,
         Doc(
-            "real clients instead, one entry each: any of samples, kappa, power, distance or gain, "
+            "real clients instead, one entry each: any of name, samples, kappa, power, distance or gain, "
             "freq_min, freq_max. ClientTable in Python; in a file the path of a .csv, or "
             "[[clients.table]] entries",
             example='"fleet.csv"',
@@ -138,6 +138,11 @@ class Clients(Table, frozen=True, kw_only=True):
             example="[120.0, 300.0]",
         ),
     ] = None
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """What the clients are called, where a table says so."""
+        return None if self.table is None else self.table.name
 
     def faults(self) -> list[str]:
         faults = []
