@@ -9,9 +9,10 @@ Every world (benchmarks/worlds.py) gets a pilot within its budget, a plan, and a
 the same time: successive halving over settings by their measured cost, without any law. Then a grid
 of K and E_l is measured on seeds that neither has seen. The best of the grid is chosen on some
 seeds (one each, three of the better ones, eight of the best three) and judged, as the plan is, on
-others: so a regret may be below 0. A cost is measured rounds times what a round costs in the model
-that the plan has, too. One file a world in benchmarks/results/planning; what
-is there is not done again. Also: how often the pilot's 90 % intervals hold the grid's rounds.
+others: so a regret may be below 0. Every world has seeds of its own. A cost is measured rounds
+times what a round costs in the model that the plan has, too. One file a world in
+benchmarks/results/planning; what is there is not done again. Also: how often the pilot's 90 %
+intervals hold the grid's rounds.
 """
 
 import argparse
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import textwrap
 import time
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -40,9 +42,9 @@ WORLDS = {"digits": range(100, 114), "mnist": range(100, 106), "cifar10": range(
 BUDGETS = {"digits": 60.0, "mnist": 120.0, "cifar10": 120.0}  # seconds of pilot
 STEPS = (2, 5, 10, 20, 40, 80, 160)
 COHORTS = (1, 2, 3, 5, 8, 12, 20, 32, 50, 80)
-CHOOSE, AGAIN = [301, 302, 303], [304, 305, 306, 307, 308]  # seeds that the grid's best is of
+FIRST, CHOOSE, AGAIN = 1, 3, 5  # seeds that the grid's best is chosen by: of all, some, the best
+JUDGE = {"digits": 12, "mnist": 8, "cifar10": 6}  # and further ones, that judge
 MOST = 8  # runs of a setting by the rival
-JUDGE = {"digits": 12, "mnist": 8, "cifar10": 6}  # seeds, from 401 on
 FEW = 6  # of the seeds that judge, whose mean rounds a pilot's intervals should hold
 KEPT = 3  # settings of the grid that its best is looked for among
 OTHERS = 5  # and some of the rest, for the intervals of the pilot
@@ -53,12 +55,12 @@ ROUNDS = 1000
 class Grid:
     """Settings of a world, measured as they are needed."""
 
-    def __init__(self, scenario, engine, data_dir):
+    def __init__(self, scenario, engine, data_dir, number):
         self.scenario, self.engine, self.data_dir = scenario, engine, data_dir
-        self.sized = prepare_training(scenario, 0, data_dir).scenario
+        self.sized = prepare_training(scenario, number, data_dir).scenario
         self.target = scenario.learning.goal
         self.gamma = scenario.cell.loss_rate
-        self.priced = price_round_grid(self.sized, "optimal-staged", max(500, *STEPS))
+        self.priced = price_round_grid(self.sized, "optimal-staged", max(500, *STEPS), number)
         self.rounds = {}  # (K, E_l): {seed: rounds, or minus those it is given up after}
 
     def cost(self, k, e):
@@ -113,16 +115,23 @@ class Grid:
         return min(costs)
 
 
-def halving(scenario, engine, budget, data_dir, count):
+def fresh_seeds(number):
+    """Seeds of a world that nobody else has: a seed is good or bad luck in many worlds alike, for
+    it has the first model too, and shared ones would count that luck again and again."""
+    return iter(range(1000 * number + 1, 1000 * (number + 1)))
+
+
+def halving(scenario, engine, budget, data_dir, count, number):
     """Successive halving on measured costs, the choice of a rival without any law: settings in
     random order, of which the better half of those with n runs gets a run more. It goes on without
     waiting for others (Li et al., "A System for Massively Parallel Hyperparameter Tuning", 2020),
     in one pool of processes, as the pilot does."""
     end = time.time() + budget
-    grid = Grid(scenario, engine, data_dir)
+    grid = Grid(scenario, engine, data_dir, number)
     fresh = [(k, e) for k in COHORTS if k <= count for e in STEPS]
     np.random.default_rng(count).shuffle(fresh)
-    seeds, runs = trial_seeds(1)[:MOST], {}  # that a setting has had, or has under way
+    seeds = trial_seeds(number, validation=True)[:MOST]
+    runs = {}  # that a setting has had, or has under way
 
     def own(place):
         return grid.mean_cost(place, list(grid.rounds[place]))
@@ -157,27 +166,28 @@ def judge(dataset, number, budget, data_dir, workers, pilots=None):
     """A world: its pilot and plan, the rival, the grid, and regrets."""
     world = draw_world(dataset, number, data_dir)
     scenario, count = world.scenario, world.scenario.clients.count
-    fresh = list(range(401, 401 + JUDGE[dataset]))
+    seeds = fresh_seeds(number)
+    choose, again, fresh = (list(islice(seeds, n)) for n in (CHOOSE, AGAIN, JUDGE[dataset]))
     engine = LocalProcesses(workers, ahead=1)
     file = (pilots or Path(tempfile.mkdtemp())) / f"{world.name}.json"
     begin = time.monotonic()
-    pilot = run_pilot(scenario, budget, file, data_dir=data_dir, workers=workers)
+    pilot = run_pilot(scenario, budget, file, seed=number, data_dir=data_dir, workers=workers)
     seconds = max(time.monotonic() - begin, pilot.seconds)
-    plan = plan_training(scenario, pilot, data_dir=data_dir)
+    plan = plan_training(scenario, pilot, seed=number, data_dir=data_dir)
     chosen = int(plan.cohort.value), int(plan.local_steps.value)
-    rival = halving(scenario, engine, budget, data_dir, count)
-    grid = Grid(scenario, engine, data_dir)
+    rival = halving(scenario, engine, budget, data_dir, count, number)
+    grid = Grid(scenario, engine, data_dir, number)
     places = [(k, e) for k in COHORTS if k <= count for e in STEPS]
     law = pilot.fit()
     order = sorted(places, key=lambda p: float(law.law.rounds(*p, grid.gamma)) * grid.cost(*p))
-    grid.measure([chosen], CHOOSE)
-    grid.measure(order, CHOOSE[:1])
-    found = [p for p in places if np.isfinite(grid.mean_cost(p, CHOOSE[:1]))]
-    near = sorted(found, key=lambda p: grid.mean_cost(p, CHOOSE[:1]))[: 3 * KEPT]
-    grid.measure(near, CHOOSE)
-    best = sorted(near, key=lambda p: grid.mean_cost(p, CHOOSE))[:KEPT]
-    grid.measure(best, AGAIN, FAR_WORSE)
-    reference = min(best, key=lambda p: grid.mean_cost(p, [*CHOOSE, *AGAIN]))
+    grid.measure([chosen], choose)
+    grid.measure(order, choose[:FIRST])
+    found = [p for p in places if np.isfinite(grid.mean_cost(p, choose[:FIRST]))]
+    near = sorted(found, key=lambda p: grid.mean_cost(p, choose[:FIRST]))[: 3 * KEPT]
+    grid.measure(near, choose)
+    best = sorted(near, key=lambda p: grid.mean_cost(p, choose))[:KEPT]
+    grid.measure(best, again, FAR_WORSE)
+    reference = min(best, key=lambda p: grid.mean_cost(p, [*choose, *again]))
     judged = list(dict.fromkeys([chosen, rival, reference]))
     grid.measure(judged, fresh, FAR_WORSE)
     costs = {p: grid.mean_cost(p, fresh) for p in judged}

@@ -1,5 +1,6 @@
 """Every table that a command prints against what the same command answers with --json."""
 
+import io
 import json
 import math
 import re
@@ -7,7 +8,9 @@ import shutil
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from fedcell.show.tables.console import print_table
 from support.printed import four_digits, is_plus_minus, tables
 
 ROOT = Path(__file__).parents[2]
@@ -23,9 +26,53 @@ def both(fedcell, tmp_path, monkeypatch):
     def run(*words):
         told, answered = fedcell(*words), fedcell(*words, "--json")
         assert (told.code, answered.code) == (0, 0), told.err + answered.err
+        assert too_wide(told.out) == []
         return tables(told.out), " ".join(told.out.split()), json.loads(answered.out)
 
     return run
+
+
+def too_wide(text):
+    """Lines of more than 80 letters; those that end in a path or a command are never broken."""
+    lines = (line.rstrip() for line in text.splitlines())
+    return [line for line in lines if len(line) > 80 and not line.startswith(("written", "runs"))]
+
+
+GREEK = "alpha|beta|gamma|epsilon|eps|lambda|kappa|sigma|mu|phi"
+SYMBOLS = re.compile(rf"\(\d+[a-z]?\)|E_l|K_gamma|C_[un]|Theorem|Section|\b(?:{GREEK})\b")
+
+
+def test_first_answers_have_no_equation_and_no_symbol(fedcell, tmp_path, monkeypatch, world):
+    monkeypatch.chdir(tmp_path)
+    words = [
+        ("pilot", world, *FEW, "--out", "mine.json"),
+        ("plan", world, "--pilot", "mine.json", "--sensitivity", "--out", "plan.json"),
+        ("run", world, "--out", "a", "--rounds", "3"),
+        ("run", "--plan", "plan.json", "--out", "b"),
+    ]
+    for command in words:
+        told = fedcell(*command)
+        assert told.code == 0, told.err
+        assert SYMBOLS.findall(told.out) == [], told.out
+        assert too_wide(told.out) == []
+    detailed = fedcell("plan", world, "--pilot", "mine.json", "--details").out
+    assert {"K_gamma", "E_l", "(12)", "Section"} <= set(SYMBOLS.findall(detailed))
+    detailed = fedcell("pilot", world, *FEW, "--out", "mine.json", "--details").out
+    assert {"K_gamma", "E_l"} <= set(SYMBOLS.findall(detailed))
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_table_that_is_too_wide_goes_on_below(width):
+    text = io.StringIO()
+    columns = {"policy": ["even", "optimal"], "seeds": ["10", "20"]}
+    columns |= {f"a long heading {i}": [str(10**i), "-"] for i in range(9)}
+    out = Console(file=text, width=width)
+    print_table(out, "How it went", columns, labels=2)
+    lines = text.getvalue().splitlines()
+    assert max(map(len, lines)) <= width
+    assert sum(line.startswith("policy    seeds") for line in lines) > 1  # they stay beside
+    found = tables(text.getvalue())["How it went"]
+    assert found.columns == columns
 
 
 def test_the_cost_of_a_round(both):
@@ -74,24 +121,25 @@ def test_a_scheduled_round(both):
 
 def test_a_plan(both):
     words = ["plan", "digits", "--pilot", "pilot.json", "--sensitivity", "--deadline", "60s"]
+    words.append("--details")
     printed, text, answer = both(*words)
-    totals = printed["One run to training loss 0.2 in the mean of 5 rounds, policy optimal-staged"]
+    totals = printed["One run to training loss 0.2 in the mean of 5 rounds"]
     measures = ["rounds", "duration", "energy", "cost"]
-    headings = ["rounds", "time [s]", "energy of all clients [J]", "cost (12) [s]"]
+    headings = ["rounds", "time [s]", "energy of all clients [J]", "cost [s]"]
     assert totals.columns[""] == headings
     for column, edge in (("expected", "value"), ("90 % low", "low"), ("high", "high")):
         assert totals.columns[column] == [four_digits(answer[m][edge]) for m in measures], column
     k, e = answer["cohort"], answer["local_steps"]
     assert k["low"] < k["high"] or e["low"] < e["high"]  # they are in doubt
-    assert f"call K = {k['value']} clients a round and let each do E_l = {e['value']} local" in text
+    assert f"call {k['value']} clients a round and let each train for {e['value']} steps" in text
     sentence = f"might have said {k['low']} to {k['high']} clients and {e['low']} to {e['high']} st"
     assert sentence in text
-    policies = printed["The same K and E_l under each policy"].rows()
+    policies = printed["Under each policy: who gets how much band, at which CPU speed"].rows()
     for shown, row in zip(policies, answer["policies"], strict=True):
         assert shown["policy"] == row["policy"]
         assert shown["time [s]"] == four_digits(row["duration"]["value"])
         assert shown["energy [J]"] == four_digits(row["energy"]["value"])
-        assert shown["cost (12) [s]"] == four_digits(row["cost"]["value"])
+        assert shown["cost [s]"] == four_digits(row["cost"]["value"])
     units = printed["Unit costs at this K and E_l"].rows()
     for shown, row in zip(units, answer["unit_costs"], strict=True):
         assert shown["way"] == row["way"]
@@ -101,7 +149,7 @@ def test_a_plan(both):
     moves = printed["How the plan moves"].rows()
     for shown, row in zip(moves, answer["sensitivity"], strict=True):
         assert shown["change"] == row["change"]
-        assert (shown["K"], shown["E_l"]) == (str(row["cohort"]), str(row["local_steps"]))
+        assert (shown["clients"], shown["steps"]) == (str(row["cohort"]), str(row["local_steps"]))
         names = {"rounds": "rounds", "time [s]": "duration", "energy [J]": "energy"}
         names |= {"cost [s]": "cost", "cost if kept [s]": "kept_cost"}
         assert {h: shown[h] for h in names} == {h: four_digits(row[n]) for h, n in names.items()}
@@ -112,13 +160,13 @@ def test_a_plan(both):
 
 
 def test_a_pilot(both):
-    printed, text, answer = both("pilot", "digits", "--out", "pilot.json")
-    settings = printed["Rounds to the target"].rows()
+    printed, text, answer = both("pilot", "digits", "--out", "pilot.json", "--details")
+    settings = printed["Rounds to the target, by clients a round and steps of each"].rows()
     for shown, row in zip(settings, answer["settings_table"], strict=True):
-        assert (shown["K"], shown["E_l"]) == (str(row["cohort"]), str(row["local_steps"]))
-        assert (shown["gamma"], shown["runs"]) == (f"{row['loss_rate']:g}", str(row["runs"]))
+        assert (shown["clients"], shown["steps"]) == (str(row["cohort"]), str(row["local_steps"]))
+        assert shown["runs"] == str(row["runs"])
         assert shown["rounds"] == four_digits(row["measured"])
-        assert shown["law"] == four_digits(row["predicted"])
+        assert shown["fitted"] == four_digits(row["predicted"])
         assert int(shown["off [%]"]) == round(100 * (row["predicted"] / row["measured"] - 1))
     numbers = [four_digits(value) for value in answer["coefficients"].values()]
     law = "the law: G = {} / K_gamma + {} E_l + {} / E_l + {}".format(*numbers)
@@ -156,7 +204,7 @@ def test_a_validation(both, fedcell, world):
     printed, text, answer = both(*words)
     table = printed["world.json: rounds at settings that the pilot has not seen"].rows()
     for shown, row in zip(table, answer["rows"], strict=True):
-        assert (shown["K"], shown["E_l"]) == (str(row["cohort"]), str(row["local_steps"]))
+        assert (shown["clients"], shown["steps"]) == (str(row["cohort"]), str(row["local_steps"]))
         assert shown["measured"].lstrip(">") == four_digits(row["measured"])
         assert shown["measured"].startswith(">") == (row["missed"] > 0)
         assert shown["predicted"] == four_digits(row["predicted"])
@@ -182,8 +230,8 @@ def test_a_run_and_its_files(fedcell, tmp_path, monkeypatch, world):
         assert shown["rounds"] == str(row["to_target"]["rounds"])
         assert shown["time [s]"] == four_digits(row["to_target"]["duration"])
         assert shown["energy [J]"] == four_digits(row["to_target"]["energy"])
-        assert shown["cost (12) [s]"] == four_digits(row["to_target"]["cost"])
-        assert shown["most of a client [J]"] == four_digits(row["energy_per_client"]["highest"])
+        assert shown["cost [s]"] == four_digits(row["to_target"]["cost"])
+        assert shown["most for one client [J]"] == four_digits(row["energy_per_client"]["highest"])
     last = answer["policies"][0]
     assert (
         f"after {last['rounds']} rounds: training loss {four_digits(last['train_loss'])}"
@@ -226,7 +274,7 @@ def test_a_plan_beside_its_run(fedcell, tmp_path, monkeypatch, world):
     answer = json.loads(fedcell("run", "--plan", "plan.json", "--out", "b", "--json").out)
     table = tables(told.out)["The plan's predictions against this run: taken / expected"].rows()
     headings = {"rounds": "rounds", "time [s]": "duration", "energy [J]": "energy"}
-    headings["cost (12) [s]"] = "cost"
+    headings["cost [s]"] = "cost"
     outside = 0
     for shown, row in zip(table, answer["plan"], strict=True):
         assert shown["policy"] == row["policy"]

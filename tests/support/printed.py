@@ -39,7 +39,8 @@ def tables(text: str) -> dict[str, Printed]:
             headings = ["", *headings]
         rows = [row for row in rows if len(row) == len(headings)]
         columns = dict(zip(headings, map(list, zip(*rows, strict=True)), strict=True))
-        found[lines[i - 2].strip()] = Printed(lines[i - 2].strip(), columns)
+        title = lines[i - 2].strip() or next(reversed(found))  # a table that goes on below
+        found.setdefault(title, Printed(title)).columns.update(columns)
     return found
 
 

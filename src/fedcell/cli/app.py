@@ -105,6 +105,12 @@ PolicyNames = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Details = Annotated[
+    bool,
+    typer.Option(
+        "--details", help="Say more, in the paper's words: law of rounds, theorems, unit costs."
+    ),
+]
 Rounds = Annotated[
     int | None,
     typer.Option(

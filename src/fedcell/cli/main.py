@@ -37,6 +37,30 @@ ORDER = [
 app.registered_commands.sort(key=lambda c: ORDER.index(c.name or c.callback.__name__))  # type: ignore[union-attr]
 
 
+VALUES = {  # what stands behind an option in the help
+    "N": "columns fleets hold rounds seed seeds threads workers",
+    "X": "confidence drift dropped floor mixing precision spread start",
+    "X|none": "target_accuracy target_loss",
+    "TIME": "budget deadline",
+    "JOULES": "energy_budget",
+    "N..N": "clients steps",
+    "NAME": "learner panel policy track",
+    "FILE": "figure out_path pilot plan",
+    "FOLDER": "data_dir folder store",
+    "ADDRESS": "cluster",
+}
+METAVARS = {name: word for word, names in VALUES.items() for name in names.split()}
+
+
+def with_plain_help(command: Any) -> Any:
+    """The commands, with help that names no type for a flag, and one word for a value."""
+    for each in (command, *command.commands.values()):
+        for option in each.get_params(typer.Context(each)):
+            if option.param_type_name == "option" and option.metavar is None:
+                option.metavar = "" if option.is_flag else METAVARS.get(option.name)
+    return command
+
+
 @app.callback(invoke_without_command=True)
 def version(
     show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
@@ -67,7 +91,7 @@ def _run() -> None:
     try:
         warnings.showwarning = _note
         with np.errstate(all="ignore"):  # what overflows is found in the results and said in words
-            app()
+            with_plain_help(typer.main.get_command(app))()
     except SystemExit as end:
         if was_stopped():  # typer has an end of its own for interrupts
             sys.exit(exit_code())

@@ -66,7 +66,7 @@ def cost(
     ] = None,
     spread: Annotated[
         list[float] | None,
-        typer.Option(help="Var of the figure's lines; repeat it. Default: clients.spread."),
+        typer.Option(help="How much clients differ, as 0.5: a line of the figure for each; repeat it. Default: clients.spread."),
     ] = None,
     data_dir: DataDir = None,
 ) -> None:

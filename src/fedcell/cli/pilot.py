@@ -22,6 +22,7 @@ from .app import (
     AsJson,
     Clients,
     DataDir,
+    Details,
     Hold,
     ScenarioName,
     Seed,
@@ -81,6 +82,7 @@ def pilot_command(
     figure: Annotated[
         Path | None, typer.Option(help="Draw the law against the pilot's own runs to this file.")
     ] = None,
+    details: Details = False,
     as_json: AsJson = False,
     data_dir: DataDir = None,
     threads: Threads = None,
@@ -123,7 +125,7 @@ def pilot_command(
     if as_json:
         print_json(pilot.report.to_dict())
     else:
-        print_result(out, pilot)
+        print_result(out, pilot, details=details)
         words = shlex.join([scenario, "--pilot", str(out_path)])
         out.print(f"written to {out_path}; next: fedcell plan {words}", soft_wrap=True)
     draw_if_asked(pilot, picture, figure, quiet=as_json)

@@ -23,6 +23,7 @@ from .app import (
     AsJson,
     Clients,
     DataDir,
+    Details,
     Hold,
     ScenarioName,
     Seed,
@@ -46,13 +47,8 @@ def _coefficient(term: str, needed: bool = True) -> Any:
 def plan(
     scenario: ScenarioName,
     pilot: Annotated[
-        Path | None, typer.Option(help="The law of rounds, as fedcell pilot found it.")
+        Path | None, typer.Option(help="What fedcell pilot found out about the rounds.")
     ] = None,
-    mixing: Annotated[float | None, _coefficient("mixing / K_gamma")] = None,
-    drift: Annotated[float | None, _coefficient("drift E_l")] = None,
-    start: Annotated[float | None, _coefficient("start / E_l")] = None,
-    floor: Annotated[float | None, _coefficient("floor", needed=False)] = None,
-    dropped: Annotated[float | None, _coefficient("dropped / (K_gamma E_l)", needed=False)] = None,
     policy: Annotated[
         str | None,
         typer.Option(
@@ -62,7 +58,9 @@ def plan(
     ] = None,
     minimise: Annotated[
         Literal["cost", "duration", "energy"],
-        typer.Option(help="What is to be least: the paper's cost (12), or time, or energy."),
+        typer.Option(
+            help="What is to be least: time and energy together (the cost), time, or energy."
+        ),
     ] = "cost",
     target_loss: Annotated[
         float | None,
@@ -91,27 +89,38 @@ def plan(
         bool,
         typer.Option(
             "--sensitivity",
-            help="Show how the plan moves if gamma doubles, the band halves, the model shrinks.",
+            help="Show how the plan moves if twice the uploads are lost, the band halves, the "
+            "model shrinks.",
         ),
     ] = False,
     clients: Clients = None,
     steps: Steps = None,
+    mixing: Annotated[float | None, _coefficient("mixing / K")] = None,
+    drift: Annotated[float | None, _coefficient("drift E")] = None,
+    start: Annotated[float | None, _coefficient("start / E")] = None,
+    floor: Annotated[float | None, _coefficient("floor", needed=False)] = None,
+    dropped: Annotated[float | None, _coefficient("dropped / (K E)", needed=False)] = None,
     seed: Seed = 0,
     out_path: Annotated[
         Path | None, typer.Option("--out", help="Write the plan here, for fedcell run --plan.")
     ] = None,
     figure: Annotated[
-        Path | None, typer.Option(help="Draw the cost over K and E_l to this file.")
+        Path | None, typer.Option(help="Draw the cost over clients and steps to this file.")
     ] = None,
+    details: Details = False,
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Choose K and E_l before training: how many clients, how many steps, how long, how dear.
+    """Plan before training: how many clients a round, how many steps each, how long, how many
+    joules.
 
-    The law of rounds comes from a pilot of the scenario (fedcell pilot), or is given:
-    G = mixing / K_gamma + drift E_l + start / E_l + floor, where K_gamma is what stands for K
-    when a share gamma of uploads is lost. What a round costs comes from the scenario. With a pilot
-    the plan is one of the settings that it tried; with a law any K and E_l.
+    How many rounds it takes comes from a pilot of the scenario (fedcell pilot); what a round takes
+    follows from the scenario's devices and radio. The plan is the best of the settings that the
+    pilot tried.
+
+    Without a pilot the number of rounds may be given as a law, mixing / K + drift E + start / E +
+    floor, for K clients a round (those whose uploads arrive) that do E steps each; then any K and E
+    may be planned.
     """
     limits, picture = _limits(deadline, energy_budget, confidence), figure_target(figure)
     file = check_target(out_path, ("json",)) if out_path else None
@@ -144,7 +153,7 @@ def plan(
     if as_json:
         print_json(best.to_dict())
     else:
-        print_result(out, best)
+        print_result(out, best, details=details)
         if out_path:
             out.print(f"plan: {out_path}", soft_wrap=True)
     draw_if_asked(best, picture, figure, quiet=as_json)

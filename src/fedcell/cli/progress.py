@@ -85,8 +85,7 @@ def trial_bar(budget: float) -> Iterator[Callable[[Trial, float], None]]:
     def report(trial: Trial, spent: float) -> None:
         nonlocal runs, said
         runs += 1
-        setting = trial.setting
-        last = f"K = {setting.cohort}, E_l = {setting.local_steps}: {len(trial.losses)} rounds"
+        last = f"{trial.setting}: {len(trial.losses)} rounds"
         bar.start()
         bar.update(task, completed=min(spent, budget), description=last)
         if not err.is_terminal and time.monotonic() - said >= EVERY:

@@ -74,7 +74,7 @@ def run_command(
     ] = None,
     plan: Annotated[
         Path | None,
-        typer.Option(help="Run with the K, E_l and target of what fedcell plan --out wrote."),
+        typer.Option(help="Run what fedcell plan --out wrote: its clients, steps and target."),
     ] = None,
     policy: PolicyNames = None,
     rounds: Rounds = None,

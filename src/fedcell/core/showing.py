@@ -19,11 +19,12 @@ class Showable(ABC):
     def rows(self) -> list[dict[str, Any]]:
         """The result as tidy rows of plain values."""
 
-    def summary(self) -> str:
-        """The result in words and tables, as the command line prints it."""
+    def summary(self, **options: Any) -> str:
+        """The result in words and tables, as the command line prints it; plans and pilots take
+        `details=True`."""
         from fedcell.show.results import summary
 
-        return summary(self)
+        return summary(self, **options)
 
     def plot(self, path: str | Path | None = None, **options: Any) -> Any:
         """The result as a matplotlib Figure, written to `path` (.png, .pdf or .svg) if given."""

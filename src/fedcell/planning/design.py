@@ -28,7 +28,14 @@ class Setting:
         return other.cohort <= self.cohort and other.local_steps >= self.local_steps
 
     def __str__(self) -> str:
-        return f"K = {self.cohort}, E_l = {self.local_steps}, gamma = {self.loss_rate:g}"
+        return in_words(self.cohort, self.local_steps)
+
+
+def in_words(cohort: int, local_steps: int) -> str:
+    """K and E_l for people who know neither letter."""
+    clients = "client" if cohort == 1 else "clients"
+    steps = "step" if local_steps == 1 else "steps"
+    return f"{cohort} {clients} a round, {local_steps} {steps} each"
 
 
 def validation_settings(reached: Sequence[Setting], tried: Sequence[Setting]) -> list[Setting]:

@@ -58,8 +58,8 @@ class FittedLaw(Showable):
     def notes(self) -> Sequence[str]:
         """What whoever uses the law should know of it."""
         return [
-            f"K = {s.cohort} with E_l = {s.local_steps} never gets there; fewer clients with as "
-            "many steps, or more steps, are taken not to either"
+            f"{s} never gets there; fewer clients with as many steps, or more steps, are taken not "
+            "to either"
             for s in self.never
         ]
 

@@ -69,10 +69,7 @@ def law_source(
             f"the pilot tried cell.loss_rate {rates}, and this scenario has "
             f"{world.cell.loss_rate:g}: run `run_pilot` for it"
         )
-    notes += [
-        f"training diverged in the pilot at K = {s.cohort}, E_l = {s.local_steps}"
-        for s in pilot.diverged
-    ]
+    notes += [f"training diverged in the pilot with {setting}" for setting in pilot.diverged]
     return LawSource(
         law=fitted,
         paper=pilot.fit_paper(target),

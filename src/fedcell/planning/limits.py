@@ -12,6 +12,7 @@ from fedcell.core.errors import BadInput, NoPlan
 from fedcell.core.quantities import parse_duration, parse_energy
 from fedcell.core.types import Array, Bools
 
+from .design import in_words
 from .grid import PlanGrid
 from .round_costs import MEASURES
 
@@ -89,7 +90,7 @@ def allowed_plans(grid: PlanGrid, limits: Limits) -> Bools:
             i, j = least_place(np.where(grid.candidates, values, np.inf))
             alone.append(
                 f"no plan keeps the {name} of {limit:.4g} {unit}{sure}: the least is "
-                f"{values[i, j]:.4g} {unit}, with K = {grid.cohorts[i]}, E_l = {grid.steps[j]}"
+                f"{values[i, j]:.4g} {unit}, with {in_words(grid.cohorts[i], grid.steps[j])}"
             )
         allowed &= values <= limit
     if alone:

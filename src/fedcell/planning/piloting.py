@@ -156,6 +156,6 @@ def _check_budget(
         )
     if tell is not None:
         tell(
-            f"a round with K = {setting.cohort}, E_l = {setting.local_steps} takes {each:.2g} s "
-            f"here: {readable_duration(seconds)} are for about {count:.2g} of them"
+            f"training a round ({setting}) takes {each:.2g} s here: "
+            f"{readable_duration(seconds)} are for about {count:.0f} of them"
         )

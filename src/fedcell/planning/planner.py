@@ -30,7 +30,7 @@ from .search import ANY, check_range
 from .unit_costs import unit_costs
 from .whatif import least_bandwidth, sensitivity
 
-SYMBOLS = {"cohort": "K", "local_steps": "E_l"}
+WORDS = {"cohort": "clients a round", "local_steps": "steps"}
 
 
 def plan_training(
@@ -50,7 +50,7 @@ def plan_training(
     name: str = "scenario",
     data_dir: Path | None = None,
 ) -> TrainingPlan:
-    """Chooses K and E_l before training: how many clients, how many steps, how long, how dear.
+    """Chooses K and E_l before training: how many clients, how many steps, how long, how many J.
 
     The rounds to the `target` come from a `pilot` of the scenario (its value, or its file) or from
     a `law`; what a round costs comes from the scenario, under a `policy`: where left out, ours that
@@ -159,7 +159,7 @@ def _within(
         if cohorts[0] <= s.cohort <= cohorts[1] and steps[0] <= s.local_steps <= steps[1]
     )
     if not found:
-        nearest = ", ".join(f"K = {s.cohort}, E_l = {s.local_steps}" for s in tried[:5])
+        nearest = "; ".join(str(setting) for setting in tried[:5])
         raise BadInput(
             f"the pilot tried nothing within `clients` and `steps` that got there (but {nearest}): "
             "run it with the same ranges"
@@ -171,7 +171,7 @@ def _edge_notes(tried: Sequence[Setting] | None, best: TrainingPlan, long: int) 
     """Whether the best lies at the edge of what was tried, and might lie beyond."""
     if tried is None:
         edge = int(best.local_steps.value) == long
-        return [f"E_l = {long} is the most that was looked at: `steps` allows more"] if edge else []
+        return [f"{long} steps are the most that was looked at: `steps` allows more"] if edge else []
     here = {"cohort": int(best.cohort.value), "local_steps": int(best.local_steps.value)}
     notes = []
     for name, value in here.items():
@@ -179,7 +179,7 @@ def _edge_notes(tried: Sequence[Setting] | None, best: TrainingPlan, long: int) 
         if len(seen) > 1 and value in (seen[0], seen[-1]) and value > 1:
             end, more = ("most", "more") if value == seen[-1] else ("least", "fewer")
             notes.append(
-                f"{SYMBOLS[name]} = {value} is the {end} that was tried and got there: if {more} "
+                f"{value} {WORDS[name]} are the {end} that were tried and got there: if {more} "
                 "are possible, a pilot with more time looks further"
             )
     return notes

@@ -51,7 +51,7 @@ def pilot_report(pilot: Pilot) -> PilotReport:
     sound = [trial for trial in pilot.trials if trial.setting not in law.never]
     checks = check_law(law, sound, pilot.target)
     notes = [
-        f"training diverges at {setting}: lower learning.rate, or leave it out by `steps`"
+        f"training diverges with {setting}: lower learning.rate, or leave it out by `steps`"
         for setting in pilot.diverged
     ]
     notes += law.notes

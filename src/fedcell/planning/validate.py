@@ -59,11 +59,11 @@ class SettingCheck:
     def failure(self) -> str | None:
         """Why the law is not to be trusted here, in words; None where it is."""
         if self.diverged:
-            return f"training diverges in {self.diverged} of {self.runs} runs at {self.setting}"
+            return f"training diverges in {self.diverged} of {self.runs} runs with {self.setting}"
         if self.missed:
-            return f"{self.missed} of {self.runs} runs did not reach the loss at {self.setting}"
+            return f"{self.missed} of {self.runs} runs did not reach the loss with {self.setting}"
         if abs(self.error) > BAD:
-            return f"the law is {self.error:+.0%} off at {self.setting}"
+            return f"the law is {self.error:+.0%} off with {self.setting}"
         return None
 
 

@@ -54,7 +54,7 @@ def nearby_worlds(scenario: Scenario) -> dict[str, Scenario]:
     """Worlds near this one that engineers ask about."""
     gamma = scenario.cell.loss_rate
     more = min(2 * gamma, sqrt(gamma)) if gamma > 0 else 0.1
-    lossy = f"gamma from {gamma:g} to {more:.3g}"
+    lossy = f"uploads lost: {more:.3g}, not {gamma:g}"
     return {
         "as it is": scenario,
         lossy: scenario.using(cell={"loss_rate": more}),

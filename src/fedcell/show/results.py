@@ -30,8 +30,7 @@ from .tables import plans as plan_tables
 from .tables import rounds as round_tables
 from .tables import runs as run_tables
 from .tables import sweeps as sweep_tables
-
-WIDTH = 80  # of a summary, in letters
+from .tables.console import WIDTH
 
 TABLES: Mapping[type, Callable[..., None]] = {
     ScheduledRound: round_tables.print_schedule,
@@ -103,10 +102,10 @@ def print_result(out: Console, result: Showable, **options: Any) -> None:
     TABLES[type(result)](out, result, **options)
 
 
-def summary(result: Showable) -> str:
+def summary(result: Showable, **options: Any) -> str:
     """A result in words and tables."""
     text = io.StringIO()
-    print_result(Console(file=text, width=WIDTH, markup=False, highlight=False), result)
+    print_result(Console(file=text, width=WIDTH, markup=False, highlight=False), result, **options)
     return text.getvalue().strip("\n")
 
 

@@ -16,7 +16,7 @@ from fedcell.planning.validate import SettingCheck
 
 from .style import BLUE, GREEN, GREY, ORANGE, new_figure, plain, plain_axes, readable_logarithms
 
-AIMS = {"cost": "cost (12)", "duration": "time", "energy": "energy"}
+AIMS = {"cost": "cost", "duration": "time", "energy": "energy"}
 FINE, MOST_DOTS = 60, 500  # lines of the picture; settings that are marked
 LEVELS = [1, 1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10]
 

@@ -2,15 +2,21 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from itertools import islice
+from typing import Any, Literal
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from fedcell.core.estimates import Estimate
 from fedcell.core.files import as_json
+
+
+WIDTH = 80  # letters that a table may be wide, on any terminal
+GAP = 3  # letters between two columns
 
 
 def print_json(value: Any) -> None:
@@ -35,16 +41,44 @@ def plus_minus(estimate: Estimate) -> str:
     return f"{mean:.{places}f} ± {half:.{places}f}"
 
 
-def print_table(out: Console, title: str, columns: Mapping[str, Sequence[str]]) -> None:
-    """Prints columns as a table, as wide as it is: a clipped digit would be a wrong number."""
+def print_table(
+    out: Console, title: str, columns: Mapping[str, Sequence[str]], labels: int = 1
+) -> None:
+    """Prints columns as a table within the width of the console, or WIDTH letters: one that is
+    wider goes on below, each part with the first columns, which are `labels` of the lines; for a
+    clipped digit would be a wrong number."""
+    width = max(out.width, WIDTH)
+    parts = _parts(columns, width, labels)
     out.print(f"\n{title}", style="bold", soft_wrap=True)
-    made = Table(box=box.HORIZONTALS, show_edge=False, pad_edge=False)
-    for i, heading in enumerate(columns):
-        made.add_column(Text(heading), justify="left" if i == 0 else "right", no_wrap=True)
-    for row in zip(*columns.values(), strict=True):
-        made.add_row(*map(Text, row))
-    wide = out.measure(made, options=out.options.update(max_width=1000)).maximum
-    Console(file=out.file, width=max(wide, out.width), markup=False, highlight=False).print(made)
+    for i, part in enumerate(parts):
+        if i:
+            out.print()
+        made = Table(box=box.HORIZONTALS, show_edge=False, pad_edge=False)
+        for j, heading in enumerate(part):
+            side: Literal["left", "right"] = "left" if j == 0 else "right"
+            made.add_column(Text(heading), justify=side, overflow="fold", no_wrap=j >= labels)
+        for row in zip(*part.values(), strict=True):
+            made.add_row(*map(Text, row))
+        Console(file=out.file, width=width, markup=False, highlight=False).print(made)
+
+
+def _parts(
+    columns: Mapping[str, Sequence[str]], width: int, labels: int
+) -> list[dict[str, Sequence[str]]]:
+    """Columns in as many tables as they need, each with the first of them."""
+    wide = {name: max(cell_len(text) for text in [name, *cells]) for name, cells in columns.items()}
+    first = dict(islice(columns.items(), labels))
+    parts = [dict(first)]
+    for name, cells in islice(columns.items(), labels, None):
+        if len(parts[-1]) > labels and _width(wide, [*parts[-1], name]) > width:
+            parts.append(dict(first))
+        parts[-1][name] = cells
+    return parts
+
+
+def _width(wide: Mapping[str, int], names: Sequence[str]) -> int:
+    """Of a table with these columns."""
+    return sum(wide[name] for name in names) + GAP * (len(names) - 1)
 
 
 def print_notes(out: Console, notes: Sequence[str]) -> None:

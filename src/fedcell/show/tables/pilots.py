@@ -7,20 +7,27 @@ from rich.console import Console
 
 from fedcell.core.quantities import readable_duration
 from fedcell.planning.fitted import FittedLaw
+from fedcell.planning.law import TERMS
 from fedcell.planning.measure import ConstantsReport
 from fedcell.planning.pilot import Pilot
+from fedcell.planning.rounds_law import RoundsLaw
 from fedcell.planning.validate import SettingCheck, Validation
 
 from .console import digits, print_notes, print_table
 
-TERMS = {"mixing": "/ K_gamma", "drift": "E_l", "start": "/ E_l", "floor": ""}
+FACTORS = {  # what each coefficient of a law is multiplied by
+    "mixing": "/ K_gamma",
+    "drift": "E_l",
+    "start": "/ E_l",
+    "dropped": "/ (K_gamma E_l)",
+    "floor": "",
+}
 
 
 def _settings(checks: Sequence[SettingCheck]) -> dict[str, list[str]]:
     return {
-        "K": [str(check.setting.cohort) for check in checks],
-        "E_l": [str(check.setting.local_steps) for check in checks],
-        "gamma": [digits(check.setting.loss_rate) for check in checks],
+        "clients": [str(check.setting.cohort) for check in checks],
+        "steps": [str(check.setting.local_steps) for check in checks],
         "runs": [str(check.runs) for check in checks],
     }
 
@@ -30,11 +37,11 @@ def _measured(checks: Sequence[SettingCheck]) -> list[str]:
 
 
 def _off(checks: Sequence[SettingCheck]) -> list[str]:
-    return ["-" if check.missed else f"{100 * check.error:+.0f}" for check in checks]
+    return ["-" if check.missed else f"{round(100 * check.error):+d}" for check in checks]
 
 
-def print_pilot(out: Console, pilot: Pilot) -> None:
-    """What a pilot found."""
+def print_pilot(out: Console, pilot: Pilot, details: bool = False) -> None:
+    """What a pilot found; with `details` also the law, and what Theorem 1 says of it."""
     report = pilot.report
     law, checks = report.law, report.checks
     out.print(
@@ -45,26 +52,32 @@ def print_pilot(out: Console, pilot: Pilot) -> None:
         out.print(f"{report.cut} runs were given up, or did not get there: they take longer")
     columns = _settings(checks) | {
         "rounds": _measured(checks),
-        "law": [digits(check.predicted.value) for check in checks],
+        "fitted": [digits(check.predicted.value) for check in checks],
         "off [%]": _off(checks),
     }
-    print_table(out, "Rounds to the target", columns)
-    print_law(out, law)
-    if report.target_exponent is not None:
+    print_table(out, "Rounds to the target, by clients a round and steps of each", columns)
+    out.print(f"runs of one setting differ by {law.departures.scales.single:.0%} in their rounds")
+    if details:
+        print_law(out, law)
+    if details and report.target_exponent is not None:
         grow = f"eps^{report.target_exponent:.2f}"
         out.print(f"towards the target rounds grow as {grow}; Theorem 1: eps^-1")
     print_notes(out, report.notes)
 
 
-def print_law(out: Console, law: FittedLaw) -> None:
+def print_law(out: Console, law: RoundsLaw) -> None:
     """The coefficients of a law, and how far runs are from it."""
-    rows, scales = law.rows(), law.departures.scales
-    terms = " + ".join(f"{digits(row['value'])} {TERMS[row['coefficient']]}" for row in rows)
-    out.print(f"the law: G = {terms.rstrip()}")
-    out.print(
-        f"runs of one setting differ by {scales.single:.0%}; settings depart from the law by "
-        f"{hypot(scales.near, scales.far):.0%}, those that were tried by less"
-    )
+    values = dict(zip(TERMS, law.coefficients.tolist(), strict=True))
+    if not values["dropped"]:  # the paper itself drops it
+        del values["dropped"]
+    terms = (f"{digits(value)} {FACTORS[name]}".strip() for name, value in values.items())
+    out.print(f"the law: G = {' + '.join(terms)}")
+    if isinstance(law, FittedLaw):
+        scales = law.departures.scales
+        out.print(
+            f"runs of one setting differ by {scales.single:.0%}; settings depart from the law by "
+            f"{hypot(scales.near, scales.far):.0%}, those that were tried by less"
+        )
 
 
 def print_validation(out: Console, validation: Validation) -> None:

@@ -10,21 +10,23 @@ from fedcell.planning.plan import TOLERANCE, TrainingPlan
 from fedcell.planning.policy import SAME
 
 from .console import counted, digits, print_notes, print_table
+from .pilots import print_law
 
 TOTALS = {  # heading: measure
     "rounds": "rounds",
     "time [s]": "duration",
     "energy of all clients [J]": "energy",
-    "cost (12) [s]": "cost",
+    "cost [s]": "cost",
 }
 
 
-def print_plan(out: Console, plan: TrainingPlan) -> None:
-    """A plan, and what the closed forms would have chosen."""
+def print_plan(out: Console, plan: TrainingPlan, details: bool = False) -> None:
+    """A plan; with `details` also what stands behind it: the law, the paper's own choice and unit
+    costs."""
     k, e = plan.cohort, plan.local_steps
     out.print(
-        f"{plan.name}: call K = {k.value} {counted(int(k.value), 'client')} a round and let "
-        f"each do E_l = {e.value} local {counted(int(e.value), 'step')}"
+        f"{plan.name}: call {k.value} {counted(int(k.value), 'client')} a round and let each "
+        f"train for {e.value} {counted(int(e.value), 'step')}"
     )
     if plan.rounds.low < plan.rounds.high:  # the law comes from a pilot
         out.print(
@@ -40,11 +42,10 @@ def print_plan(out: Console, plan: TrainingPlan) -> None:
     }
     target = plan.target
     goal = "" if target is None else f" to {target} {target.definition}"
-    print_table(out, f"One run{goal}, policy {plan.policy}", columns)
-    out.print(f"that is {readable_duration(plan.duration.value)} of simulated time")
+    print_table(out, f"One run{goal}", columns)
+    out.print(f"that is {readable_duration(plan.duration.value)} of simulated time{_worth(plan)}")
     for sentence in _limits(plan):
         out.print(sentence)
-    out.print(_beside(plan))
     if plan.bandwidth is not None:
         out.print(f"the least band for this: {digits(plan.bandwidth / 1e6)} MHz")
     rows = plan.policies
@@ -52,23 +53,15 @@ def print_plan(out: Console, plan: TrainingPlan) -> None:
         "policy": list(rows),
         "time [s]": [digits(row["duration"].value) for row in rows.values()],
         "energy [J]": [digits(row["energy"].value) for row in rows.values()],
-        "cost (12) [s]": [digits(row["cost"].value) for row in rows.values()],
+        "cost [s]": [digits(row["cost"].value) for row in rows.values()],
     }
-    print_table(out, "The same K and E_l under each policy", columns)
+    print_table(out, "Under each policy: who gets how much band, at which CPU speed", columns)
     out.print(_why(plan))
-    if units := plan.unit_costs:
-        columns = {
-            "way": [unit.way for unit in units],
-            "C_u,0 [s]": [digits(unit.costs.upload) for unit in units],
-            "C_n,0 [s]": [digits(unit.costs.compute) for unit in units],
-            "a round off by [%]": [f"{100 * unit.error:+.1f}" for unit in units],
-        }
-        print_table(out, "Unit costs at this K and E_l", columns)
     if worlds := plan.sensitivity:
         columns = {
             "change": [world.change for world in worlds],
-            "K": [str(world.cohort or "-") for world in worlds],
-            "E_l": [str(world.local_steps or "-") for world in worlds],
+            "clients": [str(world.cohort or "-") for world in worlds],
+            "steps": [str(world.local_steps or "-") for world in worlds],
             "rounds": [digits(world.rounds) for world in worlds],
             "time [s]": [digits(world.duration) for world in worlds],
             "energy [J]": [digits(world.energy) for world in worlds],
@@ -77,17 +70,44 @@ def print_plan(out: Console, plan: TrainingPlan) -> None:
         }
         print_table(out, "How the plan moves", columns)
         print_notes(out, [f"{w.change}: {w.why_no_plan}" for w in worlds if w.why_no_plan])
+    if details:
+        _print_details(out, plan)
     print_notes(out, plan.notes)
+
+
+def _print_details(out: Console, plan: TrainingPlan) -> None:
+    """What stands behind a plan, in the paper's words."""
+    print_law(out, plan.law)
+    out.print(_beside(plan))
+    out.print("the cost is (12), which optimal-staged minimises round by round; optimal: (22)")
+    if units := plan.unit_costs:
+        columns = {
+            "way": [unit.way for unit in units],
+            "C_u,0 [s]": [digits(unit.costs.upload) for unit in units],
+            "C_n,0 [s]": [digits(unit.costs.compute) for unit in units],
+            "a round off by [%]": [f"{100 * unit.error:+.1f}" for unit in units],
+        }
+        print_table(out, "Unit costs at this K and E_l", columns)
+
+
+def _worth(plan: TrainingPlan) -> str:
+    """What the cost is made of, in words; nothing where the scenario is not known."""
+    if plan.scenario is None:
+        return ""
+    worth = digits(plan.scenario.task.energy_weight)
+    return f"; the cost counts a joule as {worth} s\n(task.energy_weight)"
 
 
 def _why(plan: TrainingPlan) -> str:
     """Why the plan has this policy, in a sentence."""
     least = min(plan.policies, key=lambda name: plan.policies[name][plan.minimised].value)
-    what = {"cost": "the cost (12)", "duration": "the time", "energy": "the energy"}[plan.minimised]
+    what = {"cost": "the cost", "duration": "the time", "energy": "the energy"}[plan.minimised]
     own, other = (plan.policies[name][plan.minimised].value for name in (plan.policy, least))
     if (1 - SAME) * own > other:
         return f"{plan.policy} was asked for, or keeps the limits; {least} would make {what} least"
-    more = "; optimal minimises a joint cost (22) of each round, which is another"
+    more = (
+        "; optimal makes another cost least, in which nobody waits for others before uploading"
+    )
     return f"{plan.policy} makes {what} least, so the plan has it" + (
         more if plan.minimised == "cost" else ""
     )

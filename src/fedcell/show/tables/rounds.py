@@ -138,7 +138,7 @@ def print_ledger(out: Console, ledger: Ledger) -> None:
         return
     out.print(
         f"{ledger.rounds} rounds: {digits(float(ledger.duration.sum()))} s, "
-        f"{digits(float(ledger.energy.sum()))} J, cost (12) {digits(float(ledger.cost.sum()))} s"
+        f"{digits(float(ledger.energy.sum()))} J, cost {digits(float(ledger.cost.sum()))} s"
     )
     out.print(
         f"a round on average: {digits(float(ledger.duration.mean()))} s, "

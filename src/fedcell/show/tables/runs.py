@@ -7,19 +7,19 @@ from rich.console import Console
 from fedcell.learning.setup import PartitionReport
 from fedcell.simulation.run import RunResult
 
-from .console import digits, print_notes, print_table
+from .console import counted, digits, print_notes, print_table
 
 
 def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
     """What a run reached, and what it took under each policy."""
     run, rows = result.outcome, result.outcome.policies
     if run.local_epochs:
-        work = f"{run.local_epochs} local epochs, charged as passes over the data"
+        work = f"each trains for {run.local_epochs} passes over its data"
     else:
-        charged = "a batch" if run.samples_per_step == "batch" else "all data"
-        work = f"{run.local_steps} local steps, a step charged as {charged}"
+        samples = "a batch" if run.samples_per_step == "batch" else "all its data"
+        work = f"each trains for {run.local_steps} steps, counted as {samples} each"
     out.print(
-        f"{name}: K = {run.cohort}, {work};\n"
+        f"{name}: {run.cohort} {counted(run.cohort, 'client')} a round, {work};\n"
         f"{run.model_bits / 1e6:.3g} Mbit per upload, "
         f"{run.cycles_per_sample:.3g} cycles per sample"
     )
@@ -51,15 +51,18 @@ def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
         "rounds": [str(t.rounds) for t in taken],
         "time [s]": [digits(t.duration) for t in taken],
         "energy [J]": [digits(t.energy) for t in taken],
-        "cost (12) [s]": [digits(t.cost) for t in taken],
+        "cost [s]": [digits(t.cost) for t in taken],
     }
     if all(row.total.rounds == t.rounds for row, t in zip(rows, taken, strict=True)):
         most = [digits(row.highest_client_energy) for row in rows]
-        columns["most of a client [J]"] = most  # known for all rounds only
+        columns["most for one client [J]"] = most  # known for all rounds only
     title = f"To {target} {target.definition}" if target is not None and goal else "In all"
     print_table(out, f"{title}, on the same dice", columns)
     if {"optimal", "optimal-staged"} <= set(columns["policy"]):
-        out.print("optimal minimises the joint cost (22) of a round, optimal-staged that of (12)")
+        out.print(
+            "optimal-staged makes this cost least; optimal another, in which nobody waits for "
+            "others before uploading"
+        )
 
 
 def print_partition(out: Console, report: PartitionReport) -> None:

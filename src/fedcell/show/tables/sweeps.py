@@ -50,10 +50,12 @@ def print_sweep_table(out: Console, table: SweepTable) -> None:
     columns, notes = point_columns(table)
     reached = table.about.get("reached", "at the first passage")
     what = f"rounds to the target {reached}" if table.trained else "means"
-    print_table(out, f"{table.title}: {what}, ± 95 % over seeds", columns)
+    axes = sum(name != "policy" or not table.trained for name in table.axes)
+    title = f"{table.title}: {what}, ± 95 % over seeds"
+    print_table(out, title, columns, labels=max(1, axes))
     if table.trained and "policy" in table.axes:
         title = "Until the target, by policy; changes are paired, ± 95 %"
-        print_table(out, title, policy_columns(table))
+        print_table(out, title, policy_columns(table), labels=len(table.axes))
     print_notes(out, notes)
 
 
