@@ -201,7 +201,7 @@ def _check(network: NeuralNetwork, data: Dataset, partition: Partition) -> None:
             f"{data.classes}"
         )
     if index.size == 0 or index.max() >= data.y_train.size:
-        raise BadInput("the partition is of other data: it deals samples that are not there")
+        raise BadInput("the partition is of other data, or deals none of it")
 
 
 def subset_of_test(count: int, most: int, seed: int) -> Ints:
@@ -214,8 +214,8 @@ def subset_of_test(count: int, most: int, seed: int) -> Ints:
 def subset_of_training(partition: Partition, most: int, seed: int) -> tuple[Ints, Array]:
     """Training samples that losses are judged on, and what each counts in (2).
 
-    All of them, or a fixed part of every client's data, at least one sample of each that has any: a client
-    counts q_j whatever part is taken (DECISIONS.md, 3).
+    All of them, or a fixed part of every client's data, at least one sample of each that has any:
+    a client counts q_j whatever part is taken (DECISIONS.md, 3).
     """
     total = partition.index.size
     if most >= total:

@@ -135,9 +135,7 @@ def _looked_up(
     return numbers[code], names
 
 
-def owner_notes(
-    number: Ints, sizes: Ints, names: Sequence[str] | None
-) -> tuple[str, ...]:
+def owner_notes(number: Ints, sizes: Ints, names: Sequence[str] | None) -> tuple[str, ...]:
     """What one should know of given owners: samples of nobody, and clients without any."""
     notes = []
     if lost := int((number == NOBODY).sum()):
@@ -149,6 +147,10 @@ def owner_notes(
     if (empty := np.flatnonzero(sizes == 0)).size:
         some = [str(j) if names is None else names[j] for j in empty[:MOST_NAMED].tolist()]
         more = ["..."] if empty.size > MOST_NAMED else []
-        who = "client holds no samples and sits" if empty.size == 1 else "clients hold no samples and sit"
+        who = (
+            "client holds no samples and sits"
+            if empty.size == 1
+            else "clients hold no samples and sit"
+        )
         notes.append(f"{empty.size} {who} all rounds out: {', '.join(some + more)}")
     return tuple(notes)

@@ -89,7 +89,7 @@ class Partition:
         return np.diff(self.start)
 
     def of(self, client: int) -> Ints:
-        """The samples of one client: in random order where dealt, in that of the data where given."""
+        """The samples of one client: in random order, or in that of the data where given."""
         j = range(self.count)[client]  # refuses a client that is not there
         return self.index[self.start[j] : self.start[j + 1]]
 

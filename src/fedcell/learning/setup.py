@@ -1,16 +1,14 @@
 """From a scenario to what is trained: data, partition, model, learner."""
 
 import warnings
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from fedcell.core.dice import Purpose, spread_evenly, stream
 from fedcell.core.errors import BadInput, FedcellError, FedcellWarning
-from fedcell.core.showing import Showable
-from fedcell.core.types import Array, Ints
+from fedcell.core.types import Array
 from fedcell.scenario.learning import Learning
 from fedcell.scenario.scenario import Scenario, check_scenario
 
@@ -19,12 +17,7 @@ from .data.download import Report
 from .given import settle_owners
 from .learner import Differentiable, LocalTraining
 from .neural import NeuralNetwork
-from .partition import (
-    Partition,
-    PartitionSummary,
-    make_partition,
-    summarise_partition,
-)
+from .partition import Partition, make_partition
 
 MOST_SAMPLES = 10**9
 
@@ -127,61 +120,6 @@ class TrainingSetup:
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PartitionReport(Showable):
-    """How a scenario deals its training data to the clients."""
-
-    name: str  # of the scenario
-    dataset: str
-    kind: str
-    sizes: str
-    seed: int
-    statistics: PartitionSummary
-    label_counts: Ints  # (client, class)
-    names: tuple[str, ...] | None = None  # of the clients, where they are known by them
-
-    @property
-    def given(self) -> bool:
-        """Whether owners were given, and nothing was dealt."""
-        return self.kind == "given"
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row for each client: its name if it has one, its samples, and those of each class."""
-        return [
-            {"client": j}
-            | ({} if self.names is None else {"name": self.names[j]})
-            | {"samples": int(counts.sum())}
-            | {f"class_{label}": count for label, count in enumerate(counts.tolist())}
-            for j, counts in enumerate(self.label_counts)
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, as `fedcell partition --json` prints them; with a row for each client
-        where owners were given."""
-        how = {"dataset": self.dataset, "kind": self.kind, "sizes": self.sizes}
-        return how | asdict(self.statistics) | ({"owners": self.rows()} if self.given else {})
-
-    def __repr__(self) -> str:
-        numbers = self.statistics
-        words = f"{numbers.samples} samples of {self.dataset} over {numbers.clients} clients"
-        return f"<PartitionReport: {words}, skew {numbers.skew:.2f}>"
-
-
-def describe_partition(setup: TrainingSetup, name: str = "scenario") -> PartitionReport:
-    """Who holds what, in numbers."""
-    spec = require_learning(setup.scenario).partition
-    return PartitionReport(
-        name=name,
-        dataset=setup.data.name,
-        kind=spec.kind or "iid",
-        sizes={"dirichlet": "drawn", "given": "given"}.get(spec.kind or "iid", spec.sizes),
-        seed=setup.seed,
-        statistics=summarise_partition(setup.partition, setup.data.y_train),
-        label_counts=setup.partition.label_counts(setup.data.y_train, setup.data.classes),
-        names=setup.client_names,
-    )
-
-
 def prepare_training(
     scenario: Scenario,
     seed: int = 0,
@@ -218,7 +156,9 @@ def prepare_training(
             raise type(error)(*(f"learning.dataset: {f}" for f in error.faults)) from error
     network = NeuralNetwork.of(learning.architecture, data.image, data.classes)
     known = scenario.clients.sizes
-    scenario, partition = settle_owners(scenario, learning, data.owner, len(data.y_train), partition)
+    scenario, partition = settle_owners(
+        scenario, learning, data.owner, len(data.y_train), partition
+    )
     if partition is None:
         spec = learning.partition
         rng = stream(Purpose.PARTITION, seed if spec.seed is None else spec.seed)

@@ -178,7 +178,7 @@ class Learning(Table, frozen=True, kw_only=True):
 
 def dataset_path(dataset: str, folder: Path) -> Path | None:
     """Where a dataset of one's own lies, as seen from a folder; None for one known by its name."""
-    if dataset in DATASETS:
+    if dataset in ("", *DATASETS):
         return None
     path = folder / dataset
     by_path = dataset.lower().endswith(".npz") or os.sep in dataset or os.path.isdir(path)

@@ -107,15 +107,15 @@ class PartitionSpec(Table, frozen=True, kw_only=True):
 
     def faults(self) -> list[str]:
         default = {field.name: field.default for field in msgspec.structs.fields(type(self))}
-        chosen = {"kind": self.kind or ("iid" if self.owners is None else "given")}
-        chosen["sizes"] = self.sizes
+        kind = self.kind or ("iid" if self.owners is None else "given")
+        chosen = {"kind": kind, "sizes": self.sizes}
         faults = [
             f"{name} is for {' and '.join(users)}, and "
             f'{self.table_name}.{key} is "{chosen[key]}": leave it out'
             for name, (key, users) in USERS.items()
             if getattr(self, name) != default[name] and chosen[key] not in users
         ]
-        if chosen["kind"] == "given":
+        if kind == "given":
             faults += [
                 f"{name} is for samples that are dealt, and {self.table_name}.kind is "
                 '"given": leave it out, or choose another kind to deal them anew'

@@ -129,8 +129,8 @@ class Scenario(Table, frozen=True, kw_only=True):
         """Refuses a scenario that trains a model and does not know yet who holds how much."""
         if self.learning is not None and self.clients.sizes is None:
             raise BadInput(
-                "D_j are not known before the data is dealt: take the scenario of "
-                "`prepare_training`, which also has the bits and cycles of the model"
+                "D_j are not known: take the scenario of `prepare_training`, which also has the "
+                "bits and cycles of the model"
             )
 
     def with_plan(self, cohort: int, local_steps: int) -> Self:

@@ -194,7 +194,9 @@ def _read_npz(path: Path) -> Dataset:
     with naming(path):
         arrays = read_npz(path, PARTS, check, optional=(OWNER,))
         if unused := [n for n in array_names(path) if n not in (*PARTS, OWNER)]:
-            note = f"{path}: {', '.join(unused)}: not used; {suggestion(unused[0], (*PARTS, OWNER))}"
+            note = (
+                f"{path}: {', '.join(unused)}: not used; {suggestion(unused[0], (*PARTS, OWNER))}"
+            )
             warnings.warn(printable(note), FedcellWarning, stacklevel=2)
         return Dataset.of(**arrays, name=path.stem)
 

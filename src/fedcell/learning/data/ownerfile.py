@@ -105,8 +105,7 @@ def _check_names(ranges: list[_Range], names: Sequence[str] | None) -> None:
         check_name(r.client, f"line {r.line}: client is")
         if names is not None and r.client not in names:
             raise BadInput(
-                f"line {r.line}: no client has the name {r.client!r}: "
-                f"{suggestion(r.client, names)}"
+                f"line {r.line}: no client has the name {r.client!r}: {suggestion(r.client, names)}"
             )
 
 
