@@ -6,6 +6,7 @@ import msgspec
 
 from fedcell.core.errors import BadInput
 from fedcell.scenario.learning import Learning
+from fedcell.scenario.partition import PartitionSpec
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.tables import DEFAULT_COUNT
 
@@ -26,7 +27,8 @@ def settle_owners(
     `owner` is what the data says of its `samples`; a file of owners stands in its place, and a
     `partition` in that of both.
     """
-    partition = _given(scenario, learning, owner, samples) if partition is None else partition
+    in_python = partition is not None
+    partition = partition or _given(scenario, learning, owner, samples)
     if partition is None:
         return scenario, None
     if partition.index.max(initial=0) >= samples or not partition.index.size:
@@ -38,10 +40,12 @@ def settle_owners(
         raise BadInput(
             f"the partition is for {partition.count} clients, and clients.count = {said}"
         )
-    settled = msgspec.structs.replace(learning.partition, kind="given")
-    return scenario.using(
-        learning={"partition": settled}, clients={"count": partition.count, "sizes": None}
-    ), partition
+    spec = PartitionSpec() if in_python else learning.partition
+    settled = scenario.using(
+        learning={"partition": msgspec.structs.replace(spec, kind="given")},
+        clients={"count": partition.count, "sizes": None},
+    )
+    return settled, partition
 
 
 def _given(

@@ -163,7 +163,7 @@ def prepare_training(
         spec = learning.partition
         rng = stream(Purpose.PARTITION, seed if spec.seed is None else spec.seed)
         partition = make_partition(data.y_train, scenario.clients.count, spec, rng)
-    elif partition.notes:
+    else:
         for note in partition.notes:
             warnings.warn(note, FedcellWarning, stacklevel=2)
     if known is not None and not np.array_equal(known.values, partition.sizes):

@@ -1,6 +1,7 @@
 """A table of who holds which training samples: client, first, last, a line for each range."""
 
 import csv
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +47,7 @@ def read_owners(path: Path, samples: int, names: Sequence[str] | None = None) ->
 
 
 def _ranges(text: str, samples: int) -> list[_Range]:
-    reader = csv.reader(text.splitlines(), skipinitialspace=True)
+    reader = csv.reader(io.StringIO(text), skipinitialspace=True)
     try:
         lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
     except csv.Error as error:

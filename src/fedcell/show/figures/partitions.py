@@ -10,6 +10,7 @@ from fedcell.core.types import Ints
 from .style import new_figure, plain
 
 NAMED = 30  # clients, or classes, that have a tick each
+LONGEST = 20  # letters of a client's name
 COLUMNS = 500  # of a heat map, more than which would blur
 
 
@@ -38,7 +39,7 @@ def partition_figure(counts: Ints, title: str, names: Sequence[str] | None = Non
     labels.yaxis.set_major_locator(MaxNLocator(**ticks))
     labels.set_xticks([])
     if clients <= NAMED:
-        called = order if names is None else [plain(names[j]) for j in order]
+        called = order if names is None else [plain(names[j][:LONGEST]) for j in order]
         labels.set_xticks(range(clients), called, rotation=0 if names is None else 90)
     if classes <= NAMED:
         labels.set_yticks(range(classes))
