@@ -81,7 +81,7 @@ def test_arguments_that_messages_name_have_words_on_the_command_line():
         for word in re.findall(r"`(\w+)`", text)
     }
     assert named >= {"folder", "resume", "target", "run_pilot", "steps", "budget"}
-    only_from_python = {"prepare_training", "to_pandas", "problem", "form", "data"}
+    only_from_python = {"prepare_training", "to_pandas", "problem", "form", "data", "partition"}
     assert named - set(WORDS) <= only_from_python
 
 

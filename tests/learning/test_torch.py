@@ -8,13 +8,19 @@ from fedcell import BadInput, Scenario, prepare_training, simulate
 from fedcell.learning.data.dataset import load_data
 from fedcell.learning.gradients import probe
 from fedcell.learning.learner import LocalTraining
+from fedcell.learning.partition import Partition
 from fedcell.scenario.learning import MODELS, Layers
 from support.networks import AWKWARD, engine, made
 
 pytestmark = pytest.mark.extras
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install fedcell[torch]")
 
-from fedcell.learning.torch import Module, TorchLearner, tensors  # noqa: E402
+from fedcell.learning.torch import (  # noqa: E402
+    Module,
+    TorchLearner,
+    tensors,
+    without_single_samples,
+)
 
 
 def twin(ours, **more):
@@ -85,6 +91,47 @@ def test_any_module_with_buffers_is_a_learner():
     again = list(learner.train(model, range(10), 0))
     assert_array_equal(first, again)  # nothing is kept between rounds
     assert learner.evaluate(np.mean(first, 0)).train_loss < before
+
+
+def normalised(partition, training):
+    """A module with BatchNorm, which cannot be trained on a batch of one, as a learner."""
+    data = load_data("digits")
+    module = torch.nn.Sequential(
+        torch.nn.Flatten(), torch.nn.Linear(64, 10), torch.nn.BatchNorm1d(10)
+    )
+    train, test = (data.x_train, data.y_train), (data.x_test, data.y_test)
+    pairs = [tensors(x, y, data) for x, y in (train, test)]
+    return TorchLearner(module, pairs[0], pairs[1], partition, training)
+
+
+@pytest.mark.parametrize("steps", [3, 4, 11])
+def test_a_last_batch_of_one_takes_a_sample_of_the_one_before(steps):
+    """Ten, ten, ten and one: where the ninth step and the charge of a round stay as they were."""
+    partition = Partition.of_owner(np.repeat([0, 1, -1], [31, 40, 1430]))
+    training = LocalTraining(10, steps, None, 0.05)
+    sizes = training.sizes(31)
+    evened = without_single_samples(sizes)
+    assert evened.min() > 1
+    assert evened.sum() == sizes.sum()
+    assert evened.size == steps
+    scenario = Scenario().using(
+        clients={"count": 2, "sizes": [31, 40]},
+        task={"samples_per_step": "batch"},
+        plan={"cohort": 2, "local_steps": steps},
+    )
+    assert evened.mean() == scenario.step_samples(np.array([31.0]))[0]
+    assert_array_equal(without_single_samples(training.sizes(40)), training.sizes(40))
+    learner = normalised(partition, training)
+    for upload in learner.train(learner.start(), [0, 1], 0):
+        assert np.isfinite(upload).all()
+
+
+@pytest.mark.parametrize(("samples", "batch"), [(1, 10), (3, 2), (4, 1)])
+def test_a_batch_of_one_that_cannot_be_avoided_is_named(samples, batch):
+    partition = Partition.of_owner(np.repeat([0, 1, -1], [40, samples, 1461 - samples]))
+    learner = normalised(partition, LocalTraining(batch, 4, None, 0.05))
+    with pytest.raises(BadInput, match=r"client 1 trains on a batch of one .*min_samples = 2"):
+        list(learner.train(learner.start(), [1], 0))
 
 
 def test_gradients_are_those_of_our_engine():

@@ -25,7 +25,7 @@ from fedcell import (
     simulate_network,
     sweep_costs,
 )
-from fedcell.learning.setup import describe_partition
+from fedcell.learning.report import describe_partition
 from fedcell.planning.measure import measure_constants
 from fedcell.planning.report import pilot_report
 

@@ -32,7 +32,7 @@ from fedcell.experiments.engines import Inline
 from fedcell.experiments.experiment import Experiment
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
-from fedcell.learning.setup import describe_partition
+from fedcell.learning.report import describe_partition
 from fedcell.network.compare import CostSweep
 from fedcell.paper.judges import judge
 from fedcell.paper.reproduce import Reproduction

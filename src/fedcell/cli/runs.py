@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from fedcell.core.errors import BadInput, FedcellWarning, printable
-from fedcell.learning.setup import describe_partition, prepare_training
+from fedcell.learning.report import describe_partition
+from fedcell.learning.setup import prepare_training
 from fedcell.network.policies.names import NAMED
 from fedcell.planning.plan import TrainingPlan
 from fedcell.scenario.load import SHIPPED, load_scenario

@@ -23,8 +23,14 @@ LONGEST = 10_000  # [byte] of a header
 UNPACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what is unpacked no further than asked
 
 
-def read_npz(path: Path, names: Iterable[str], check: Callable[[Arrays], None]) -> Arrays:
-    """The named arrays of a file, unpacked only once `check` has seen what they will be.
+def read_npz(
+    path: Path,
+    names: Iterable[str],
+    check: Callable[[Arrays], None],
+    optional: Iterable[str] = (),
+) -> Arrays:
+    """The named arrays of a file, and those of the optional ones that are there, unpacked only once
+    `check` has seen what they will be.
 
     It is given arrays of their shapes and types that take no memory and hold nothing.
     """
@@ -35,6 +41,7 @@ def read_npz(path: Path, names: Iterable[str], check: Callable[[Arrays], None]) 
             if missing := [name for name in names if name not in members]:
                 held = ", ".join(members) or "nothing"
                 raise BadInput(f"has no {', '.join(missing)}: it holds {held}")
+            names += [name for name in optional if name in members]
             announced = {name: _announced(archive, members[name]) for name in names}
             check(announced)
             _check_memory(announced)
@@ -45,6 +52,12 @@ def read_npz(path: Path, names: Iterable[str], check: Callable[[Arrays], None]) 
         raise BadInput(f"cannot be read: {error.strerror or error}") from error
     except Exception as error:  # zip, zlib and numpy each have errors of their own
         raise BadInput(f"is not a sound .npz file of arrays: {error}") from error
+
+
+def array_names(path: Path) -> list[str]:
+    """The arrays of a file that `read_npz` has read."""
+    with zipfile.ZipFile(path) as archive:
+        return [n.removesuffix(".npy") for n in archive.namelist() if n.endswith(".npy")]
 
 
 def _announced(archive: zipfile.ZipFile, member: str) -> NDArray[Any]:

@@ -128,7 +128,10 @@ def points_of(
             labels |= {axis: as_label(here[axis]) for axis in several}
             merged = copy.deepcopy(plain)
             if any(KIND in names for names in (here, dict(_flat(tables)))):
-                merged.get("learning", {}).pop("partition", None)  # another kind has other keys
+                before = merged.get("learning", {}).pop("partition", {})  # another kind, other keys
+                if "given" in (here.get(KIND), dict(_flat(tables)).get(KIND)):
+                    kept = {key: before[key] for key in ("owners",) if key in before}
+                    merged["learning"]["partition"] = kept
             for dotted, value in here.items():
                 _put(merged, dotted, value)
             for dotted, value in _flat(tables):

@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -11,8 +11,11 @@ from typing import Any
 
 from fedcell.core.errors import BadInput
 from fedcell.core.targets import Target
-from fedcell.learning.data.dataset import load_data
+from fedcell.learning.data.dataset import file_stamp, load_data
 from fedcell.learning.data.sources import PUBLISHED
+from fedcell.learning.given import settle_owners
+from fedcell.learning.owners import Owner
+from fedcell.learning.setup import data_fingerprint
 from fedcell.scenario.identity import training_identity
 from fedcell.scenario.learning import goal_keys
 from fedcell.scenario.load import scenario_of
@@ -63,18 +66,24 @@ class Training:
         learning = self.scenario.learning
         if learning is None:
             raise BadInput("the scenario has no [learning]: there is nothing to train")
-        data = None if learning.analytic else _fingerprint(learning.dataset)
-        identity = training_identity(self.scenario, data, self.seed)
+        scenario, data = self.scenario, None
+        if not learning.analytic:
+            data, owner, samples = _described(learning.dataset, file_stamp(learning.dataset))
+            scenario, partition = settle_owners(scenario, learning, owner, samples)
+            data = data_fingerprint(data, partition)
+        identity = training_identity(scenario, data, self.seed)
         text = json.dumps(identity, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 @lru_cache(maxsize=64)
-def _fingerprint(dataset: str) -> str:
-    """That of a dataset, which for a published one is known."""
+def _described(dataset: str, stamp: Hashable) -> tuple[str, Owner | None, int]:  # noqa: ARG001
+    """The fingerprint of a dataset, whose its training samples are and how many there are; known
+    for a published one. `stamp` tells that files have changed."""
     if (source := PUBLISHED.get(dataset)) is not None:
-        return source.fingerprint
-    return load_data(dataset).fingerprint
+        return source.fingerprint, None, source.sizes[0]
+    data = load_data(dataset)
+    return data.fingerprint, data.owner, len(data.y_train)
 
 
 Scores = tuple[float | None, float | None]  # loss and accuracy on test data

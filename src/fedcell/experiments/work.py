@@ -4,7 +4,7 @@ import math
 import time
 import warnings
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,7 +15,7 @@ import numpy as np
 
 from fedcell.core.errors import FedcellWarning
 from fedcell.core.forecast import least_rounds
-from fedcell.learning.data.dataset import Dataset, load_data
+from fedcell.learning.data.dataset import Dataset, file_stamp, load_data
 from fedcell.learning.engine import Engine, vector_width
 from fedcell.learning.learner import Learner, warm_up
 from fedcell.learning.setup import prepare_training
@@ -53,9 +53,9 @@ def train(job: Job, threads: int = 1) -> Done:
     training = job.training
     learning = training.scenario.learning
     data = None
-    if learning is not None and not learning.analytic:
-        data = _data(learning.dataset, job.data_dir)
     with _quiet():
+        if learning is not None and not learning.analytic:
+            data = _data(learning.dataset, job.data_dir, file_stamp(learning.dataset))
         setup = prepare_training(training.scenario, training.seed, job.data_dir, data=data)
         learner = setup.learner(threads, test=job.until.judged)  # else only the last model is
         warm_up(learner)
@@ -130,6 +130,6 @@ def _finite(score: float) -> float | None:
 
 
 @lru_cache(maxsize=2)
-def _data(dataset: str, data_dir: Path | None) -> Dataset:
-    """A dataset, read once in a worker."""
+def _data(dataset: str, data_dir: Path | None, stamp: Hashable) -> Dataset:  # noqa: ARG001
+    """A dataset, read once in a worker, and again when `stamp` says that its files have changed."""
     return load_data(dataset, data_dir)

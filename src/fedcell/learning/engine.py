@@ -200,8 +200,8 @@ def _check(network: NeuralNetwork, data: Dataset, partition: Partition) -> None:
             f"the network tells {network.shapes[-1].outputs} classes apart, and there are "
             f"{data.classes}"
         )
-    if partition.sizes.min() < 1 or index.min() < 0 or index.max() >= data.y_train.size:
-        raise BadInput("the partition is of other data: some client has no samples of these")
+    if index.size == 0 or index.max() >= data.y_train.size:
+        raise BadInput("the partition is of other data, or deals none of it")
 
 
 def subset_of_test(count: int, most: int, seed: int) -> Ints:
@@ -214,14 +214,14 @@ def subset_of_test(count: int, most: int, seed: int) -> Ints:
 def subset_of_training(partition: Partition, most: int, seed: int) -> tuple[Ints, Array]:
     """Training samples that losses are judged on, and what each counts in (2).
 
-    All of them, or a fixed part of every client's data, at least one sample each: a client
-    counts q_j whatever part is taken (DECISIONS.md, 3).
+    All of them, or a fixed part of every client's data, at least one sample of each that has any:
+    a client counts q_j whatever part is taken (DECISIONS.md, 3).
     """
     total = partition.index.size
     if most >= total:
         return partition.index, np.full(total, 1 / total)
     index, weight = [], []
-    for j in range(partition.count):
+    for j in np.flatnonzero(partition.sizes).tolist():  # who has samples
         own = partition.of(j)
         take = max(1, round(own.size * most / total))
         index.append(stream(Purpose.EVALUATION, seed, j).choice(own, take, replace=False))

@@ -42,7 +42,7 @@ class Probe:
     model: Floats
     loss: float  # f (2)
     gradient: Floats  # of f: sum_j q_j g_j
-    even: float  # |sum_j q_j l_j g_j|^2, which is that of the plain mean over clients
+    even: float  # |sum_j q_j l_j g_j|^2, which is that of the plain mean over clients with data
     squares: Array  # |g_j|^2 of each client
     shares: Array  # q_j
     clients: Ints  # some of them, and
@@ -69,19 +69,22 @@ def probe(
 ) -> Probe:
     """Whole gradients of all clients, one after the other, and of `draws` batches of some."""
     sizes = np.asarray(learner.sizes)
-    shares, count = sizes / sizes.sum(), sizes.size
+    holders = np.flatnonzero(sizes)  # who has no data has no gradient
+    shares, count = sizes / sizes.sum(), holders.size
     weighted, plain = np.zeros(model.size), np.zeros(model.size)
-    squares = np.empty(count)
-    chosen = np.sort(stream(Purpose.PROBE, 0).choice(count, min(clients, count), replace=False))
+    squares = np.zeros(sizes.size)
+    picked = stream(Purpose.PROBE, 0).choice(count, min(clients, count), replace=False)
+    chosen = holders[np.sort(picked)]
     whole: dict[int, Array] = {}
-    for j, gradient in enumerate(learner.gradients(model, ((j, None) for j in range(count)))):
+    every = learner.gradients(model, ((j, None) for j in holders.tolist()))
+    for j, gradient in zip(holders.tolist(), every, strict=True):
         g = gradient.astype(float)
         squares[j] = (g**2).sum()
         weighted += shares[j] * g
         plain += g / count
         if j in chosen:
             whole[j] = g
-    errors = np.zeros(count)
+    errors = np.zeros(sizes.size)
     asked = [j for j in chosen.tolist() for _ in range(draws)]
     for j, gradient in zip(
         asked, learner.gradients(model, _batches(asked, sizes, batch, round)), strict=True

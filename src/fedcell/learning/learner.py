@@ -106,6 +106,8 @@ class LocalTraining:
     def sizes(self, samples: int) -> Ints:
         """The batches of a round, for a client with so many samples: the last of each pass is
         short where the batch size does not divide the data."""
+        if samples < 1:
+            raise BadInput("a client without samples cannot train: it is not to be called")
         each = -(-samples // self.batch)  # batches of a pass
         batch = np.arange(self.steps or each * (self.epochs or 1))
         last = samples - (each - 1) * self.batch

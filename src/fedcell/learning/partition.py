@@ -4,6 +4,8 @@
 by that table: so each goes to exactly one client, whatever the kind of split.
 """
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +18,7 @@ from fedcell.core.types import Array, Ints
 from fedcell.scenario.partition import PartitionSpec
 
 from . import skew
+from .owners import NOBODY, as_owner, client_numbers, owner_notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,6 +28,7 @@ class Partition:
     index: Ints  # samples, client after client
     start: Ints  # (N + 1,): client j has index[start[j]:start[j + 1]]
     notes: tuple[str, ...] = ()  # what one should know before believing a result
+    names: tuple[str, ...] | None = None  # of the clients, where they are known by them
 
     def __post_init__(self) -> None:
         """Machine code looks up by these: they are checked, and nobody else can write to them."""
@@ -38,6 +42,8 @@ class Partition:
             values = values.astype(np.int64, copy=False)
             values.flags.writeable = False
             object.__setattr__(self, name, values)
+        if self.names is not None and len(self.names) != self.count:
+            raise BadInput(f"the partition has {len(self.names)} names for {self.count} clients")
         ends = self.start[[0, -1]].tolist() if self.start.size > 1 else None
         falls = (self.start[1:] < self.start[:-1]).any()
         if ends != [0, self.index.size] or falls or (self.index < 0).any():
@@ -45,6 +51,33 @@ class Partition:
                 "the partition is not sound: start goes up from 0 to the number of samples in "
                 "index, which are counted from 0"
             )
+
+    @classmethod
+    def of_owner(
+        cls, owner: Any, names: Sequence[str] | None = None, count: int | None = None
+    ) -> "Partition":
+        """As `owner` says: for each sample the number of its client, or its name; -1, or an empty
+        name, for nobody.
+
+        Names are those of `names`, where given; else the names that there are become the clients,
+        in order, pump-2 before pump-10. There are as many clients as names, or `count`, or as the
+        highest number says; some may hold nothing.
+
+        >>> Partition.of_owner([0, 2, 0, 2, 2]).sizes.tolist()
+        [2, 0, 3]
+        >>> Partition.of_owner(["b", "a", "b", ""]).names
+        ('a', 'b')
+        """
+        number, total, called = client_numbers(as_owner(owner), names, count)
+        index = np.argsort(number, kind="stable")[(number == NOBODY).sum() :]
+        sizes = np.bincount(number[index], minlength=total)
+        notes = owner_notes(number, sizes, called)
+        return cls(index, np.r_[0, sizes.cumsum()], notes, called)
+
+    @property
+    def fingerprint(self) -> str:
+        """By which a resumed run tells other owners."""
+        return hashlib.sha256(self.index.tobytes() + b"|" + self.start.tobytes()).hexdigest()[:16]
 
     @property
     def count(self) -> int:
@@ -56,7 +89,7 @@ class Partition:
         return np.diff(self.start)
 
     def of(self, client: int) -> Ints:
-        """The samples of one client, in random order."""
+        """The samples of one client: in random order, or in that of the data where given."""
         j = range(self.count)[client]  # refuses a client that is not there
         return self.index[self.start[j] : self.start[j + 1]]
 
@@ -97,7 +130,7 @@ def make_partition(
 def _table(supply: Ints, count: int, spec: PartitionSpec, rng: Generator) -> skew.Skewed:
     weight = _weights(count, spec, rng)
     match spec.kind:
-        case "iid":
+        case "iid" | None:
             return skew.iid(supply, weight, rng)
         case "shards":
             return skew.shards(supply, weight, spec.num_shards_per_partition, rng)
@@ -109,6 +142,8 @@ def _table(supply: Ints, count: int, spec: PartitionSpec, rng: Generator) -> ske
             return skew.dirichlet(supply, count, spec.alpha, least, balance, rng)
         case "inner-dirichlet":
             return skew.inner_dirichlet(supply, weight, spec.alpha, rng)
+        case "given":
+            raise skew.refusal('kind = "given": nothing is dealt, see Partition.of_owner')
 
 
 def _weights(count: int, spec: PartitionSpec, rng: Generator) -> Array:
@@ -128,7 +163,7 @@ class PartitionSummary:
     """A partition in a few numbers.
 
     `skew` is the total variation distance between a client's labels and all labels, mean
-    over clients: 0 where all are alike, towards 1 where each has what others lack. Small
+    over clients with data: 0 where all are alike, towards 1 where each has what others lack. Small
     clients differ by chance alone; `skew_if_iid` is what to expect of an iid deal to
     clients of these sizes.
     """
@@ -151,9 +186,12 @@ def summarise_partition(partition: Partition, labels: NDArray[np.integer]) -> Pa
     def log_choose(n: Any, k: Any) -> Any:
         return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
 
-    code, supply = np.unique(labels, return_inverse=True, return_counts=True)[1:]
-    sizes, n = partition.sizes[:, None], labels.size
-    table = partition.label_counts(code, supply.size)
+    held = labels[partition.index]
+    code, supply = np.unique(held, return_inverse=True, return_counts=True)[1:]
+    owner = np.repeat(np.arange(partition.count), partition.sizes)
+    some = partition.sizes > 0
+    table = skew.tally(owner, code, (partition.count, supply.size))[some]
+    sizes, n = partition.sizes[some, None], held.size
     # E|X - E X| of a hypergeometric X, as De Moivre found it for the binomial.
     m = sizes * supply // n + 1
     may = (m <= supply) & (m <= sizes)
@@ -162,9 +200,9 @@ def summarise_partition(partition: Partition, labels: NDArray[np.integer]) -> Pa
     return PartitionSummary(
         clients=partition.count,
         samples=n,
-        smallest=int(sizes.min()),
-        largest=int(sizes.max()),
-        mean=float(sizes.mean()),
+        smallest=int(partition.sizes.min()),
+        largest=int(partition.sizes.max()),
+        mean=float(partition.sizes.mean()),
         classes_per_client=float((table > 0).sum(1).mean()),
         skew=float(np.abs(table / sizes - supply / n).sum(1).mean() / 2),
         skew_if_iid=float((chance / sizes).sum(1).mean() / 2),

@@ -1,28 +1,23 @@
 """From a scenario to what is trained: data, partition, model, learner."""
 
-from dataclasses import asdict, dataclass
+import warnings
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from fedcell.core.dice import Purpose, spread_evenly, stream
-from fedcell.core.errors import BadInput, FedcellError
-from fedcell.core.showing import Showable
-from fedcell.core.types import Array, Ints
+from fedcell.core.errors import BadInput, FedcellError, FedcellWarning
+from fedcell.core.types import Array
 from fedcell.scenario.learning import Learning
 from fedcell.scenario.scenario import Scenario, check_scenario
 
 from .data.dataset import Dataset, load_data
 from .data.download import Report
+from .given import settle_owners
 from .learner import Differentiable, LocalTraining
 from .neural import NeuralNetwork
-from .partition import (
-    Partition,
-    PartitionSummary,
-    make_partition,
-    summarise_partition,
-)
+from .partition import Partition, make_partition
 
 MOST_SAMPLES = 10**9
 
@@ -44,6 +39,17 @@ class TrainingSetup:
     seed: int
     dealt: DealtData | None = None  # None for quadratics, which need no data
 
+    def __post_init__(self) -> None:
+        """D_j drive time, energy and weight: they are those of who really holds the data."""
+        sizes = self.scenario.clients.sizes
+        if self.dealt is None or sizes is None:
+            return
+        if not np.array_equal(sizes.values, self.dealt.partition.sizes):
+            raise BadInput(
+                "the scenario has other D_j than the partition: give the `partition` to "
+                "`prepare_training`"
+            )
+
     @property
     def data(self) -> Dataset:
         """What is learnt from."""
@@ -61,8 +67,18 @@ class TrainingSetup:
 
     @property
     def fingerprint(self) -> str | None:
-        """That of the data, by which runs tell other data; None where there is none."""
-        return None if self.dealt is None else self.dealt.data.fingerprint
+        """That of the data, and of who holds it where that is given: by which runs tell other
+        data. None where there is none."""
+        if self.dealt is None:
+            return None
+        given = require_learning(self.scenario).partition.kind == "given"
+        return data_fingerprint(self.data.fingerprint, self.partition if given else None)
+
+    @property
+    def client_names(self) -> tuple[str, ...] | None:
+        """What the clients are called, where the owners of the data or a table say so."""
+        own = None if self.dealt is None else self.dealt.partition.names
+        return own or self.scenario.clients.names
 
     def _dealt(self) -> DealtData:
         if self.dealt is None:
@@ -104,63 +120,20 @@ class TrainingSetup:
         )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PartitionReport(Showable):
-    """How a scenario deals its training data to the clients."""
-
-    name: str  # of the scenario
-    dataset: str
-    kind: str
-    sizes: str
-    seed: int
-    statistics: PartitionSummary
-    label_counts: Ints  # (client, class)
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row for each client: its samples, and those of each class."""
-        return [
-            {"client": j, "samples": int(counts.sum())}
-            | {f"class_{label}": count for label, count in enumerate(counts.tolist())}
-            for j, counts in enumerate(self.label_counts)
-        ]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, as `fedcell partition --json` prints them."""
-        how = {"dataset": self.dataset, "kind": self.kind, "sizes": self.sizes}
-        return how | asdict(self.statistics)
-
-    def __repr__(self) -> str:
-        numbers = self.statistics
-        words = f"{numbers.samples} samples of {self.dataset} over {numbers.clients} clients"
-        return f"<PartitionReport: {words}, skew {numbers.skew:.2f}>"
-
-
-def describe_partition(setup: TrainingSetup, name: str = "scenario") -> PartitionReport:
-    """Who holds what, in numbers."""
-    spec = require_learning(setup.scenario).partition
-    return PartitionReport(
-        name=name,
-        dataset=setup.data.name,
-        kind=spec.kind,
-        sizes="drawn" if spec.kind == "dirichlet" else spec.sizes,
-        seed=setup.seed,
-        statistics=summarise_partition(setup.partition, setup.data.y_train),
-        label_counts=setup.partition.label_counts(setup.data.y_train, setup.data.classes),
-    )
-
-
 def prepare_training(
     scenario: Scenario,
     seed: int = 0,
     data_dir: Path | None = None,
     report: Report | None = None,
     data: Dataset | None = None,
+    partition: Partition | None = None,
 ) -> TrainingSetup:
     """Data, its partition and the network, and the scenario that follows from them.
 
     What the task leaves out comes from the model; a local step is a batch (DECISIONS.md, 2).
     Published datasets lie in, or go to, `data_dir`; `report` hears of downloads; `data` of
-    your own stands in place of learning.dataset.
+    your own stands in place of learning.dataset, and a `partition` of your own
+    (`Partition.of_owner`) in that of learning.partition.
 
     >>> from fedcell import load_scenario
     >>> setup = prepare_training(load_scenario("digits"))
@@ -170,6 +143,8 @@ def prepare_training(
     learning = require_learning(scenario)
     if data is not None and not isinstance(data, Dataset):
         raise BadInput(f"`data` is a {type(data).__name__}: expected a Dataset")
+    if partition is not None and not isinstance(partition, Partition):
+        raise BadInput(f"`partition` is a {type(partition).__name__}: expected a Partition")
     if learning.analytic:
         sizes = _analytic_sizes(scenario, seed)
         bits, cycles = 32.0 * learning.quadratic.dimension, 3.0 * learning.quadratic.dimension
@@ -180,15 +155,27 @@ def prepare_training(
         except FedcellError as error:
             raise type(error)(*(f"learning.dataset: {f}" for f in error.faults)) from error
     network = NeuralNetwork.of(learning.architecture, data.image, data.classes)
-    spec = learning.partition
-    rng = stream(Purpose.PARTITION, seed if spec.seed is None else spec.seed)
-    partition = make_partition(data.y_train, scenario.clients.count, spec, rng)
-    given = scenario.clients.sizes
-    if given is not None and not np.array_equal(given.values, partition.sizes):
+    known = scenario.clients.sizes
+    scenario, partition = settle_owners(
+        scenario, learning, data.owner, len(data.y_train), partition
+    )
+    if partition is None:
+        spec = learning.partition
+        rng = stream(Purpose.PARTITION, seed if spec.seed is None else spec.seed)
+        partition = make_partition(data.y_train, scenario.clients.count, spec, rng)
+    else:
+        for note in partition.notes:
+            warnings.warn(note, FedcellWarning, stacklevel=2)
+    if known is not None and not np.array_equal(known.values, partition.sizes):
         raise BadInput("clients.sizes are those of learning.partition: leave them out")
     sizes = np.asarray(partition.sizes, float)
     settled = _with_model_costs(scenario, sizes, network.bits, network.cycles)
     return TrainingSetup(settled, seed, DealtData(data, partition, network))
+
+
+def data_fingerprint(of_data: str, given: Partition | None) -> str:
+    """That of data, and of who holds it where that is given and not dealt."""
+    return of_data if given is None else f"{of_data}-{given.fingerprint}"
 
 
 def require_learning(scenario: Scenario) -> Learning:

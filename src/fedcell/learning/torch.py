@@ -4,6 +4,7 @@ The same seed gives the clients the same batches as in our own engine.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from .partition import Partition
 try:
     import torch
     from torch import Tensor, nn
+    from torch.nn.modules.batchnorm import _BatchNorm
 except ImportError as error:  # pragma: no cover
     raise BadInput("fedcell.learning.torch needs PyTorch: pip install 'fedcell[torch]'") from error
 
@@ -32,13 +34,43 @@ def sample_losses(outputs: Tensor, labels: Tensor) -> Tensor:
     return nn.functional.cross_entropy(outputs, labels, reduction="none")
 
 
+def without_single_samples(sizes: Ints) -> Ints:
+    """The sizes of a client's batches, where a batch of one takes a sample of the one before, if
+    that has some to give. Steps and samples stay as many, so a round costs what it did.
+
+    >>> without_single_samples(np.array([10, 10, 1, 10, 10])).tolist()
+    [10, 9, 2, 10, 10]
+    """
+    before = np.roll(sizes, 1)
+    (single,) = np.nonzero((sizes == 1) & (before > 2) & (np.arange(sizes.size) > 0))
+    evened = sizes.copy()
+    evened[single] += 1
+    evened[single - 1] -= 1
+    return evened
+
+
+@contextmanager
+def _naming_single_samples(client: int, size: int) -> Iterator[None]:
+    """Says what to do where a module cannot be trained on a batch of one."""
+    try:
+        yield
+    except ValueError as error:
+        if size > 1:
+            raise
+        raise BadInput(
+            f"client {client} trains on a batch of one sample, which the module refuses ({error}): "
+            "leave clients with a single sample out (clients.min_samples = 2), and let "
+            "task.batch_size be 3 at least"
+        ) from error
+
+
 class TorchLearner:
     """Trains a copy of `module` for each client with plain SGD, one after the other.
 
     `x` and `y` are tensors with a sample in each row; images of a Dataset come from `tensors`.
     Models travel as the parameters and floating-point buffers of the module, end to end.
-    `loss` gives a number for each sample. A last batch may hold a single sample, which
-    BatchNorm refuses: choose a batch size that leaves none.
+    `loss` gives a number for each sample. BatchNorm cannot train on a batch of one: with it, a last
+    batch of one takes a sample of the batch before (`without_single_samples`).
     """
 
     def __init__(
@@ -62,6 +94,7 @@ class TorchLearner:
             subset_of_test(len(test[1]), evaluate_samples, training.seed)
         )
         self._first = self._vector()
+        self._needs_two = any(isinstance(m, _BatchNorm) for m in module.modules())
         self._counts = [b.clone() for b in module.buffers() if not b.is_floating_point()]
 
     @property
@@ -82,6 +115,8 @@ class TorchLearner:
         x, y = self.train_data
         own = self.partition.of(client)
         order, sizes = self.training.batches(client, round, own.size)
+        if self._needs_two:
+            sizes = without_single_samples(sizes)
         rates = self.training.rates(round, sizes.size).tolist()
         self._load(model)
         self.module.train()
@@ -91,7 +126,9 @@ class TorchLearner:
             sgd.param_groups[0]["lr"] = rate
             sgd.zero_grad()
             some = torch.from_numpy(index)
-            self.loss(self.module(x[some]), y[some]).mean().backward()  # type: ignore[no-untyped-call]
+            with _naming_single_samples(client, index.size):
+                outputs = self.module(x[some])
+            self.loss(outputs, y[some]).mean().backward()  # type: ignore[no-untyped-call]
             sgd.step()  # (3)
         return self._vector()
 

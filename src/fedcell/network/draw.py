@@ -14,15 +14,18 @@ from fedcell.scenario.scenario import Scenario
 
 from .channel import channel_gains, is_heard
 from .selection import ask_by_weight, ask_uniformly, first_joined, merge_repeated
-from .trace import Fleet, Trace
+from .trace import Fleet, Trace, check_fleet
 
 
 def draw_fleet(scenario: Scenario, seed: int = 0) -> Fleet:
     """The N clients of a scenario: those of its table, or drawn as Section V-C says.
 
+    One that trains a model is refused while its data is not dealt: D_j are not known yet.
+
     >>> draw_fleet(Scenario(), seed=1).samples.shape
     (100,)
     """
+    scenario.require_sizes()
     clients, cell, n = scenario.clients, scenario.cell, scenario.clients.count
     listed = {} if clients.table is None else clients.table.columns()
 
@@ -72,18 +75,9 @@ def draw_trace(
     return _draw(scenario, fleet, every, seed, min(fleet.count, cohort + cohort // 8 + 8))
 
 
-def check_fleet(scenario: Scenario, fleet: Fleet) -> None:
-    """Refuses a fleet that is not of this scenario's size."""
-    if fleet.count != scenario.clients.count:
-        raise BadInput(
-            f"the fleet has {fleet.count} clients and the scenario {scenario.clients.count}: "
-            "draw it from this scenario"
-        )
-
-
 def has_enough_data(scenario: Scenario, fleet: Fleet) -> Bools:
     """Who has enough data to be called at all, (client,)."""
-    return fleet.samples >= scenario.clients.min_samples
+    return (fleet.samples > 0) & (fleet.samples >= scenario.clients.min_samples)
 
 
 def candidates(scenario: Scenario, fleet: Fleet, rounds: range, seed: int = 0) -> Bools:

@@ -15,7 +15,7 @@ from fedcell.core.types import Array, real_numbers
 from fedcell.scenario.scenario import Scenario
 
 from .channel import rate_per_hertz
-from .trace import Fleet, Trace
+from .trace import Fleet, Trace, check_samples
 
 VECTORS = ("band_time", "upload_energy", "samples", "kappa", "freq_min", "freq_max")
 
@@ -192,6 +192,7 @@ def make_problem(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
     >>> make_problem(scenario, fleet, draw_trace(scenario, fleet, rounds=3)).band_time.shape
     (3, 10)
     """
+    check_samples(scenario, fleet)
     cell, bits, who = scenario.cell, scenario.model_bits, trace.cohort
     if (who < 0).any():
         raise BadInput("some rounds have fewer clients than others: take them by trace.by_size()")

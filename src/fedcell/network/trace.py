@@ -12,6 +12,7 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.types import Array, Bools, Ints
+from fedcell.scenario.scenario import Scenario
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,6 +38,25 @@ class Fleet:
     def count(self) -> int:
         """N."""
         return self.samples.size
+
+
+def check_fleet(scenario: Scenario, fleet: Fleet) -> None:
+    """Refuses a fleet that is not of this scenario: of another size, or with other D_j."""
+    if fleet.count != scenario.clients.count:
+        raise BadInput(
+            f"the fleet has {fleet.count} clients and the scenario {scenario.clients.count}: "
+            "draw it from this scenario"
+        )
+    check_samples(scenario, fleet)
+
+
+def check_samples(scenario: Scenario, fleet: Fleet) -> None:
+    """Refuses other D_j than those of the scenario, or any where its data is not dealt yet."""
+    scenario.require_sizes()
+    sizes = scenario.clients.sizes
+    known = sizes is None or fleet.samples is sizes.values
+    if not known and not np.array_equal(fleet.samples, sizes.values):
+        raise BadInput("the fleet has other D_j than the scenario: draw it from this scenario")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

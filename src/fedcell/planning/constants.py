@@ -99,7 +99,7 @@ def estimate_constants(
             noise=noise,
             ratio=G2 / (C1 * weighted),  # (35)
             initial=probes[0].square / G2,
-            samples=float(np.mean(samples)),
+            samples=float(np.mean(samples[samples > 0])),
         )
 
     found = rest(C1, noise)

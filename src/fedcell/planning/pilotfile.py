@@ -112,7 +112,7 @@ class PilotFile(Table, frozen=True, kw_only=True):
     seed: Seed
     kind: Kind
     seconds: NotNegative = 0.0  # that it has taken so far
-    sizes: tuple[Positive, ...] | None = None  # D_j of a learner of one's own
+    sizes: tuple[NotNegative, ...] | None = None  # D_j of a learner of one's own
     trials: tuple[TrialRow, ...]
 
 

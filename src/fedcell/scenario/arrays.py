@@ -55,14 +55,18 @@ class Gains(ArrayTable):
 
 @dataclass(frozen=True, eq=False)
 class Sizes(ArrayTable):
-    """D_j of every client, where they are known and not drawn."""
+    """D_j of every client, where they are known and not drawn; 0: it sits all rounds out."""
 
     values: Array
 
     def __post_init__(self) -> None:
         values = real_numbers("clients.sizes", self.values)
-        if values.ndim != 1 or not ((values >= SMALL) & (values <= LARGE)).all():
-            raise BadInput("clients.sizes: expected one number above 0 for each client")
+        sound = (values == 0) | ((values >= SMALL) & (values <= LARGE))
+        if values.ndim != 1 or not sound.all() or not values.any():
+            raise BadInput(
+                "clients.sizes: expected one number for each client, above 0 or, for who has no "
+                "data, 0"
+            )
         object.__setattr__(self, "values", values)
 
 

@@ -32,7 +32,8 @@ FREE = {  # what may differ between a pilot and the scenario that is planned wit
 def run_identity(scenario: Scenario, fingerprint: str | None, seed: int) -> dict[str, Any]:
     """What makes a run this run and no other: a resumed one must agree in all of it.
 
-    `fingerprint` is that of the data, None where there is none.
+    `fingerprint` is that of the data, and of who holds it where that is given; None where there
+    is none.
     """
     tables = plain_tables(scenario)
     for table, name in (("cell", "gains"), ("clients", "table"), ("clients", "sizes")):
@@ -48,7 +49,9 @@ def run_identity(scenario: Scenario, fingerprint: str | None, seed: int) -> dict
     if "learning" in tables:  # a learner of one's own needs none
         for name in ("target", "target_accuracy", "hold"):
             tables["learning"].pop(name, None)
-        tables["learning"].pop("dataset")  # and where the data lies
+        tables["learning"].pop("dataset")  # and where the data lies, or who holds it:
+        tables["learning"]["partition"].pop("owners", None)  # its fingerprint tells
+        tables["learning"]["partition"].setdefault("kind", "iid")
     return {"scenario": tables, "seed": seed, "data": fingerprint}
 
 

@@ -1,5 +1,7 @@
 """What is learnt and how, as a user declares it: Section II-A and V-A."""
 
+import os
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
@@ -21,6 +23,7 @@ from fedcell.core.targets import HOLD, Target
 from .partition import PartitionSpec
 
 QUADRATICS = ("quadratic-common", "quadratic-apart")
+DATASETS = ("digits", "mnist", "fashion-mnist", "cifar10")  # known by name, not by a path
 
 
 @documented
@@ -86,7 +89,11 @@ class Learning(Table, frozen=True, kw_only=True):
     table_name: ClassVar[str] = "learning"
 
     dataset: Annotated[
-        Text, Doc("digits, mnist, fashion-mnist, cifar10, or the path of an .npz")
+        Text,
+        Doc(
+            "digits, mnist, fashion-mnist, cifar10, or your own: the path of an .npz, or of a "
+            "folder with an .npz for each client"
+        ),
     ] = "digits"
     partition: Annotated[PartitionSpec, Doc("who holds which samples")] = PartitionSpec()
     model: Annotated[
@@ -139,6 +146,8 @@ class Learning(Table, frozen=True, kw_only=True):
             )
         if self.target is not None and self.target_accuracy is not None:
             faults.append("target and target_accuracy: a run stops at one of them, leave one out")
+        if self.partition.owners is not None and self.analytic:
+            faults.append("partition.owners: quadratics need no data, leave it out")
         if self.target_accuracy is not None and self.analytic:
             faults.append("target_accuracy: quadratics have no test data, give target")
         return faults
@@ -159,6 +168,21 @@ class Learning(Table, frozen=True, kw_only=True):
     def analytic(self) -> bool:
         """A quadratic, which needs no data."""
         return self.layers is None and self.model in QUADRATICS
+
+    @property
+    def owners_may_be_given(self) -> bool:
+        """Whether the data, or a file of owners, may say who holds which samples."""
+        own = self.partition.owners is not None or self.dataset not in DATASETS
+        return own and not self.analytic and self.partition.kind in (None, "given")
+
+
+def dataset_path(dataset: str, folder: Path) -> Path | None:
+    """Where a dataset of one's own lies, as seen from a folder; None for one known by its name."""
+    if dataset in ("", *DATASETS):
+        return None
+    path = folder / dataset
+    by_path = dataset.lower().endswith(".npz") or os.sep in dataset or os.path.isdir(path)
+    return path if by_path else None
 
 
 def goal_keys(goal: Target | None) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from fedcell.core.files import MOST_TEXT, naming, read_tables, read_text
 from fedcell.core.schema import decode, suggestion
 
 from .arrays import ClientTable, Gains
+from .learning import dataset_path
 from .save import commented
 from .scenario import Scenario
 from .tables import PAPER_TASK
@@ -48,7 +49,7 @@ def shipped_scenario(name: str) -> Scenario:
 def load_scenario(source: str | Path) -> Scenario:
     """A scenario from a TOML or JSON file, or a shipped one by its name.
 
-    Files that it names (gains, a table of clients, an .npz) are seen from its own folder.
+    Files that it names (gains, a table of clients, data, owners) are seen from its own folder.
 
     >>> load_scenario("digits").clients.count
     50
@@ -79,9 +80,8 @@ def _with_arrays(given: dict[str, Any], folder: Path, faults: list[str]) -> dict
     """`given` with the files that it names read: cell.gains and clients.table."""
     readers = {("cell", "gains"): _gains, ("clients", "table"): _table}
     given = {name: dict(t) if isinstance(t, dict) else t for name, t in given.items()}
-    learning = given.get("learning")
-    if isinstance(learning, dict) and str(learning.get("dataset", "")).lower().endswith(".npz"):
-        learning["dataset"] = str(folder / learning["dataset"])  # as seen from the file
+    if isinstance(given.get("learning"), dict):
+        given["learning"] = _with_paths(given["learning"], folder)
     for (table, key), read in readers.items():
         inside = given.get(table)
         if isinstance(inside, dict) and inside.get(key) is not None:
@@ -93,6 +93,17 @@ def _with_arrays(given: dict[str, Any], folder: Path, faults: list[str]) -> dict
                 faults += error.faults
                 del inside[key]
     return given
+
+
+def _with_paths(learning: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """[learning] with the paths of its data and its owners as they are seen from `folder`."""
+    dataset, partition = learning.get("dataset"), learning.get("partition")
+    if isinstance(dataset, str) and (path := dataset_path(dataset, folder)) is not None:
+        learning = learning | {"dataset": str(path)}
+    if isinstance(partition, dict) and isinstance(partition.get("owners"), str):
+        owners = str(folder / partition["owners"])
+        learning = learning | {"partition": partition | {"owners": owners}}
+    return learning
 
 
 def _gains(named: Any, folder: Path) -> Gains:

@@ -5,7 +5,17 @@ from typing import Annotated, ClassVar, Literal
 import msgspec
 from msgspec import Meta
 
-from fedcell.core.schema import Count, Doc, Fraction, NotNegative, Positive, Table, documented
+from fedcell.core.errors import UNPRINTABLE
+from fedcell.core.schema import (
+    Count,
+    Doc,
+    Fraction,
+    NotNegative,
+    Positive,
+    Table,
+    Text,
+    documented,
+)
 
 USERS = {  # the options that only some kinds, or some sizes, use
     "num_shards_per_partition": ("kind", ["shards"]),
@@ -14,6 +24,7 @@ USERS = {  # the options that only some kinds, or some sizes, use
     "alpha": ("kind", ["dirichlet", "inner-dirichlet"]),
     "min_partition_size": ("kind", ["dirichlet"]),
     "self_balancing": ("kind", ["dirichlet"]),
+    "owners": ("kind", ["given"]),
     "spread": ("sizes", ["uniform"]),
     "sigma": ("sizes", ["lognormal"]),
 }
@@ -33,6 +44,8 @@ class PartitionSpec(Table, frozen=True, kw_only=True):
     gives every client exactly so many classes. Sizes are scaled and rounded to sum to the
     samples there are, and nobody goes without.
 
+    "given" deals nothing: the data, or a file of owners, says whose each sample is.
+
     >>> PartitionSpec(kind="shards", sizes="lognormal", sigma=1.0).num_shards_per_partition
     2
     """
@@ -40,9 +53,21 @@ class PartitionSpec(Table, frozen=True, kw_only=True):
     table_name: ClassVar[str] = "learning.partition"
 
     kind: Annotated[
-        Literal["iid", "shards", "pathological", "dirichlet", "inner-dirichlet"],
-        Doc("which labels clients hold"),
-    ] = "iid"
+        Literal["iid", "shards", "pathological", "dirichlet", "inner-dirichlet", "given"] | None,
+        Doc(
+            "which labels clients hold; where left out, as given if owners or the data say whose "
+            'the samples are, else "iid"',
+            example='"shards"',
+        ),
+    ] = None
+    owners: Annotated[
+        Text | None,
+        Doc(
+            'for "given": the path of a .csv with the columns client, first, last: who holds which '
+            "training samples, counted from 0; it stands in place of what the data says",
+            example='"owners.csv"',
+        ),
+    ] = None
     num_shards_per_partition: Annotated[Count, Doc('shards of a client, for "shards"')] = 2
     num_classes_per_partition: Annotated[Count, Doc('classes of a client, for "pathological"')] = 2
     class_assignment_mode: Annotated[
@@ -82,12 +107,26 @@ class PartitionSpec(Table, frozen=True, kw_only=True):
 
     def faults(self) -> list[str]:
         default = {field.name: field.default for field in msgspec.structs.fields(type(self))}
+        kind = self.kind or ("iid" if self.owners is None else "given")
+        chosen = {"kind": kind, "sizes": self.sizes}
         faults = [
             f"{name} is for {' and '.join(users)}, and "
-            f'{self.table_name}.{key} is "{getattr(self, key)}": leave it out'
+            f'{self.table_name}.{key} is "{chosen[key]}": leave it out'
             for name, (key, users) in USERS.items()
-            if getattr(self, name) != default[name] and getattr(self, key) not in users
+            if getattr(self, name) != default[name] and chosen[key] not in users
         ]
+        if kind == "given":
+            faults += [
+                f"{name} is for samples that are dealt, and {self.table_name}.kind is "
+                '"given": leave it out, or choose another kind to deal them anew'
+                for name in ("sizes", "same_skew_as", "seed")
+                if getattr(self, name) != default[name]
+            ]
+        if self.owners is not None and UNPRINTABLE.search(self.owners):
+            faults.append(
+                f"owners = {self.owners!r}: the path holds a character that cannot be shown: "
+                "rename the file or its folder"
+            )
         if self.kind == "dirichlet" and self.sizes != "equal":
             faults.append(
                 f'sizes = "{self.sizes}": the sizes of kind "dirichlet" are what its draw gives; '

@@ -14,7 +14,7 @@ from fedcell.core.files import as_json, check_target, write_file, write_text
 from fedcell.core.schema import FieldInfo, Table, field_infos
 
 from .arrays import ArrayTable
-from .learning import Learning
+from .learning import Learning, dataset_path
 from .scenario import Scenario
 
 GAINS = "gains.npy"  # measured gains, beside the file that names them
@@ -34,8 +34,11 @@ def to_tables(scenario: Scenario, gains_file: str = GAINS) -> dict[str, Any]:
         tables["clients"]["table"] = [dict(zip(columns, row, strict=True)) for row in rows]
     if scenario.clients.sizes is not None:
         tables["clients"]["sizes"] = scenario.clients.sizes.values.tolist()
-    if (named := tables.get("learning", {}).get("dataset", "")).lower().endswith(".npz"):
-        tables["learning"]["dataset"] = os.path.abspath(named)
+    if (learning := scenario.learning) is not None:  # what is one's own, wherever it is read from
+        if (path := dataset_path(learning.dataset, Path())) is not None:
+            tables["learning"]["dataset"] = os.path.abspath(path)
+        if (owners := learning.partition.owners) is not None:
+            tables["learning"]["partition"]["owners"] = os.path.abspath(owners)
     return tables
 
 

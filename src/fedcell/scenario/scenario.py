@@ -10,7 +10,7 @@ from fedcell.core.schema import Doc, Table, decode, documented
 from fedcell.core.types import Array
 
 from .learning import Learning
-from .tables import PAPER_BITS, PAPER_CYCLES, Cell, Clients, RoundPlan, Task
+from .tables import DEFAULT_COUNT, PAPER_BITS, PAPER_CYCLES, Cell, Clients, RoundPlan, Task
 
 
 @documented
@@ -36,6 +36,8 @@ class Scenario(Table, frozen=True, kw_only=True):
                 "clients.table has samples, which are those of learning.partition where a model "
                 "is trained: leave the column out"
             )
+        if self._count_follows:
+            return faults  # it is checked when the data is there
         cohort, count, gains = self.plan.cohort, self.clients.count, self.cell.gains
         if cohort > count:
             faults.append(
@@ -48,6 +50,14 @@ class Scenario(Table, frozen=True, kw_only=True):
                 "give one column per client"
             )
         return faults
+
+    @property
+    def _count_follows(self) -> bool:
+        """Whether N is that of the owners of the data, which may still have to be read."""
+        clients = self.clients
+        said = clients.count != DEFAULT_COUNT or clients.table is not None
+        known = said or clients.sizes is not None
+        return not known and self.learning is not None and self.learning.owners_may_be_given
 
     @property
     def model_bits(self) -> float:
@@ -82,7 +92,7 @@ class Scenario(Table, frozen=True, kw_only=True):
             return samples
         # E_l batches of passes over the data; the last batch of a pass is what is left.
         steps, batch = self.plan.local_steps, self.task.batch_size
-        each = np.ceil(samples / batch)  # batches of a pass
+        each = np.maximum(1, np.ceil(samples / batch))  # batches of a pass; who has no data has one
         return np.asarray((steps // each * samples + steps % each * batch) / steps)
 
     @property
@@ -92,7 +102,7 @@ class Scenario(Table, frozen=True, kw_only=True):
             return self.plan.local_steps
         sizes = self.clients.sizes
         samples = np.array([self.clients.samples]) if sizes is None else sizes.values
-        passes = float(np.ceil(samples / self.task.batch_size).mean())
+        passes = float(np.ceil(samples[samples > 0] / self.task.batch_size).mean())
         return round(self.plan.local_epochs * passes)
 
     @property
@@ -129,7 +139,10 @@ class Scenario(Table, frozen=True, kw_only=True):
         return self.using(plan=plan)
 
     def using(self, **changes: Any) -> Self:
-        """This scenario with other values: `scenario.using(plan={"cohort": 20})`."""
+        """This scenario with other values: `scenario.using(plan={"cohort": 20})`.
+
+        Who holds which data is not changed in a scenario that has the D_j of before.
+        """
         tables: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
         for name, values in changes.items():
             if isinstance(values, dict):
@@ -139,7 +152,25 @@ class Scenario(Table, frozen=True, kw_only=True):
                     kept.pop("count", None)  # it was that of the table before
                 values = kept | values
             tables[name] = values
-        return decode(type(self), tables)
+        changed = decode(type(self), tables)
+        self._check_dealt(changed)
+        return changed
+
+    def _check_dealt(self, after: "Scenario") -> None:
+        """Refuses a change that the D_j, and the bits and cycles of the model, do not follow."""
+        before, now = self.learning, after.learning
+        kept = self.clients.sizes is not None and after.clients.sizes is self.clients.sizes
+        if before is None or now is None or before.analytic or not kept:
+            return
+        names = ("dataset", "partition", "architecture")
+        changed = [f"learning.{n}" for n in names if getattr(before, n) != getattr(now, n)]
+        if self.clients.names != after.clients.names:
+            changed.append("the names of clients.table")
+        if changed:
+            raise BadInput(
+                f"{' and '.join(changed)}: the data of this scenario is dealt, and clients.sizes "
+                "and the task follow from it: change the scenario that `prepare_training` was given"
+            )
 
 
 def check_scenario(given: Any) -> Scenario:

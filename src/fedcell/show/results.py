@@ -11,7 +11,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.showing import Showable
 from fedcell.experiments.result import SweepResult
 from fedcell.experiments.table import SweepTable
-from fedcell.learning.setup import PartitionReport
+from fedcell.learning.report import PartitionReport
 from fedcell.network.compare import Comparison, CostSweep
 from fedcell.network.ledger import Ledger
 from fedcell.network.schedule import ScheduledRound
@@ -74,8 +74,9 @@ def _validation_figure(validation: Validation) -> Any:
 
 
 def _partition_figure(report: PartitionReport) -> Any:
-    title = f"{report.dataset}, {report.kind}, {report.sizes} sizes, seed {report.seed}"
-    return partitions.partition_figure(report.label_counts, title)
+    dealt = f"{report.kind}, {report.sizes} sizes, seed {report.seed}"
+    title = f"{report.dataset}, {'as given' if report.given else dealt}"
+    return partitions.partition_figure(report.label_counts, title, report.names)
 
 
 FIGURES: Mapping[type, Callable[..., Any]] = {

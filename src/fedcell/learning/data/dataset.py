@@ -1,6 +1,7 @@
 """What is learnt from: digits that come with fedcell, published datasets, the user's own."""
 
 import hashlib
+import warnings
 from dataclasses import dataclass
 from functools import partial
 from importlib import resources
@@ -11,18 +12,22 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from fedcell.core.errors import BadInput
+from fedcell.core.errors import BadInput, FedcellWarning, printable
 from fedcell.core.files import naming
-from fedcell.core.npz import Arrays, read_npz
+from fedcell.core.npz import Arrays, array_names, read_npz
 from fedcell.core.schema import suggestion
+from fedcell.learning.owners import Owner, as_owner, check_owner_shape
 
 from .cache import decoded
 from .checks import PARTS, Labels, as_images, as_labels, as_numbers, check_shapes, each
 from .decode import standard
+from .doubts import doubts
 from .download import Report
+from .folder import read_folder
 from .sources import PUBLISHED
 
 NAMES = ("digits", *PUBLISHED)
+OWNER = "owner"  # the array of an .npz that says whose each training sample is
 
 Images = NDArray[np.uint8 | np.float32]
 PerChannel = NDArray[np.float32]
@@ -35,8 +40,12 @@ class Dataset:
     A model is fed x * scale + shift, which standardises each channel of uint8 by the
     samples to train with, and leaves float32 as it is. `Dataset.of` makes and checks one.
 
-    >>> x, y = np.zeros((6, 8, 8), np.uint8), [0, 1, 2, 0, 1, 2]
-    >>> data = Dataset.of(x_train=x, y_train=y, x_test=x[:3], y_test=y[:3])
+    `owner` says whose each training sample is, where that is known: the number of a client or its
+    name, -1 or an empty name for nobody.
+
+    >>> x, y = np.eye(6, 64).reshape(6, 8, 8), [0, 1, 2, 0, 1, 2]
+    >>> whose = ["pump-1"] * 4 + ["pump-2"] * 2
+    >>> data = Dataset.of(x_train=x, y_train=y, x_test=x[:3], y_test=y[:3], owner=whose)
     >>> data.classes, data.image
     (3, (8, 8, 1))
     """
@@ -48,7 +57,8 @@ class Dataset:
     y_test: Labels
     scale: PerChannel  # (channel,)
     shift: PerChannel
-    fingerprint: str  # of the content, by which a resumed run tells other data
+    fingerprint: str  # of the content, by which a resumed run tells other data; not of owners
+    owner: Owner | None = None  # (sample,)
 
     def __post_init__(self) -> None:
         """However it was made, what goes into machine code is checked here."""
@@ -77,6 +87,10 @@ class Dataset:
                 values.flags.writeable = False  # of ours
             view.flags.writeable = False
             object.__setattr__(self, name, view)
+        if self.owner is not None:
+            owner = as_owner(self.owner, len(self.y_train))
+            owner.flags.writeable = False
+            object.__setattr__(self, "owner", owner)
 
     @property
     def classes(self) -> int:
@@ -90,19 +104,26 @@ class Dataset:
 
     @classmethod
     def of(
-        cls, *, x_train: Any, y_train: Any, x_test: Any, y_test: Any, name: str = "mine"
+        cls,
+        *,
+        x_train: Any,
+        y_train: Any,
+        x_test: Any,
+        y_test: Any,
+        owner: Any = None,
+        name: str = "mine",
     ) -> Self:
         """A dataset from arrays, which are not copied where they can be used as they are.
 
         x is (sample, feature), (sample, height, width) or (sample, height, width, channel);
         uint8 stays so and is standardised, other numbers become float32 and must be finite.
-        y is whole numbers from 0.
+        y is whole numbers from 0. What will hardly be learnt from is said in a note.
         """
         given: Arrays = dict(zip(PARTS, (x_train, y_train, x_test, y_test), strict=True))
         given = each({part: partial(as_numbers, part, values) for part, values in given.items()})
         check_shapes(given)
-        made: dict[str, Any] = {"x": as_images, "y": as_labels}
-        arrays = each({part: partial(made[part[0]], part, x) for part, x in given.items()})
+        as_part: dict[str, Any] = {"x": as_images, "y": as_labels}
+        arrays = each({part: partial(as_part[part[0]], part, x) for part, x in given.items()})
         if arrays["x_train"].dtype != arrays["x_test"].dtype:  # they would be fed at two scales
             kinds = arrays["x_test"].dtype, arrays["x_train"].dtype
             raise BadInput("x_test is {} and x_train {}: give both alike".format(*kinds))
@@ -110,7 +131,10 @@ class Dataset:
         one = np.ones(x.shape[-1:], np.float32)
         as_is = {"scale": one, "shift": 0 * one}
         arrays |= standard(x) if x.dtype == np.uint8 else as_is
-        return cls(name=name, fingerprint=_fingerprint(arrays), **arrays)
+        made = cls(name=name, fingerprint=_fingerprint(arrays), owner=owner, **arrays)
+        for doubt in doubts(made.x_train, made.y_train, made.y_test):
+            warnings.warn(f"{name}: {doubt}", FedcellWarning, stacklevel=2)
+        return made
 
 
 def load_data(
@@ -120,20 +144,26 @@ def load_data(
     mirror: str | None = None,
     report: Report | None = None,
 ) -> Dataset:
-    """A dataset by its name, one of `NAMES`, or from the path of an .npz file.
+    """A dataset by its name, one of `NAMES`, or from the path of an .npz file or of a folder.
 
-    The file holds x_train, y_train, x_test and y_test, as for `Dataset.of`. Published
+    The file holds x_train, y_train, x_test and y_test, as for `Dataset.of`, and may hold owner. The
+    folder has an .npz with x and y for each client, and test.npz. Published
     datasets are looked for in `folder`, else $FEDCELL_DATA, else the user's cache directory,
     laid out as in `PUBLISHED`, which is also how torchvision does it. What is missing is
     downloaded, from `mirror` or $FEDCELL_MIRROR if given, and `report` hears of each block.
     """
-    if str(name).lower().endswith(".npz"):
-        return _read_npz(Path(name))
     if name == "digits":
         return _digits()
     if (source := PUBLISHED.get(str(name))) is None:
+        path = Path(name)
+        if path.is_dir():
+            return Dataset.of(**read_folder(path), name=path.name or "mine")
+        if path.suffix.lower() == ".npz":
+            return _read_npz(path)
         hint = suggestion(str(name), NAMES)
-        raise BadInput(f"{name} is not a dataset: {hint}; your own is named by its .npz file")
+        raise BadInput(
+            f"{name} is not a dataset: {hint}; your own is named by its .npz file, or by its folder"
+        )
     arrays = decoded(source, folder, mirror, report)
     return Dataset(name=source.name, fingerprint=source.fingerprint, **arrays)
 
@@ -156,9 +186,29 @@ def _digits() -> Dataset:
 
 
 def _read_npz(path: Path) -> Dataset:
+    def check(announced: Arrays) -> None:
+        check_shapes({part: announced[part] for part in PARTS})
+        if OWNER in announced:
+            check_owner_shape(announced[OWNER], len(announced["y_train"]))
+
     with naming(path):
-        arrays = read_npz(path, PARTS, check_shapes)
+        arrays = read_npz(path, PARTS, check, optional=(OWNER,))
+        if unused := [n for n in array_names(path) if n not in (*PARTS, OWNER)]:
+            note = (
+                f"{path}: {', '.join(unused)}: not used; {suggestion(unused[0], (*PARTS, OWNER))}"
+            )
+            warnings.warn(printable(note), FedcellWarning, stacklevel=2)
         return Dataset.of(**arrays, name=path.stem)
+
+
+def file_stamp(dataset: str) -> tuple[tuple[str, int, int], ...]:
+    """Changes with the files of a dataset of one's own; empty for those that are known by name."""
+    path = Path(dataset)
+    if dataset in NAMES or not path.exists():
+        return ()
+    files = path.glob("*") if path.is_dir() else [path]
+    states = [(file.name, file.stat()) for file in sorted(files) if file.is_file()]
+    return tuple((name, state.st_mtime_ns, state.st_size) for name, state in states)
 
 
 def _fingerprint(arrays: Arrays) -> str:

@@ -46,7 +46,7 @@ class Broadcast:
     """
 
     freq: float  # f-bar (25) [cycle/s]
-    samples: float  # D, mean over all N clients of the samples of a local step
+    samples: float  # D, mean over all clients with data of the samples of a local step
 
     @classmethod
     def among(cls, problem: Problem) -> "Broadcast":
@@ -56,10 +56,11 @@ class Broadcast:
 
     @classmethod
     def to(cls, scenario: Scenario, fleet: Fleet) -> "Broadcast":
-        """What the server of a scenario tells the clients of its fleet."""
+        """What the server of a scenario tells the clients of its fleet: means of who has data."""
+        some = fleet.samples > 0
         return cls(
-            freq=mean_freq(float(fleet.kappa.mean()), scenario.task.energy_weight),
-            samples=float(scenario.step_samples(fleet.samples).mean()),
+            freq=mean_freq(float(fleet.kappa[some].mean()), scenario.task.energy_weight),
+            samples=float(scenario.step_samples(fleet.samples[some]).mean()),
         )
 
     def own_freq(self, samples: Array, freq_min: Array, freq_max: Array) -> Array:

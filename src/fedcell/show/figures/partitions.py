@@ -1,5 +1,6 @@
 """Pictures of a partition. Nothing is drawn by lot here."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,11 @@ from fedcell.core.types import Ints
 from .style import new_figure, plain
 
 NAMED = 30  # clients, or classes, that have a tick each
+LONGEST = 20  # letters of a client's name
 COLUMNS = 500  # of a heat map, more than which would blur
 
 
-def partition_figure(counts: Ints, title: str) -> Any:
+def partition_figure(counts: Ints, title: str, names: Sequence[str] | None = None) -> Any:
     """Who holds which labels, as a heat map of (client, class) counts, and how many."""
     from matplotlib.ticker import MaxNLocator
 
@@ -37,7 +39,8 @@ def partition_figure(counts: Ints, title: str) -> Any:
     labels.yaxis.set_major_locator(MaxNLocator(**ticks))
     labels.set_xticks([])
     if clients <= NAMED:
-        labels.set_xticks(range(clients), order)
+        called = order if names is None else [plain(names[j][:LONGEST]) for j in order]
+        labels.set_xticks(range(clients), called, rotation=0 if names is None else 90)
     if classes <= NAMED:
         labels.set_yticks(range(classes))
 

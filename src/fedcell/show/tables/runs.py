@@ -2,12 +2,15 @@
 
 from math import isnan
 
+import numpy as np
 from rich.console import Console
 
-from fedcell.learning.setup import PartitionReport
+from fedcell.learning.report import PartitionReport
 from fedcell.simulation.run import RunResult
 
 from .console import counted, digits, print_notes, print_table
+
+MOST_OWNERS = 50  # clients that have a line of their own
 
 
 def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
@@ -68,12 +71,37 @@ def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
 def print_partition(out: Console, report: PartitionReport) -> None:
     """How the data of a scenario is dealt."""
     numbers = report.statistics
+    how = "as given" if report.given else f"{report.kind}, {report.sizes} sizes"
     out.print(
         f"{report.name}: {numbers.samples} samples of {report.dataset} over {numbers.clients} "
-        f"clients, {report.kind}, {report.sizes} sizes\n"
+        f"clients, {how}\n"
         f"each has {numbers.smallest} to {numbers.largest} samples, {digits(numbers.mean)} on "
         f"average, of {digits(numbers.classes_per_client)} classes\n"
         f"label skew (mean total variation): {numbers.skew:.2f}; dealt evenly it would be "
         f"{numbers.skew_if_iid:.2f} by chance"
     )
-    print_notes(out, numbers.notes)
+    if report.given:  # its notes were told when the data was read
+        _print_owners(out, report)
+    else:
+        print_notes(out, numbers.notes)
+
+
+def _print_owners(out: Console, report: PartitionReport) -> None:
+    """Who holds what, client by client; of many, the first."""
+    counts = report.label_counts[:MOST_OWNERS]
+    commonest, samples = counts.max(1), counts.sum(1)
+    names = report.names or [str(j) for j in range(len(report.label_counts))]
+    common = [
+        f"{label} ({most / held:.0%})" if held else "-"
+        for label, most, held in zip(counts.argmax(1), commonest, samples, strict=True)
+    ]
+    columns = {
+        "client": list(names[:MOST_OWNERS]),
+        "samples": [str(held) for held in samples],
+        "classes": [str(held) for held in (counts > 0).sum(1)],
+        "commonest": common,
+        "skew": ["-" if np.isnan(each) else f"{each:.2f}" for each in report.skews[:MOST_OWNERS]],
+    }
+    print_table(out, "Who holds what", columns)
+    if (more := len(report.label_counts) - len(counts)) > 0:
+        out.print(f"and {more} more, which JSON lists")

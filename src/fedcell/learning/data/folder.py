@@ -1,0 +1,80 @@
+"""A dataset as devices leave it: a folder with an .npz for each client, and test.npz."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedcell.core.errors import BadInput
+from fedcell.core.files import naming
+from fedcell.core.npz import Arrays, read_npz
+from fedcell.learning.owners import check_name, in_order
+
+from .checks import check_pair, image_of
+
+TEST = "test"  # the stem of the file that is no client's
+
+
+def read_folder(path: Path) -> dict[str, Any]:
+    """The parts of a dataset, and whose each training sample is: the stem of its file is the
+    client's name. Files of other kinds may lie beside."""
+    with naming(path):
+        files = client_files(path)
+        tests = [name for name in files if name.lower() == TEST]
+        clients = [name for name in files if name not in tests]
+        if not clients:
+            raise BadInput("has no .npz files of clients: expected one for each, with x and y")
+        if not tests:
+            raise BadInput("has no test.npz, with x and y of the test data")
+        if len(tests) > 1:
+            both = " and ".join(files[name].name for name in tests)
+            raise BadInput(f"{both} are both test data: keep one")
+    parts = {name: _read(files[name]) for name in [*clients, *tests]}
+    first = parts[clients[0]]["x"]
+    for name, arrays in parts.items():
+        x = arrays["x"]
+        with naming(files[name]):
+            if image_of(x) != image_of(first):
+                raise BadInput(
+                    f"x has samples of shape {image_of(x)}, and those of "
+                    f"{files[clients[0]].name} have {image_of(first)}"
+                )
+            if (x.dtype == np.uint8) != (first.dtype == np.uint8):  # they are fed at two scales
+                raise BadInput(
+                    f"x is {x.dtype}, and that of {files[clients[0]].name} {first.dtype}: give "
+                    "all alike"
+                )
+    return {
+        "x_train": np.concatenate([_with_image(parts[name]["x"]) for name in clients]),
+        "y_train": np.concatenate([parts[name]["y"].ravel() for name in clients]),
+        "x_test": _with_image(parts[tests[0]]["x"]),
+        "y_test": parts[tests[0]]["y"],
+        "owner": np.repeat(clients, [len(parts[name]["y"]) for name in clients]),
+    }
+
+
+def client_files(path: Path) -> dict[str, Path]:
+    """The .npz files of a folder by their names, in order; what begins with a dot is not ours."""
+    try:
+        found = [file for file in path.iterdir() if file.suffix.lower() == ".npz"]
+    except OSError as error:
+        raise BadInput(f"cannot be read: {error.strerror or error}") from error
+    named: dict[str, Path] = {}
+    for file in sorted(found):
+        if file.name.startswith(".") or not file.is_file():
+            continue
+        name = file.stem.strip()
+        check_name(name, f"{file.name} is called")
+        if name in named:
+            raise BadInput(f"{named[name].name} and {file.name} are both of client {name!r}")
+        named[name] = file
+    return {name: named[name] for name in in_order(named)}
+
+
+def _read(file: Path) -> Arrays:
+    with naming(file):
+        return read_npz(file, ("x", "y"), check_pair)
+
+
+def _with_image(x: Any) -> Any:
+    return x.reshape(len(x), *image_of(x))

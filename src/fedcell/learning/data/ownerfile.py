@@ -1,0 +1,120 @@
+"""A table of who holds which training samples: client, first, last, a line for each range."""
+
+import csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fedcell.core.errors import BadFile, BadInput
+from fedcell.core.files import naming, read_text
+from fedcell.core.schema import suggestion
+from fedcell.learning.owners import NOBODY, Owner, check_name
+
+COLUMNS = ("client", "first", "last")
+MOST_FAULTS = 20  # of a table; more would hide the first
+
+
+@dataclass(frozen=True)
+class _Range:
+    """A line of the table: the samples from the first to the last, both included."""
+
+    line: int
+    client: str
+    first: int
+    last: int
+
+
+def read_owners(path: Path, samples: int, names: Sequence[str] | None = None) -> Owner:
+    """Whose each of so many samples is; those in no range are nobody's.
+
+    A client is named as in `names`, where there are any, or by its number. Without names, clients
+    that are not all whole numbers are names.
+    """
+    if path.exists() and not path.is_file():
+        raise BadFile(f"{path}: is not a regular file: name the table of owners")
+    text = read_text(path)
+    with naming(path):
+        ranges = _ranges(text, samples)
+        by_name = set(names or ())
+        numbers = [number for r in ranges if (number := _whole(r.client)) is not None]
+        if len(numbers) == len(ranges) and not all(r.client in by_name for r in ranges):
+            return _spread(ranges, samples, numbers, NOBODY)
+        _check_names(ranges, names)
+        return _spread(ranges, samples, [r.client for r in ranges], "")
+
+
+def _ranges(text: str, samples: int) -> list[_Range]:
+    reader = csv.reader(io.StringIO(text), skipinitialspace=True)
+    try:
+        lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if row]
+    except csv.Error as error:
+        raise BadInput(f"line {reader.line_num}: {error}") from error
+    heads = lines[0][1] if lines else []
+    if sorted(heads) != sorted(COLUMNS):
+        found = ", ".join(heads) or "nothing"
+        raise BadInput(f"expected a first line with the columns client, first, last, not {found}")
+    if len(lines) < 2:
+        raise BadInput("has no owners: give a line for each range of samples")
+    ranges: list[_Range] = []
+    faults: list[str] = []
+    for number, row in lines[1:]:
+        if len(row) != len(COLUMNS):
+            faults.append(f"line {number} has {len(row)} values for {len(COLUMNS)} columns")
+            continue
+        cell = dict(zip(heads, row, strict=True))
+        whole = {end: _whole(cell[end]) for end in ("first", "last")}
+        wrong = [end for end, value in whole.items() if value is None]
+        first, last = whole["first"] or 0, whole["last"] or 0
+        if not cell["client"]:
+            faults.append(f"line {number}: client is empty: name one, or leave the line out")
+        elif wrong:
+            value = cell[wrong[0]]
+            faults.append(f"line {number}: {wrong[0]} = {value!r}: expected a whole number from 0")
+        elif first > last:
+            faults.append(f"line {number}: first = {first} is after last = {last}")
+        elif last >= samples:
+            faults.append(
+                f"line {number}: last = {last}, and there are {samples} training samples, counted "
+                f"from 0 to {samples - 1}"
+            )
+        ranges.append(_Range(number, cell["client"], first, last))
+    if faults:
+        raise BadInput(*faults[:MOST_FAULTS])
+    _check_overlaps(ranges)
+    return ranges
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 16 else None
+
+
+def _check_overlaps(ranges: list[_Range]) -> None:
+    """A sample has one owner, and stands in one range."""
+    reached: _Range | None = None
+    for r in sorted(ranges, key=lambda r: (r.first, r.line)):
+        if reached is not None and r.first <= reached.last:
+            lines = sorted((reached.line, r.line))
+            raise BadInput(f"sample {r.first} stands in line {lines[0]} and in line {lines[1]}")
+        reached = r
+
+
+def _check_names(ranges: list[_Range], names: Sequence[str] | None) -> None:
+    for r in ranges:
+        check_name(r.client, f"line {r.line}: client is")
+        if names is not None and r.client not in names:
+            raise BadInput(
+                f"line {r.line}: no client has the name {r.client!r}: {suggestion(r.client, names)}"
+            )
+
+
+def _spread(
+    ranges: list[_Range], samples: int, owners: Sequence[int | str], nobody: int | str
+) -> Owner:
+    kind = np.asarray([*owners, nobody]).dtype
+    owner = np.full(samples, nobody, kind)
+    for r, who in zip(ranges, owners, strict=True):
+        owner[r.first : r.last + 1] = who
+    return owner

@@ -1,0 +1,171 @@
+"""Runs, pilots and sweeps of data whose owners are given: what they depend on is known by them."""
+
+import json
+import os
+import shutil
+import time
+
+import numpy as np
+import pytest
+
+from fedcell import BadInput, load_pilot, load_scenario, prepare_training, run
+from fedcell.experiments.engines import LocalProcesses
+from fedcell.experiments.experiment import Experiment
+from fedcell.experiments.store import Store
+from fedcell.experiments.sweep import run_sweep
+from fedcell.experiments.training import Training, Until
+from fedcell.experiments.work import Job, train
+from fedcell.planning.plan import TrainingPlan
+from support.owned import CLOUDS, npz, scenario_in, world
+
+THREE = np.arange(CLOUDS) % 3
+OTHER = np.roll(THREE, 1)  # as many samples each, and others
+MOVED = np.where(np.arange(CLOUDS) == 7, 0, THREE)
+NAMED = np.array(["a", "b", "c"])[THREE]
+RANGES = "client,first,last\n0,0,19\n1,20,39\n2,40,59\n"
+BY_FILE = 'dataset = "mine.npz"\npartition.owners = "who.csv"'
+
+
+def test_a_run_goes_on_while_its_owners_are_the_same_and_not_with_others(tmp_path):
+    npz(tmp_path / "mine.npz", owner=THREE)
+    scenario = scenario_in(tmp_path)
+    whole = run(scenario, ["even"], folder=tmp_path / "whole")
+    run(scenario, ["even"], folder=tmp_path / "run", rounds=2)
+    npz(tmp_path / "mine.npz", owner=NAMED)  # the same clients by another word
+    resumed = run(scenario, ["even"], folder=tmp_path / "run", resume=True)
+    assert resumed.ledgers["even"].train_loss.tolist() == whole.ledgers["even"].train_loss.tolist()
+    for owner in (OTHER, MOVED):
+        npz(tmp_path / "mine.npz", owner=owner)
+        with pytest.raises(BadInput, match=r"a different run \(data differs\)"):
+            run(scenario, ["even"], folder=tmp_path / "run", resume=True)
+
+
+def test_a_run_goes_on_from_its_own_folder_wherever_its_files_lie(tmp_path):
+    npz(tmp_path / "mine.npz")
+    (tmp_path / "who.csv").write_text(RANGES)
+    first = run(scenario_in(tmp_path, BY_FILE), ["even"], folder=tmp_path / "run", rounds=2)
+    kept = load_scenario(tmp_path / "run" / "scenario.json")
+    assert kept.learning.partition.owners == str(tmp_path / "who.csv")
+    assert prepare_training(kept).partition.sizes.tolist() == [20, 20, 20]
+    shutil.copytree(tmp_path / "run", tmp_path / "copy")
+    (tmp_path / "moved").mkdir()
+    for name in ("mine.npz", "who.csv"):
+        shutil.move(tmp_path / name, tmp_path / "moved" / name)
+    moved = scenario_in(tmp_path / "moved", BY_FILE)
+    resumed = run(moved, ["even"], folder=tmp_path / "run", resume=True)
+    assert resumed.ledgers["even"].rounds == 4
+    assert resumed.ledgers["even"].train_loss[0] == first.ledgers["even"].train_loss[0]
+    (tmp_path / "moved" / "who.csv").write_text(RANGES.replace("19\n1,20", "18\n1,19"))
+    with pytest.raises(BadInput, match=r"a different run \(data differs\)"):
+        run(moved, ["even"], folder=tmp_path / "copy", resume=True)
+
+
+def key_of(folder, *tables):
+    return Training.of(scenario_in(folder, *tables), 3).key
+
+
+def test_a_training_is_known_by_its_owners_too(tmp_path):
+    npz(tmp_path / "mine.npz", owner=THREE)
+    first = key_of(tmp_path)
+    assert first == key_of(tmp_path, "", "count = 3")
+    explicit = 'dataset = "mine.npz"\npartition.kind = "given"'
+    assert first == key_of(tmp_path, explicit)
+    assert first != key_of(tmp_path, 'dataset = "mine.npz"\npartition.kind = "iid"', "count = 3")
+    npz(tmp_path / "mine.npz", owner=OTHER)
+    assert first != key_of(tmp_path)
+    npz(tmp_path / "mine.npz", owner=np.array(["x", "y", "z"])[THREE])
+    assert first == key_of(tmp_path)
+    npz(tmp_path / "mine.npz")
+    ranges = "client,first,last\n" + "".join(f"{j},{i},{i}\n" for i, j in enumerate(THREE))
+    (tmp_path / "who.csv").write_text(ranges)
+    assert first == key_of(tmp_path, BY_FILE)
+    (tmp_path / "who.csv").write_text(RANGES)
+    assert first != key_of(tmp_path, BY_FILE)
+
+
+def test_a_worker_reads_files_again_that_have_changed(tmp_path):
+    """One that lives on, as on a cluster, must not keep a curve under the name of another."""
+
+    def curve():
+        training = Training.of(scenario_in(tmp_path), 0)
+        return train(Job(training, Until(3))).curve
+
+    npz(tmp_path / "mine.npz", owner=THREE)
+    first = curve()
+    npz(tmp_path / "mine.npz", owner=MOVED)
+    os.utime(tmp_path / "mine.npz", ns=(time.time_ns(), time.time_ns() + 10**9))
+    second = curve()
+    assert second.train_loss != first.train_loss
+    assert second.key != first.key
+
+
+def test_workers_of_a_sweep_train_with_the_owners_that_are_given(tmp_path, monkeypatch):
+    npz(tmp_path / "mine.npz")
+    (tmp_path / "who.csv").write_text(RANGES)
+    monkeypatch.chdir(tmp_path)
+    scenario = scenario_in(tmp_path, BY_FILE)
+    axes = {"learning.partition.kind": ["given", "iid"], "clients.count": [3]}
+    experiment = Experiment.sweep(scenario, axes, seeds=[1], rounds=3, policies=["even"])
+    result = run_sweep(experiment, Store(tmp_path / "store"), LocalProcesses(2))
+    assert result.failures == {}
+    (curve,) = result.curves_of(0)
+    ledger = run(scenario, ["even"], rounds=3, seed=1).ledgers["even"]
+    assert list(curve.train_loss) == ledger.train_loss.tolist()
+    (dealt,) = result.curves_of(1)
+    assert list(dealt.train_loss) != ledger.train_loss.tolist()
+
+
+@pytest.mark.filterwarnings("default")
+def test_pilots_and_plans_know_their_owners(tmp_path, fedcell, monkeypatch):
+    npz(tmp_path / "mine.npz", owner=np.where(THREE == 1, "d", NAMED))
+    (tmp_path / "fleet.csv").write_text("name,distance\na,50\nb,60\nc,70\nd,80\n")
+    world(tmp_path, 'dataset = "mine.npz"\ntarget = 0.6', 'table = "fleet.csv"')
+    monkeypatch.chdir(tmp_path)
+    said = fedcell("pilot", "world.toml", "--budget", "3s", "--workers", 2, "--out", "pilot.json")
+    assert said.code == 0, said.err
+    assert said.err.count("1 client holds no samples and sits all rounds out: b") == 1
+    assert max(s.cohort for s in load_pilot("pilot.json").tried) <= 3
+    said = fedcell("plan", "world.toml", "--pilot", "pilot.json", "--out", "plan.json")
+    assert said.code == 0, said.err
+    planned = TrainingPlan.load("plan.json")
+    assert planned.scenario.learning.dataset == str(tmp_path / "mine.npz")
+    said = fedcell("run", "--plan", "plan.json", "--json", "--out", "run")
+    assert said.code == 0, said.err
+    rows = (tmp_path / "run" / "clients.csv").read_text().splitlines()
+    assert [row.split(",")[2] for row in rows if row.split(",")[1] == "1"] == ["0"] * 5
+    assert json.loads(said.out)["policies"]
+    npz(tmp_path / "mine.npz", owner=NAMED)
+    said = fedcell("plan", "world.toml", "--pilot", "pilot.json", "--out", "plan.json")
+    assert said.code == 2
+    assert "this pilot was run with other settings (data)" in said.err
+
+
+@pytest.mark.filterwarnings("default")
+def test_the_command_shows_who_holds_what_by_name(tmp_path, fedcell, monkeypatch):
+    npz(tmp_path / "mine.npz", owner=np.where(THREE == 1, "", NAMED))
+    world(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    said = fedcell("partition", "world.toml", "--figure", "held.png")
+    assert said.code == 0
+    assert "40 samples of mine over 2 clients, as given" in said.out
+    rows = [line.split() for line in said.out.splitlines()]
+    assert ["a", "20", "1", "0", "(100%)", "0.50"] in rows
+    assert ["c", "20", "1", "2", "(100%)", "0.50"] in rows
+    assert said.err.count("20 of 60 training samples belong to nobody") == 1
+    assert (tmp_path / "held.png").read_bytes().startswith(b"\x89PNG")
+    found = json.loads(fedcell("partition", "world.toml", "--json").out)
+    assert [row["name"] for row in found["owners"]] == ["a", "c"]
+    for seed in (0, 5):
+        again = fedcell("partition", "world.toml", "--json", "--seed", seed)
+        assert json.loads(again.out) == found
+
+
+@pytest.mark.filterwarnings("default")
+def test_constants_are_measured_over_those_that_have_data(tmp_path, fedcell, monkeypatch):
+    npz(tmp_path / "mine.npz", owner=np.where(THREE == 1, 4, THREE))
+    world(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    said = fedcell("constants", "world.toml", "--json")
+    assert said.code == 0, said.err
+    assert json.loads(said.out)["constants"]["samples"] == 20
+    assert "2 clients hold no samples" in said.err
