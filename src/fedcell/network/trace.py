@@ -18,7 +18,8 @@ from fedcell.core.types import Array, Bools, Ints
 class Fleet:
     """The N clients, as arrays of length N.
 
-    samples D_j; kappa [J s^2]; power p_j^0 [W/Hz]; mean_gain, linear; freq_min, freq_max [cycle/s].
+    samples D_j; kappa [J s^2]; power p_j^0 [W/Hz]; mean_gain, linear; freq_min, freq_max
+    [cycle/s]. The last three are None where clients do not differ in them.
 
     >>> from fedcell import draw_fleet
     >>> fleet = draw_fleet(Scenario(), seed=1)
@@ -32,6 +33,9 @@ class Fleet:
     mean_gain: Array  # channel power gain before fading
     freq_min: Array  # [cycle/s]
     freq_max: Array  # [cycle/s]
+    cycles_per_sample: Array | None = None  # alpha_0 of each [cycle]; None: the task's
+    loss_rate: Array | None = None  # gamma of each; None: the cell's
+    battery: Array | None = None  # what each may spend in all [J], infinite where it is not counted
 
     @property
     def count(self) -> int:
