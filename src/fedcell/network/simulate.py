@@ -143,8 +143,14 @@ def _own_freq(scenario: Scenario, fleet: Fleet) -> Array:
 
 def _idle(scenario: Scenario, fleet: Fleet, cohort: Ints, trained: Bools) -> Idle:
     """Those that train and are not drawn."""
-    c, f = scenario.work * step_samples(scenario, fleet), _own_freq(scenario, fleet)
     idle = trained.copy()
     rounds, places = np.nonzero(cohort >= 0)
     idle[rounds, cohort[rounds, places]] = False
-    return Idle(trained=idle, duration=c / f, energy=training_energy(c, f, fleet.kappa))
+    duration, energy = idle_costs(scenario, fleet)
+    return Idle(trained=idle, duration=duration, energy=energy)
+
+
+def idle_costs(scenario: Scenario, fleet: Fleet) -> tuple[Array, Array]:
+    """Seconds and joules of a training at each client's own frequency, (client,)."""
+    c, f = scenario.work * step_samples(scenario, fleet), _own_freq(scenario, fleet)
+    return c / f, training_energy(c, f, fleet.kappa)

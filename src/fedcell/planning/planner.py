@@ -12,6 +12,8 @@ import numpy as np
 from fedcell.core.errors import BadInput, NoPlan
 from fedcell.core.targets import Target
 from fedcell.learning.setup import prepare_training
+from fedcell.network.draw import draw_fleet
+from fedcell.network.participation import rarely_heard
 from fedcell.network.policies.names import NAMED, PolicyLike
 from fedcell.scenario.scenario import Scenario, check_scenario
 
@@ -131,7 +133,12 @@ def plan_training(
         unit_costs=unit_costs(planned, used, seed),
         sensitivity=sensitivity(world, best, evaluate, choose) if what_if else (),
         bandwidth=world.cell.bandwidth if solve_for else None,
-        notes=(*source.notes, *best.notes, *_edge_notes(tried, best, long)),
+        notes=(
+            *source.notes,
+            *best.notes,
+            *_edge_notes(tried, best, long),
+            *rarely_heard(planned, draw_fleet(planned, seed)),
+        ),
     )
 
 

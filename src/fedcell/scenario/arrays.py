@@ -136,6 +136,13 @@ class ClientTable(ArrayTable):
         values = getattr(self, column)
         return default if values is None else np.where(np.isnan(values), default, values)
 
+    def having(self, **columns: Any) -> "ClientTable":
+        """This table with other columns."""
+        kept: dict[str, Any] = {"name": self.name, "labels": self.labels}
+        for name, values in self.columns().items():
+            kept[name] = [None if np.isnan(x) else x for x in values.tolist()]
+        return ClientTable(**kept | columns)
+
     def rows(self) -> list[dict[str, Any]]:
         """A row for each client, without what is left out: NaN, which equals nothing, and ""."""
         columns: dict[str, Any] = {} if self.name is None else {"name": self.name}
