@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from fedcell.core.showing import client_title
 from fedcell.core.types import Array
 from fedcell.scenario.scenario import Scenario
 
@@ -40,7 +41,8 @@ def chance_called(scenario: Scenario, fleet: Fleet) -> Array:
     def called_of(heard_size: Array) -> Array:
         """The chance of a client that is heard, where all that are have this size together."""
         share = np.minimum(size / np.maximum(heard_size, size), 1 - 1e-16)
-        return -np.expm1(K * np.log1p(-share)) if weighted else np.minimum(1.0, K * share)
+        chance = -np.expm1(K * np.log1p(-share)) if weighted else np.minimum(1.0, K * share)
+        return np.asarray(chance)
 
     if scenario.cell.gains is not None:
         heard = is_heard(scenario, scenario.cell.gains.values) & has_enough_data(scenario, fleet)
@@ -56,7 +58,7 @@ def chance_called(scenario: Scenario, fleet: Fleet) -> Array:
 
 def mean_loss_rate(scenario: Scenario) -> float:
     """gamma of an upload: the cell's, or the mean over clients as often as each is heard
-    (DECISIONS.md, 49)."""
+    (DECISIONS.md, 61)."""
     table = scenario.clients.table
     if table is None or table.loss_rate is None:
         return scenario.cell.loss_rate
@@ -71,13 +73,14 @@ def rarely_heard(scenario: Scenario, fleet: Fleet) -> list[str]:
     counts = heard if loss is None else heard * (1 - loss)
     rare = np.flatnonzero(has_enough_data(scenario, fleet) & (counts < RARELY * counts.max()))
     rare = rare[np.argsort(counts[rare], kind="stable")]
-    share = fleet.samples / fleet.samples.sum()
+    share, names = fleet.samples / fleet.samples.sum(), scenario.clients.names
     sentences = []
     for j in rare[:MOST_NAMED].tolist():
         lost = "" if loss is None else f" and loses {_percent(loss[j])} of its uploads"
+        who = client_title(j, None if names is None else names[j])
         sentences.append(
-            f"{scenario.clients.name_of(j)} is heard in {_percent(heard[j])} of rounds{lost}: its "
-            f"{fleet.samples[j]:.4g} samples ({_percent(share[j])} of all) hardly count"
+            f"{who} is heard in {_percent(heard[j])} of rounds{lost}: its {fleet.samples[j]:.4g} "
+            f"samples ({_percent(share[j])} of all) hardly count"
         )
     if (more := rare[MOST_NAMED:]).size:
         sentences.append(

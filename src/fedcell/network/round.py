@@ -44,7 +44,7 @@ class Problem:
 
     band_time: Array  # u_j = z_m / (B r_j^0), time to upload with the whole band [s]
     upload_energy: Array  # z_m p_j^0 / r_j^0 [J]
-    samples: Array  # that a local step processes: D_j, or the batch (DECISIONS.md, 2 and 48)
+    samples: Array  # that a local step processes: D_j, or the batch (DECISIONS.md, 2)
     kappa: Array  # kappa_j [J s^2]
     freq_min: Array  # [cycle/s]
     freq_max: Array  # [cycle/s]
@@ -201,25 +201,13 @@ def make_problem(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
         return Problem(
             band_time=bits / (cell.bandwidth * r),  # (6) at a_j = 1
             upload_energy=bits * p / r,  # (7): p_j = p_j^0 a_j B cancels a_j B of (6)
-            samples=step_samples(scenario, fleet)[who],
+            samples=fleet.step_samples(scenario)[who],
             kappa=fleet.kappa[who],
             freq_min=fleet.freq_min[who],
             freq_max=fleet.freq_max[who],
             work=scenario.work,
             energy_weight=scenario.task.energy_weight,
         )
-
-
-def step_samples(scenario: Scenario, fleet: Fleet) -> Array:
-    """Samples that a local step of each client processes, (client,).
-
-    Where a client takes more cycles for a sample than the task says, each counts as so many more:
-    then E_l alpha_0 times these are its cycles, and by (26) all train for equally long.
-    """
-    samples = scenario.step_samples(fleet.samples)
-    if fleet.cycles_per_sample is None:
-        return samples
-    return samples * (fleet.cycles_per_sample / scenario.cycles_per_sample)
 
 
 def price(problem: Problem, schedule: Schedule) -> Cost:

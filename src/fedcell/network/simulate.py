@@ -14,7 +14,7 @@ from .draw import candidates, draw_fleet, draw_trace
 from .ledger import Ledger, require_usable
 from .policies.base import Broadcast, Policy
 from .policies.names import PolicyLike, resolve_policy
-from .round import Problem, make_problem, price, step_samples, training_energy
+from .round import Problem, make_problem, price, training_energy
 from .spending import Idle, Spending, Totals
 from .trace import Fleet, Trace
 
@@ -137,7 +137,7 @@ def pose(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
 
 
 def _own_freq(scenario: Scenario, fleet: Fleet) -> Array:
-    samples = step_samples(scenario, fleet)
+    samples = fleet.step_samples(scenario)
     return Broadcast.to(scenario, fleet).own_freq(samples, fleet.freq_min, fleet.freq_max)
 
 
@@ -152,5 +152,5 @@ def _idle(scenario: Scenario, fleet: Fleet, cohort: Ints, trained: Bools) -> Idl
 
 def idle_costs(scenario: Scenario, fleet: Fleet) -> tuple[Array, Array]:
     """Seconds and joules of a training at each client's own frequency, (client,)."""
-    c, f = scenario.work * step_samples(scenario, fleet), _own_freq(scenario, fleet)
+    c, f = scenario.work * fleet.step_samples(scenario), _own_freq(scenario, fleet)
     return c / f, training_energy(c, f, fleet.kappa)

@@ -12,6 +12,7 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.types import Array, Bools, Ints
+from fedcell.scenario.scenario import Scenario
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -41,6 +42,18 @@ class Fleet:
     def count(self) -> int:
         """N."""
         return self.samples.size
+
+    def step_samples(self, scenario: Scenario) -> Array:
+        """Samples that a local step of each client processes, (client,).
+
+        Where a client takes more cycles for a sample than the task says, each counts as so many
+        more: E_l alpha_0 times these are then its cycles, and by (26) all train for equally long
+        (DECISIONS.md, 60).
+        """
+        samples = scenario.step_samples(self.samples)
+        if self.cycles_per_sample is None:
+            return samples
+        return samples * (self.cycles_per_sample / scenario.cycles_per_sample)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

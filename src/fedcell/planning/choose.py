@@ -13,9 +13,9 @@ from fedcell.network.policies.names import PolicyLike, policy_name
 from fedcell.network.simulate import simulate_network
 from fedcell.scenario.scenario import Scenario
 
+from .devices import DeviceShare
 from .grid import PlanGrid
 from .law import GivenLaw, nearest_whole
-from .devices import DeviceShare
 from .limits import (
     BATTERIES,
     PER_CLIENT,
@@ -108,7 +108,9 @@ def _best_place(
             PER_CLIENT: max(d.energy for d in devices),
             BATTERIES: max(d.battery_share for d in devices),
         }
-        factors = {n: bounds[n].values[i, j] / expected[n].values[i, j] for n in spent if n in bounds}
+        factors = {
+            n: bounds[n].values[i, j] / expected[n].values[i, j] for n in spent if n in bounds
+        }
         if all(factor * spent[n] <= bounds[n].limit for n, factor in factors.items()):
             return i, j, devices
         allowed[i, j] = False

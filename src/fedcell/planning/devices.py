@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcell.core.dice import Purpose, uniform
+from fedcell.core.showing import client_title
 from fedcell.core.types import Array, Ints
 from fedcell.network.channel import is_heard
 from fedcell.network.draw import draw_fleet
@@ -40,7 +41,7 @@ class DeviceShare:
     @property
     def title(self) -> str:
         """What it is called."""
-        return f"client {self.client}" if self.name is None else self.name
+        return client_title(self.client, self.name)
 
     @property
     def battery_share(self) -> float:

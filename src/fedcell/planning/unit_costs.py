@@ -7,7 +7,7 @@ import numpy as np
 from fedcell.network.draw import draw_fleet
 from fedcell.network.policies.base import mean_freq
 from fedcell.network.policies.names import PolicyLike
-from fedcell.network.round import step_samples, training_energy
+from fedcell.network.round import training_energy
 from fedcell.network.simulate import simulate_network
 from fedcell.scenario.scenario import Scenario
 
@@ -52,7 +52,7 @@ def section_4d(scenario: Scenario, seed: int = 0) -> UnitCosts:
     """Unit costs as Section IV-D has them: a mean client computes, and (18) under Theorem 3."""
     fleet = draw_fleet(scenario, seed)
     kappa, weight = float(fleet.kappa.mean()), scenario.task.energy_weight
-    samples = float(step_samples(scenario, fleet).mean())
+    samples = float(fleet.step_samples(scenario).mean())
     cycles = samples * scenario.cycles_per_sample
     f = float(np.clip(mean_freq(kappa, weight), fleet.freq_min.mean(), fleet.freq_max.mean()))
     return UnitCosts(

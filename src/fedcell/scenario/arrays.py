@@ -9,6 +9,7 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.schema import LARGE, SMALL
+from fedcell.core.showing import client_title
 from fedcell.core.types import Array, Bools, real_numbers
 
 LONGEST_NAME = 100  # characters
@@ -155,8 +156,8 @@ class ClientTable(ArrayTable):
 
     def name_of(self, client: int) -> str:
         """What a client is called: its name, or its number."""
-        known = self.name is not None and client < len(self.name)
-        return str(self.name[client]) if self.name and known else f"client {client}"
+        names = self.name or ()
+        return client_title(client, names[client] if client < len(names) else None)
 
     @property
     def count(self) -> int:

@@ -52,7 +52,9 @@ UNITS: Mapping[str, tuple[Sequence[str], Convert]] = {
 OF_THE_BAND = ("w", "mw", "dbm")
 
 
-def client_table(columns: Mapping[str, Sequence[Any]], bandwidth: float | None = None) -> ClientTable:
+def client_table(
+    columns: Mapping[str, Sequence[Any]], bandwidth: float | None = None
+) -> ClientTable:
     """Clients from columns by heading, as `Clients(table=...)` takes them: numbers, None where a
     cell is blank, and texts. `bandwidth` [Hz] is that of the cell, for powers of the whole band.
 

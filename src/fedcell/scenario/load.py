@@ -81,8 +81,7 @@ def _with_arrays(given: dict[str, Any], folder: Path, faults: list[str]) -> dict
     """`given` with the files that it names read: cell.gains and clients.table."""
     given = {name: dict(t) if isinstance(t, dict) else t for name, t in given.items()}
     band = given["cell"].get("bandwidth") if isinstance(given.get("cell"), dict) else None
-    usable = isinstance(band, int | float) and not isinstance(band, bool) and band > 0
-    bandwidth = float(band) if usable else Cell().bandwidth  # a wrong one is told with its own key
+    bandwidth = _number(band) or Cell().bandwidth  # a wrong one is told with its own key
 
     def table(named: Any, folder: Path) -> ClientTable:
         return _table(named, folder, bandwidth)

@@ -7,15 +7,7 @@ import numpy as np
 from msgspec import Meta
 
 from fedcell.core.errors import BadInput
-from fedcell.core.schema import (
-    Count,
-    Doc,
-    Fraction,
-    NotNegative,
-    Positive,
-    Table,
-    documented,
-)
+from fedcell.core.schema import Count, Doc, Fraction, NotNegative, Positive, Table, documented
 from fedcell.core.types import Array
 
 from .arrays import ClientTable, Gains, Sizes
@@ -145,10 +137,6 @@ class Clients(Table, frozen=True, kw_only=True):
         """What the clients are called, where a table says so."""
         return None if self.table is None else self.table.name
 
-    def name_of(self, client: int) -> str:
-        """What a client is called: its name, or its number."""
-        return f"client {client}" if self.table is None else self.table.name_of(client)
-
     def faults(self) -> list[str]:
         faults = []
         if self.freq_min > self.freq_max:
@@ -166,7 +154,7 @@ class Clients(Table, frozen=True, kw_only=True):
             low = self.table.filled("freq_min", self.freq_min)
             high = self.table.filled("freq_max", self.freq_max)
             if (wrong := np.atleast_1d(low > high)).any():
-                who = self.name_of(int(np.argmax(wrong)))
+                who = self.table.name_of(int(np.argmax(wrong)))
                 faults.append(f"table: {who} has freq_min above freq_max")
         return faults
 

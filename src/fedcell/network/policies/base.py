@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from fedcell.core.types import Array
-from fedcell.network.round import Problem, Schedule, step_samples
+from fedcell.network.round import Problem, Schedule
 from fedcell.network.trace import Fleet
 from fedcell.scenario.scenario import Scenario
 
@@ -59,7 +59,7 @@ class Broadcast:
         """What the server of a scenario tells the clients of its fleet."""
         return cls(
             freq=mean_freq(float(fleet.kappa.mean()), scenario.task.energy_weight),
-            samples=float(step_samples(scenario, fleet).mean()),
+            samples=float(fleet.step_samples(scenario).mean()),
         )
 
     def own_freq(self, samples: Array, freq_min: Array, freq_max: Array) -> Array:

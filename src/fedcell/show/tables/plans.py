@@ -122,8 +122,8 @@ def _who_pays(plan: TrainingPlan) -> list[str]:
         return []
     most = max(plan.devices, key=lambda device: device.energy)
     return [
-        f"{most.title} pays most: {digits(most.energy)} J are expected, in {most.called:.3g} rounds "
-        "in which it is called"
+        f"{most.title} pays most: {digits(most.energy)} J are expected, in the {most.called:.3g} "
+        "rounds that call it"
     ]
 
 
