@@ -64,6 +64,13 @@ class TrainingSetup:
         """That of the data, by which runs tell other data; None where there is none."""
         return None if self.dealt is None else self.dealt.data.fingerprint
 
+    @property
+    def label_counts(self) -> Ints | None:
+        """Samples of each class that each client holds, (client, class); None without data."""
+        if self.dealt is None:
+            return None
+        return self.partition.label_counts(self.data.y_train, self.data.classes)
+
     def _dealt(self) -> DealtData:
         if self.dealt is None:
             raise BadInput("quadratics need no data: there is no partition to show")

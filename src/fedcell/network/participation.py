@@ -3,7 +3,7 @@
 import numpy as np
 
 from fedcell.core.showing import client_title
-from fedcell.core.types import Array
+from fedcell.core.types import Array, Ints
 from fedcell.scenario.scenario import Scenario
 
 from .channel import is_heard
@@ -12,6 +12,7 @@ from .trace import Fleet
 
 RARELY = 0.1  # of what the client that is heard best is: who is below hardly counts
 NODES = 15  # of a Gauss-Hermite rule
+MUCH = 0.25  # of a class, held by those who hardly count: it is said
 MOST_NAMED = 3  # clients that a sentence names; how many more there are is said
 
 
@@ -67,17 +68,19 @@ def mean_loss_rate(scenario: Scenario) -> float:
     return float(np.average(rate, weights=heard if heard.any() else None))
 
 
-def rarely_heard(scenario: Scenario, fleet: Fleet) -> list[str]:
-    """Sentences on the clients that hardly ever take part, and on what that leaves out."""
-    heard, loss = chance_heard(scenario, fleet), fleet.loss_rate
-    counts = heard if loss is None else heard * (1 - loss)
+def rarely_heard(scenario: Scenario, fleet: Fleet, label_counts: Ints | None = None) -> list[str]:
+    """Sentences on the clients that hardly ever take part, and on what that leaves out; which
+    classes, where `label_counts`, (client, class), says who holds which."""
+    heard, names = chance_heard(scenario, fleet), scenario.clients.names
+    loss = np.zeros(fleet.count) if fleet.loss_rate is None else fleet.loss_rate
+    counts = heard * (1 - loss)
     rare = np.flatnonzero(has_enough_data(scenario, fleet) & (counts < RARELY * counts.max()))
     rare = rare[np.argsort(counts[rare], kind="stable")]
-    share, names = fleet.samples / fleet.samples.sum(), scenario.clients.names
+    share = fleet.samples / fleet.samples.sum()
     sentences = []
     for j in rare[:MOST_NAMED].tolist():
-        lost = "" if loss is None else f" and loses {_percent(loss[j])} of its uploads"
         who = client_title(j, None if names is None else names[j])
+        lost = f" and loses {_percent(loss[j])} of its uploads" if loss[j] > 0.5 else ""
         sentences.append(
             f"{who} is heard in {_percent(heard[j])} of rounds{lost}: its {fleet.samples[j]:.4g} "
             f"samples ({_percent(share[j])} of all) hardly count"
@@ -87,8 +90,18 @@ def rarely_heard(scenario: Scenario, fleet: Fleet) -> list[str]:
             f"and {more.size} more that hardly count, with {_percent(share[more].sum())} of all "
             "samples"
         )
+    if label_counts is not None and rare.size:
+        held = label_counts[rare].sum(0) / np.maximum(label_counts.sum(0), 1)
+        worst = int(held.argmax())
+        if held[worst] > MUCH:
+            sentences.append(
+                f"of class {worst}, {_percent(held[worst])} of the samples are theirs: the model "
+                "will hardly see them"
+            )
     return sentences
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.2g} %"
+    if 0 < share < 1e-4:
+        return "less than 0.01 %"
+    return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"

@@ -84,13 +84,14 @@ def plan_training(
         pilot = load_pilot(pilot)
     if not isinstance(pilot, Pilot | None):
         raise BadInput(f"`pilot` = {pilot!r}: expected a Pilot, or the path of its file")
-    world, fingerprint = scenario, None
+    world, fingerprint, label_counts = scenario, None, None
     own_sizes = None if pilot is None else pilot.sizes  # D_j of a learner of one's own
     if own_sizes is not None:
         world = scenario.using(clients={"sizes": np.array(own_sizes)})
     elif scenario.learning is not None:
         setup = prepare_training(scenario, seed, data_dir)
         world, fingerprint = setup.scenario, setup.fingerprint  # with D_j, z_m and alpha_0
+        label_counts = setup.label_counts
     source = law_source(world, fingerprint, pilot, law, target)
     most = callable_clients(world, seed)
     few, many = check_range(clients, "`clients`", most)
@@ -137,7 +138,7 @@ def plan_training(
             *source.notes,
             *best.notes,
             *_edge_notes(tried, best, long),
-            *rarely_heard(planned, draw_fleet(planned, seed)),
+            *rarely_heard(planned, draw_fleet(planned, seed), label_counts),
         ),
     )
 

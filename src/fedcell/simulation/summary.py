@@ -210,5 +210,5 @@ def summarise(
             PolicyOutcome.of(n, ledger, target, scenario.clients.names, fleet.battery)
             for n, ledger in ledgers.items()
         ),
-        notes=tuple(rarely_heard(scenario, fleet)),
+        notes=tuple(rarely_heard(scenario, fleet, setup.label_counts)),
     )
