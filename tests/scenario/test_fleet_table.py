@@ -104,7 +104,9 @@ def test_blank_cells_take_the_defaults(fleet_of):
 
 
 def test_rows_of_a_scenario_may_have_other_keys_than_the_first(tmp_path):
-    text = "[[clients.table]]\nname = 'a'\nsamples = 3\n[[clients.table]]\nname = 'b'\nkappa = 1e-27"
+    text = (
+        "[[clients.table]]\nname = 'a'\nsamples = 3\n[[clients.table]]\nname = 'b'\nkappa = 1e-27"
+    )
     (tmp_path / "mine.toml").write_text(f"[plan]\ncohort = 2\n{text}")
     fleet = draw_fleet(load_scenario(tmp_path / "mine.toml"))
     assert fleet.samples.tolist() == [3, 500]
@@ -132,7 +134,9 @@ def test_labels_are_told_from_misspellings(fleet_of):
         ("batery_wh", "battery_wh"),
     ]:
         for cell in ("80", "80 m"):  # of numbers or of text
-            with pytest.raises(BadInput, match=f"{heading!r} is not a column; did you mean {meant}"):
+            with pytest.raises(
+                BadInput, match=f"{heading!r} is not a column; did you mean {meant}"
+            ):
                 fleet_of(f"{heading},kappa\n{cell},1e-27\n")
     with pytest.raises(BadInput, match="'latitude' is not a column; known: name, samples"):
         fleet_of("latitude,samples\n52.1,5\n52.2,6\n")
@@ -187,7 +191,10 @@ def test_the_fleet_of_the_page():
         ("samples\nnan\n", "line 2: samples = 'nan': expected a number"),
         ("samples\n1e61\n", "client 0 has 1e.61: expected above 0, to 1e.60"),
         ("gain_db\n120\n", r"client 0 has 1000000000000.0: .* a path loss of 90 dB is -90 in gain"),
-        ("loss_rate_percent\n100\n", "clients.table.loss_rate: client 0 has 1.0: expected 0 to bel"),
+        (
+            "loss_rate_percent\n100\n",
+            "clients.table.loss_rate: client 0 has 1.0: expected 0 to bel",
+        ),
         ("loss_rate\n-0.1\n", "clients.table.loss_rate: client 0 has -0.1"),
         ("name,battery\npump,0\n", "clients.table.battery: pump has 0.0: expected above 0"),
         ("name,freq_min\npump,4e9\n", "clients.table: pump has freq_min above freq_max"),

@@ -75,7 +75,7 @@ def schedule(
     """
     target = figure_target(figure)
     planned = TrainingPlan.load(plan) if plan else None
-    if file is not None and file not in SHIPPED and planned is None and is_round_file(Path(file)):
+    if file is not None and planned is None and is_round_file(Path(file)):
         if round_ is not None or seed is not None:
             raise BadInput(f"--round and --seed are for scenarios: {file} is one round")
         scheduled = schedule_round(load_round(file), policy or "optimal")
