@@ -58,7 +58,8 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     shutil.copy(PILOT, tmp_path / "pilot-digits.json")
     (tmp_path / "docs").mkdir()
-    shutil.copy(ROOT / "docs" / "round.json", tmp_path / "docs")
+    for name in ("round.json", "fleet.csv", "fleet.toml"):
+        shutil.copy(ROOT / "docs" / name, tmp_path / "docs")
     return tmp_path
 
 
@@ -119,6 +120,12 @@ def test_python_on_a_page_runs_and_prints_what_it_says(page, capsys):
 def test_the_round_on_the_pages_is_the_file():
     (shown,) = re.findall(r"```json\n(.*?)```", text_of("docs/files.md"), re.DOTALL)
     assert (ROOT / "docs" / "round.json").read_text() == shown
+
+
+@pytest.mark.parametrize("kind", ["csv", "toml"])
+def test_the_fleet_on_the_pages_is_the_file(kind):
+    (shown,) = re.findall(rf"```{kind}\n(.*?)```", text_of("docs/files.md"), re.DOTALL)
+    assert (ROOT / "docs" / f"fleet.{kind}").read_text() == shown
 
 
 def test_the_reference_of_scenarios_is_what_the_command_prints(fedcell):

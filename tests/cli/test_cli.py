@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from fedcell import Scenario, load_round, load_scenario, simulate_network
+from fedcell import BadInput, Scenario, load_round, load_scenario, simulate_network
 from fedcell.network.policies.names import NAMED
 from fedcell.scenario.load import shipped
 from support.examples import examples
@@ -353,7 +353,9 @@ def test_several_fleets(fedcell, tmp_path):
 def test_each_file_is_told_from_the_other_kind(fedcell, tmp_path, round_file):
     assert "give it to `fedcell schedule`" in fedcell("cost", round_file).err
     (tmp_path / "world.toml").write_text(shipped("paper"))
-    assert "give it to `fedcell cost`" in fedcell("schedule", tmp_path / "world.toml").err
+    with pytest.raises(BadInput, match="give it to `load_scenario`"):
+        load_round(tmp_path / "world.toml")
+    assert "Round 1, seed 0, policy optimal" in fedcell("schedule", tmp_path / "world.toml").out
 
 
 def test_drawn_after_training_says_whose_joules(fedcell, tmp_path):

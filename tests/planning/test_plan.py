@@ -205,10 +205,10 @@ def test_budgets_are_respected_or_none_is_possible(grid, a, b, c):
     limits = Limits(
         deadline=a * free.duration.value,
         energy=b * free.energy.value,
-        energy_per_client=c * free.energy.value / 8,
+        mean_energy_per_client=c * free.energy.value / 8,
     )
     may = (grid.duration <= limits.deadline) & (
-        grid.energy <= min(limits.energy, 8 * limits.energy_per_client)
+        grid.energy <= min(limits.energy, 8 * limits.mean_energy_per_client)
     )
     try:
         plan = choose_plan(grid, limits)
@@ -217,7 +217,7 @@ def test_budgets_are_respected_or_none_is_possible(grid, a, b, c):
         return
     assert plan.duration.value <= limits.deadline
     assert plan.energy.value <= limits.energy
-    assert plan.energy.value / 8 <= limits.energy_per_client
+    assert plan.energy.value / 8 <= limits.mean_energy_per_client
     assert plan.cost.value == grid.cost[may].min()
     assert (allowed_plans(grid, limits) == may).all()
 
@@ -228,7 +228,9 @@ def test_a_limit_that_cannot_be_kept_is_named_with_the_least_that_can(grid):
         choose_plan(grid, Limits(deadline=1.0, energy=1e9))
     assert f"{least:.4g} s" in str(told.value)
     assert "energy" not in str(told.value)
-    with pytest.raises(NoPlan, match="energy budget per client of 1e-06 J"):
+    with pytest.raises(NoPlan, match="the mean energy budget per client of 1e-06 J"):
+        choose_plan(grid, Limits(mean_energy_per_client=1e-6))
+    with pytest.raises(NoPlan, match=r"the energy budget per client of 1e-06 J: .* J of client \d"):
         choose_plan(grid, Limits(energy_per_client=1e-6))
     slow = evaluate_plans(
         SMALL.using(cell={"broadcast_time": 50.0}), LAW, "even", 12
@@ -426,8 +428,13 @@ def test_the_command_keeps_limits_and_says_so(fedcell):
         strict["duration"]["value"] <= 0.99 * free["duration"]["value"] < free["duration"]["value"]
     )
     assert strict["cost"]["value"] >= free["cost"]["value"]
-    each = planned(fedcell, "--energy-budget", f"{0.5 * free['energy']['value'] / 100}J/client")
+    mean = f"{0.5 * free['energy']['value'] / 100}J/client-mean"
+    each = planned(fedcell, "--energy-budget", mean)
     assert each["energy"]["value"] <= 0.5 * free["energy"]["value"]
+    (payer,) = free["devices"]
+    assert payer["energy"] > free["energy"]["value"] / 100
+    spared = planned(fedcell, "--energy-budget", f"{0.8 * payer['energy']}J/client")
+    assert max(d["energy"] for d in spared["devices"]) <= 0.8 * payer["energy"]
     fast = planned(fedcell, "--minimise", "duration")
     assert fast["duration"]["value"] <= strict["duration"]["value"]
     deadline = f"{1.05 * fast['duration']['value']}s"
@@ -651,6 +658,7 @@ def test_policies_beside_a_plan_are_priced_as_its_own_is(fitted):
 
 def test_infinite_limits_are_no_limits(grid):
     assert Limits() == Limits(deadline=inf, energy=inf, energy_per_client=inf)
+    assert Limits().mean_energy_per_client == inf
     assert Limits().given() == {}
     assert allowed_plans(grid, Limits()).all()
     free, none = choose_plan(grid), choose_plan(grid, Limits())

@@ -49,6 +49,7 @@ WORDS = {
     "policies": "--policy",
     "precision": "--precision",
     "resume": "--resume",
+    "round": "--round",
     "rounds": "--rounds",
     "scenario": "scenario file",
     "seed": "--seed",
@@ -92,9 +93,6 @@ out, err = OptionConsole(markup=False, highlight=False), Console(stderr=True)
 
 ScenarioName = Annotated[
     str, typer.Argument(help=f"A scenario file, or a shipped one: {', '.join(SHIPPED)}.")
-]
-PolicyName = Annotated[
-    str, typer.Option(help=f"{', '.join(NAMED)}; or module:callable for your own.")
 ]
 PolicyNames = Annotated[
     list[str] | None,

@@ -9,8 +9,9 @@ from fedcell.core.errors import BadInput, FedcellError, printable
 from fedcell.learning.setup import prepare_training
 from fedcell.network.compare import compare, sweep_costs
 from fedcell.network.policies.names import NAMED
-from fedcell.network.roundfile import load_round
+from fedcell.network.roundfile import is_round_file, load_round
 from fedcell.network.schedule import schedule_round
+from fedcell.planning.plan import TrainingPlan
 from fedcell.scenario.load import SHIPPED, load_scenario, shipped
 from fedcell.scenario.save import commented
 from fedcell.show.results import print_result
@@ -21,7 +22,6 @@ from .app import (
     AsJson,
     DataDir,
     Fleets,
-    PolicyName,
     PolicyNames,
     Rounds,
     ScenarioName,
@@ -32,20 +32,59 @@ from .app import (
     out,
     track_pricing,
 )
+from .planned import own_policy, planned_world
 
 
 @app.command()
 def schedule(
-    file: Annotated[Path, typer.Argument(help="One round, as TOML or JSON; see docs/files.md.")],
-    policy: PolicyName = "optimal",
+    file: Annotated[
+        str | None,
+        typer.Argument(
+            help="One round as TOML or JSON (docs/files.md), a scenario file, or a shipped one: "
+            f"{', '.join(SHIPPED)}. With --plan it may be left out: the plan's own."
+        ),
+    ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(help="A round as planned: K, E_l and policy of what fedcell plan wrote."),
+    ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{', '.join(NAMED)}; or module:callable for your own. Default: the plan's, else "
+            "optimal."
+        ),
+    ] = None,
+    round_: Annotated[
+        int | None,
+        typer.Option("--round", min=1, help="Which round of the scenario. Default: the first."),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="Seed of the run that it is a round of. Default: 0."),
+    ] = None,
     as_json: AsJson = False,
     figure: Annotated[
         Path | None, typer.Option(help="Draw who trains and uploads when to this file.")
     ] = None,
+    data_dir: DataDir = None,
 ) -> None:
-    """Schedule one round: who gets which share of the band and which CPU frequency."""
+    """Schedule one round: who gets which share of the band and which CPU frequency.
+
+    Of a scenario, --round 7 --seed 0 is what fedcell run --seed 0 meets in its seventh round.
+    """
     target = figure_target(figure)
-    scheduled = schedule_round(load_round(file), policy)
+    planned = TrainingPlan.load(plan) if plan else None
+    if file is not None and planned is None and is_round_file(Path(file)):
+        if round_ is not None or seed is not None:
+            raise BadInput(f"--round and --seed are for scenarios: {file} is one round")
+        scheduled = schedule_round(load_round(file), policy or "optimal")
+    else:
+        _, world = planned_world(file, planned, plan)
+        own = "optimal" if planned is None else own_policy(planned, plan)
+        if world.learning is not None:  # D_j, z_m and alpha_0 are those of what is trained
+            world = prepare_training(world, seed or 0, data_dir).scenario
+        scheduled = schedule_round(world, policy or own, round=round_ or 1, seed=seed or 0)
     if as_json:
         print_json(scheduled.to_dict())
     else:
@@ -66,7 +105,9 @@ def cost(
     ] = None,
     spread: Annotated[
         list[float] | None,
-        typer.Option(help="How much clients differ, as 0.5: a line of the figure for each; repeat it. Default: clients.spread."),
+        typer.Option(
+            help="How much clients differ, as 0.5: a line of the figure for each; repeat it. Default: clients.spread."
+        ),
     ] = None,
     data_dir: DataDir = None,
 ) -> None:

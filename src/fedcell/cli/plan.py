@@ -74,7 +74,8 @@ def plan(
     energy_budget: Annotated[
         str | None,
         typer.Option(
-            help="All clients together may spend no more: 500J, 2kJ; 5J/client: each, on average."
+            help="All clients together may spend no more: 500J, 2kJ; 5J/client: the one that pays "
+            "most; 5J/client-mean: each, on average."
         ),
     ] = None,
     confidence: Annotated[
@@ -175,17 +176,21 @@ def _given_law(pilot: Path | None, given: dict[str, float]) -> GivenLaw | None:
 
 
 def _limits(deadline: str | None, budget: str | None, confidence: float | None) -> Limits:
-    energy = each = inf
+    kinds = {
+        "": "energy",
+        "client": "energy_per_client",
+        "client-mean": "mean_energy_per_client",
+    }
+    given = {}
     if budget is not None:
         amount, slash, per = budget.partition("/")
-        if slash and per.strip() != "client":
-            raise BadInput(f"--energy-budget = {budget}: expected as in 500J, or 5J/client")
-        energy = parse_energy(amount, "--energy-budget")
-        if per:
-            energy, each = inf, energy
+        if (kind := kinds.get(per.strip())) is None or (slash and not per.strip()):
+            raise BadInput(
+                f"--energy-budget = {budget}: expected as in 500J, 5J/client or 5J/client-mean"
+            )
+        given[kind] = parse_energy(amount, "--energy-budget")
     return Limits(
         deadline=inf if deadline is None else parse_duration(deadline, "--deadline"),
-        energy=energy,
-        energy_per_client=each,
         confidence=confidence,
+        **given,
     )

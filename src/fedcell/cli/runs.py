@@ -8,13 +8,12 @@ from typing import Annotated
 
 import typer
 
-from fedcell.core.errors import BadInput, FedcellWarning, printable
+from fedcell.core.errors import FedcellWarning, printable
 from fedcell.learning.report import describe_partition
 from fedcell.learning.setup import prepare_training
 from fedcell.network.policies.names import NAMED
 from fedcell.planning.plan import TrainingPlan
 from fedcell.scenario.load import SHIPPED, load_scenario
-from fedcell.scenario.scenario import Scenario
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 from fedcell.simulation.run import run
@@ -38,6 +37,7 @@ from .app import (
     out,
     target_of,
 )
+from .planned import own_policy, planned_world
 from .progress import progress_bars
 from .signals import exit_code
 
@@ -100,11 +100,11 @@ def run_command(
     the same command with --resume goes on, to the same bits.
     """
     planned = TrainingPlan.load(plan) if plan else None
-    name, world = _world(scenario, planned, plan)
+    name, world = planned_world(scenario, planned, plan)
     target = target_of(world, target_loss, target_accuracy, hold)
     policies = policy or list(NAMED)
     if planned and not policy:  # the plan's own first
-        policies = list(dict.fromkeys([_own_policy(planned, plan), *NAMED]))
+        policies = list(dict.fromkeys([own_policy(planned, plan), *NAMED]))
     changed = [] if planned is None else planned.differences(world, target)
     if changed:
         note = f"this is not what was planned ({', '.join(changed)}): predictions are not compared"
@@ -144,27 +144,3 @@ def run_command(
             out.print(f"written to {folder}: {', '.join(names)}", soft_wrap=True)
     if not result.complete:
         sys.exit(exit_code())
-
-
-def _world(
-    name: str | None, planned: TrainingPlan | None, file: Path | None
-) -> tuple[str, Scenario]:
-    """The scenario that is named, or the plan's, with the K and E_l of the plan."""
-    if name is None:
-        if planned is None:
-            raise BadInput(f"which scenario? name a file, or one of: {', '.join(SHIPPED)}")
-        if planned.scenario is None:
-            raise BadInput(f"{file}: its scenario has measured gains: name its file as well")
-        return planned.name, planned.apply_to()
-    world = load_scenario(name)
-    return name, planned.apply_to(world) if planned else world
-
-
-def _own_policy(planned: TrainingPlan, file: Path | None) -> str:
-    """The policy of a plan, if it is one of ours: a file never names code to run."""
-    if planned.policy not in NAMED:
-        raise BadInput(
-            f"{file}: was planned for the policy {planned.policy}, which is not one of ours: give "
-            f"--policy {planned.policy} if you trust it"
-        )
-    return planned.policy

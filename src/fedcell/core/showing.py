@@ -46,3 +46,13 @@ def rows_from(columns: Mapping[str, Sequence[Any]], index: str, first: int) -> l
     lines = zip(*columns.values(), strict=True)
     named = (dict(zip(columns, line, strict=True)) for line in lines)
     return [{index: i, **row} for i, row in enumerate(named, first)]
+
+
+def client_title(client: int, name: str | None) -> str:
+    """What a client is called: its name, or its number."""
+    return f"client {client}" if name is None else name
+
+
+def shortened(text: str, most: int) -> str:
+    """A text no longer than there is room for."""
+    return text if len(text) <= most else text[: most - 3] + "..."

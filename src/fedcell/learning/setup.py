@@ -8,7 +8,7 @@ import numpy as np
 
 from fedcell.core.dice import Purpose, spread_evenly, stream
 from fedcell.core.errors import BadInput, FedcellError, FedcellWarning
-from fedcell.core.types import Array
+from fedcell.core.types import Array, Ints
 from fedcell.scenario.learning import Learning
 from fedcell.scenario.scenario import Scenario, check_scenario
 
@@ -79,6 +79,13 @@ class TrainingSetup:
         """What the clients are called, where the owners of the data or a table say so."""
         own = None if self.dealt is None else self.dealt.partition.names
         return own or self.scenario.clients.names
+
+    @property
+    def label_counts(self) -> Ints | None:
+        """Samples of each class that each client holds, (client, class); None without data."""
+        if self.dealt is None:
+            return None
+        return self.partition.label_counts(self.data.y_train, self.data.classes)
 
     def _dealt(self) -> DealtData:
         if self.dealt is None:

@@ -27,31 +27,35 @@ def draw_fleet(scenario: Scenario, seed: int = 0) -> Fleet:
     """
     scenario.require_sizes()
     clients, cell, n = scenario.clients, scenario.cell, scenario.clients.count
-    listed = {} if clients.table is None else clients.table.columns()
+    table = clients.table
 
     def spread(mean: float, purpose: Purpose) -> Array:
-        var = 0.0 if clients.table is not None else clients.spread
+        var = 0.0 if table is not None else clients.spread
         return spread_evenly(mean, var, purpose, seed, n)
 
-    if "distance" in listed:
-        distance = listed.pop("distance")
-    else:  # evenly over the area of the ring, which may be a circle
-        near, far = cell.ring
-        place = np.ravel(uniform(Purpose.PLACE, seed, range(1), n))
-        distance = np.sqrt(near * near + (far * far - near * near) * place)
-    if "gain" in listed:
-        listed["mean_gain"] = listed.pop("gain")
-    if clients.sizes is not None:
-        listed["samples"] = clients.sizes.values
-    drawn = {
-        "samples": spread(clients.samples, Purpose.SAMPLES),
-        "kappa": spread(clients.kappa, Purpose.KAPPA),
-        "power": spread(clients.power, Purpose.POWER),
-        "mean_gain": cell.mean_gain(distance),
-        "freq_min": np.full(n, clients.freq_min),
-        "freq_max": np.full(n, clients.freq_max),
-    }
-    fleet = Fleet(**drawn | listed)
+    def listed(column: str, default: Array) -> Array:
+        return default if table is None else np.asarray(table.filled(column, default))
+
+    def own(column: str, default: float) -> Array | None:
+        given = None if table is None else getattr(table, column)
+        return None if given is None else listed(column, np.full(n, default))
+
+    # Evenly over the area of the ring, which may be a circle.
+    near, far = cell.ring
+    place = np.ravel(uniform(Purpose.PLACE, seed, range(1), n))
+    distance = listed("distance", np.sqrt(near * near + (far * far - near * near) * place))
+    samples = listed("samples", spread(clients.samples, Purpose.SAMPLES))
+    fleet = Fleet(
+        samples=samples if clients.sizes is None else clients.sizes.values,
+        kappa=listed("kappa", spread(clients.kappa, Purpose.KAPPA)),
+        power=listed("power", spread(clients.power, Purpose.POWER)),
+        mean_gain=listed("gain", cell.mean_gain(distance)),
+        freq_min=listed("freq_min", np.full(n, clients.freq_min)),
+        freq_max=listed("freq_max", np.full(n, clients.freq_max)),
+        cycles_per_sample=own("cycles_per_sample", scenario.cycles_per_sample),
+        loss_rate=own("loss_rate", cell.loss_rate),
+        battery=own("battery", np.inf),
+    )
     if not ((fleet.mean_gain >= SMALL) & (fleet.mean_gain <= 1)).all():
         raise BadInput(
             "the mean channel gain is not between 0 and 1 for some clients: check "
@@ -113,7 +117,7 @@ def _draw(scenario: Scenario, fleet: Fleet, rounds: range, seed: int, asks: int)
     return Trace(
         cohort=cohort,
         gain=np.where(present, gain, 0.0),
-        lost=_lost(scenario, rounds, seed, cohort, count, n),
+        lost=_lost(scenario, fleet, rounds, seed, cohort, count),
         count=count,
         excluded_by_channel=np.asarray(weak, np.int64),
         excluded_by_data=np.full(len(rounds), n - enough.sum()),
@@ -143,17 +147,21 @@ def _asked(scenario: Scenario, fleet: Fleet, rounds: range, seed: int, asks: int
 
 
 def _lost(
-    scenario: Scenario, rounds: range, seed: int, cohort: Ints, count: Ints, clients: int
+    scenario: Scenario, fleet: Fleet, rounds: range, seed: int, cohort: Ints, count: Ints
 ) -> Bools:
     """Whose upload does not arrive, (round, place)."""
-    cell, present = scenario.cell, cohort >= 0
-    dice = uniform_at(Purpose.LOSS, seed, rounds, np.maximum(cohort, 0), clients)
+    cell, present, who = scenario.cell, cohort >= 0, np.maximum(cohort, 0)
+    dice = uniform_at(Purpose.LOSS, seed, rounds, who, fleet.count)
+    rate = np.full(who.shape, cell.loss_rate) if fleet.loss_rate is None else fleet.loss_rate[who]
     if cell.loss_kind == "independent":
-        return present & (dice < cell.loss_rate)
-    # As many as K_gamma >= K(1 - gamma) allows (Sec. II-B-1), the unluckiest first.
+        return present & (dice < rate)
+    # As many as K_gamma >= K(1 - gamma) allows (Sec. II-B-1), the unluckiest first: those whose
+    # die is lowest for the rate that they have.
     drawn = count.sum(1, keepdims=True)
-    losses = np.minimum(np.floor(cell.loss_rate * drawn + 1e-9), drawn - 1)
-    order = np.where(present, dice, np.inf).argsort(1)
+    share = (rate * count).sum(1, keepdims=True)  # gamma K
+    losses = np.minimum(np.floor(share + 1e-9), drawn - 1)
+    luck = dice / np.maximum(rate, SMALL)
+    order = np.where(present, luck, np.inf).argsort(1)
     lost = np.empty_like(present)
     so_far = np.take_along_axis(count, order, axis=1).cumsum(1)
     np.put_along_axis(lost, order, so_far <= losses, axis=1)

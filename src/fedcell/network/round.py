@@ -44,7 +44,7 @@ class Problem:
 
     band_time: Array  # u_j = z_m / (B r_j^0), time to upload with the whole band [s]
     upload_energy: Array  # z_m p_j^0 / r_j^0 [J]
-    samples: Array  # samples that a local step processes: D_j, or the batch (DECISIONS.md, 2)
+    samples: Array  # that a local step processes: D_j, or the batch (DECISIONS.md, 2)
     kappa: Array  # kappa_j [J s^2]
     freq_min: Array  # [cycle/s]
     freq_max: Array  # [cycle/s]
@@ -202,7 +202,7 @@ def make_problem(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
         return Problem(
             band_time=bits / (cell.bandwidth * r),  # (6) at a_j = 1
             upload_energy=bits * p / r,  # (7): p_j = p_j^0 a_j B cancels a_j B of (6)
-            samples=scenario.step_samples(fleet.samples)[who],
+            samples=fleet.step_samples(scenario)[who],
             kappa=fleet.kappa[who],
             freq_min=fleet.freq_min[who],
             freq_max=fleet.freq_max[who],

@@ -81,6 +81,16 @@ class RoundFile(Table, frozen=True, kw_only=True):
         return make_problem(scenario, fleet, Trace.of(gain[None]))[0]
 
 
+def is_round_file(path: Path) -> bool:
+    """Whether a file is to be read as one round, and not as a scenario. What can be read once
+    only, as a pipe, is."""
+    if not path.is_file():
+        return path.exists()
+    given = read_tables(path)
+    tables = {"cell", "task", "plan", "learning"} & given.keys()
+    return "bandwidth" in given or not (tables or isinstance(given.get("clients"), dict))
+
+
 def load_round(path: str | Path) -> Problem:
     """The problem of one round from a TOML or JSON file (docs/files.md has one).
 

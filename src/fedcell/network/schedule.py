@@ -1,20 +1,35 @@
 """One round scheduled: who gets which share of the band and which CPU frequency."""
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput
 from fedcell.core.showing import Showable, rows_from
+from fedcell.scenario.scenario import Scenario
 
 from .certificate import certify
+from .draw import draw_fleet, draw_trace
 from .policies.base import Broadcast
 from .policies.names import PolicyLike, policy_name, resolve_policy
 from .round import Certificate, Cost, Problem, Schedule, price
+from .simulate import pose
 
 COLUMNS = ("upload_time", "compute_time", "upload_energy", "compute_energy")
 TOTALS = ("duration", "energy", "objective", "upload_cost", "compute_cost")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundOf:
+    """Which round of which run a scheduled round is, and who its clients are."""
+
+    round: int  # counted from 1, as in a ledger
+    seed: int
+    clients: tuple[int, ...]
+    names: tuple[str, ...] | None  # what they are called, where a table says so
+    broadcast_time: float  # T_d, before the round [s]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -25,6 +40,7 @@ class ScheduledRound(Showable):
     schedule: Schedule
     cost: Cost
     certificate: Certificate | None  # where the policy claims the optimum, judged by us
+    of: RoundOf | None = None  # where it is a round of a scenario
 
     def columns(self) -> dict[str, list[float]]:
         """What each client is given, and what that takes, by name."""
@@ -35,11 +51,26 @@ class ScheduledRound(Showable):
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each client."""
-        return rows_from(self.columns(), "client", first=0)
+        rows = rows_from(self.columns(), "client", first=0)
+        if self.of is None:
+            return rows
+        for row, client in zip(rows, self.of.clients, strict=True):
+            row["client"] = client
+        return (
+            rows
+            if self.of.names is None
+            else [
+                {"client": row.pop("client"), "name": name, **row}
+                for row, name in zip(rows, self.of.names, strict=True)
+            ]
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as `fedcell schedule --json` prints them."""
-        answer: dict[str, Any] = {"policy": self.policy, **self.columns()}
+        answer: dict[str, Any] = {"policy": self.policy}
+        if self.of is not None:
+            answer |= asdict(self.of)
+        answer |= self.columns()
         answer |= {name: float(getattr(self.cost, name)) for name in TOTALS}
         if self.certificate is not None:
             answer["certificate"] = {n: float(v) for n, v in asdict(self.certificate).items()}
@@ -51,17 +82,58 @@ class ScheduledRound(Showable):
         return f"<ScheduledRound, {self.policy}: {words}>"
 
 
-def schedule_round(problem: Problem, policy: PolicyLike = "optimal") -> ScheduledRound:
-    """One round under a policy, checked and priced.
+def schedule_round(
+    problem: Problem | Scenario,
+    policy: PolicyLike = "optimal",
+    *,
+    round: int | None = None,
+    seed: int = 0,
+) -> ScheduledRound:
+    """One round under a policy, checked and priced: a problem, or a `round` of a scenario (counted
+    from 1, as in a ledger), on the dice that a run with this `seed` has.
 
-    >>> from fedcell import load_round
+    >>> from fedcell import Scenario, load_round
     >>> schedule_round(load_round("docs/round.json"), "optimal")
     <ScheduledRound, optimal: 3 clients, 27.9 s, 105.1 J>
+    >>> schedule_round(Scenario(), "even", round=7).of.clients[:3]
+    (16, 76, 56)
     """
+    if isinstance(problem, Scenario):
+        return _round_of(
+            problem, policy, check_count(1 if round is None else round, "`round`"), seed
+        )
+    if round is not None:
+        raise BadInput("`round` is for a scenario: this is one round already")
     if problem.band_time.ndim != 1:
         raise BadInput("`problem` holds many rounds: take one, as problem[0]")
+    return _scheduled(problem, policy, Broadcast.among(problem))
+
+
+def _round_of(scenario: Scenario, policy: PolicyLike, round: int, seed: int) -> ScheduledRound:
+    scenario.require_sizes()
+    fleet = draw_fleet(scenario, seed)
+    trace = draw_trace(scenario, fleet, range(round - 1, round), seed)
+    ((_, part),) = trace.by_size()
+    clients = tuple(part.cohort[0].tolist())
+    if not clients:
+        raise BadInput(f"`round` = {round}: all clients sit it out, with too weak a channel")
+    names = scenario.clients.names
+    problem = pose(scenario, fleet, part)[0]
+    return replace(
+        _scheduled(problem, policy, Broadcast.to(scenario, fleet)),
+        of=RoundOf(
+            round=round,
+            seed=seed,
+            clients=clients,
+            names=None if names is None else tuple(names[j] for j in clients),
+            broadcast_time=scenario.cell.broadcast_time,
+        ),
+    )
+
+
+def _scheduled(problem: Problem, policy: PolicyLike, broadcast: Broadcast) -> ScheduledRound:
     name = policy_name(policy)
-    answer = resolve_policy(policy, Broadcast.among(problem))(problem)
+    answer = resolve_policy(policy, broadcast)(problem)
     cost = price(problem, answer)
     values = [answer.share, answer.freq, *(getattr(cost, n) for n in (*COLUMNS, *TOTALS))]
     if not all(np.isfinite(value).all() for value in values):

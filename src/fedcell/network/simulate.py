@@ -14,7 +14,7 @@ from .draw import candidates, draw_fleet, draw_trace
 from .ledger import Ledger, require_usable
 from .policies.base import Broadcast, Policy
 from .policies.names import PolicyLike, resolve_policy
-from .round import make_problem, price, training_energy
+from .round import Problem, make_problem, price, training_energy
 from .spending import Idle, Spending, Totals
 from .trace import Fleet, Trace
 
@@ -98,10 +98,7 @@ def _price(
     duration, energy = np.zeros(trace.cohort.shape), np.zeros(trace.cohort.shape)
     for where, part in trace.by_size():
         if (size := part.cohort.shape[1]) > 0:
-            problem = make_problem(scenario, fleet, part)
-            if scenario.plan.cohort_drawn == "after-training":  # their frequencies are past
-                f = _own_freq(scenario, fleet)[part.cohort]
-                problem = replace(problem, freq_min=f, freq_max=f)
+            problem = pose(scenario, fleet, part)
             cost = price(problem, policy(problem))
             for name, values in sums.items():
                 values[where] = getattr(cost, name)
@@ -130,15 +127,30 @@ def _price(
     )
 
 
+def pose(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
+    """The problems of rounds with cohorts of one size, as the scenario's policy meets them."""
+    problem = make_problem(scenario, fleet, trace)
+    if scenario.plan.cohort_drawn == "before-training":
+        return problem
+    f = _own_freq(scenario, fleet)[trace.cohort]  # they have trained: their frequencies are past
+    return replace(problem, freq_min=f, freq_max=f)
+
+
 def _own_freq(scenario: Scenario, fleet: Fleet) -> Array:
-    samples = scenario.step_samples(fleet.samples)
+    samples = fleet.step_samples(scenario)
     return Broadcast.to(scenario, fleet).own_freq(samples, fleet.freq_min, fleet.freq_max)
 
 
 def _idle(scenario: Scenario, fleet: Fleet, cohort: Ints, trained: Bools) -> Idle:
     """Those that train and are not drawn."""
-    c, f = scenario.work * scenario.step_samples(fleet.samples), _own_freq(scenario, fleet)
     idle = trained.copy()
     rounds, places = np.nonzero(cohort >= 0)
     idle[rounds, cohort[rounds, places]] = False
-    return Idle(trained=idle, duration=c / f, energy=training_energy(c, f, fleet.kappa))
+    duration, energy = idle_costs(scenario, fleet)
+    return Idle(trained=idle, duration=duration, energy=energy)
+
+
+def idle_costs(scenario: Scenario, fleet: Fleet) -> tuple[Array, Array]:
+    """Seconds and joules of a training at each client's own frequency, (client,)."""
+    c, f = scenario.work * fleet.step_samples(scenario), _own_freq(scenario, fleet)
+    return c / f, training_energy(c, f, fleet.kappa)

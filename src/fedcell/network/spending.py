@@ -66,6 +66,19 @@ class Spending:
                 totals.energy[trained] += self.idle.energy[trained]
         return totals
 
+    def emptied(self, battery: Array) -> Ints:
+        """The round, counted from 1, in which each client has spent more than its battery [J]
+        holds, (client,); 0 where it lasts."""
+        spent, when = np.zeros(battery.size), np.zeros(battery.size, np.int64)
+        for t, client in enumerate(self.client):
+            who = client[client >= 0]
+            spent[who] += self.energy[t][client >= 0]
+            if self.idle is not None:
+                spent += np.where(self.idle.trained[t], self.idle.energy, 0.0)
+                who = np.arange(battery.size)
+            when[who[(spent[who] > battery[who]) & (when[who] == 0)]] = t + 1
+        return when
+
     def first(self, rounds: int) -> "Spending":
         """The first rounds."""
         names = ("client", "arrived", "duration", "energy")

@@ -19,7 +19,8 @@ from fedcell.scenario.scenario import Scenario
 class Fleet:
     """The N clients, as arrays of length N.
 
-    samples D_j; kappa [J s^2]; power p_j^0 [W/Hz]; mean_gain, linear; freq_min, freq_max [cycle/s].
+    samples D_j; kappa [J s^2]; power p_j^0 [W/Hz]; mean_gain, linear; freq_min, freq_max
+    [cycle/s]. The last three are None where clients do not differ in them.
 
     >>> from fedcell import draw_fleet
     >>> fleet = draw_fleet(Scenario(), seed=1)
@@ -33,11 +34,26 @@ class Fleet:
     mean_gain: Array  # channel power gain before fading
     freq_min: Array  # [cycle/s]
     freq_max: Array  # [cycle/s]
+    cycles_per_sample: Array | None = None  # alpha_0 of each [cycle]; None: the task's
+    loss_rate: Array | None = None  # gamma of each; None: the cell's
+    battery: Array | None = None  # what each may spend in all [J], infinite where it is not counted
 
     @property
     def count(self) -> int:
         """N."""
         return self.samples.size
+
+    def step_samples(self, scenario: Scenario) -> Array:
+        """Samples that a local step of each client processes, (client,).
+
+        Where a client takes more cycles for a sample than the task says, each counts as so many
+        more: E_l alpha_0 times these are then its cycles, and by (26) all train for equally long
+        (DECISIONS.md, 60).
+        """
+        samples = scenario.step_samples(self.samples)
+        if self.cycles_per_sample is None:
+            return samples
+        return samples * (self.cycles_per_sample / scenario.cycles_per_sample)
 
 
 def check_fleet(scenario: Scenario, fleet: Fleet) -> None:

@@ -4,17 +4,29 @@ from typing import get_args
 
 import numpy as np
 
-from fedcell.core.errors import BadInput, printable
+from fedcell.core.errors import BadInput, NoPlan, printable
 from fedcell.core.estimates import Estimate
 from fedcell.core.targets import Target
 from fedcell.core.types import Bools, Ints
+from fedcell.network.participation import mean_loss_rate
 from fedcell.network.policies.names import PolicyLike, policy_name
 from fedcell.network.simulate import simulate_network
 from fedcell.scenario.scenario import Scenario
 
+from .devices import DeviceShare
 from .grid import PlanGrid
 from .law import GivenLaw, nearest_whole
-from .limits import Limits, allowed_plans, chances, least_place
+from .limits import (
+    BATTERIES,
+    PER_CLIENT,
+    Limits,
+    allowed_plans,
+    at_confidence,
+    bounds_of,
+    chances,
+    devices_at,
+    least_place,
+)
 from .plan import Aim, PaperChoice, PlanTotals, TrainingPlan
 from .round_costs import MEASURES
 from .rounds_law import LEVEL, RoundsLaw
@@ -41,7 +53,7 @@ def choose_plan(
         raise BadInput(f"`minimise` = {minimise}: expected one of {', '.join(get_args(Aim))}")
     limits = limits or Limits()
     allowed = allowed_plans(grid, limits)
-    i, j = least_place(np.where(allowed, getattr(grid, minimise), np.inf))
+    i, j, devices = _best_place(grid, limits, minimise, allowed)
     k, e = int(grid.cohorts[i]), int(grid.steps[j])
     predicted = grid.law.predict(np.array(k), np.array(e), grid.loss_rate, kind=grid.kind)
     mean, low, high = (max(1.0, float(x)) for x in predicted)
@@ -78,7 +90,31 @@ def choose_plan(
         chances={name: float(each[i, j]) for name, each in chances(grid, limits).items()},
         grid=grid,
         allowed=allowed,
+        devices=devices,
     )
+
+
+def _best_place(
+    grid: PlanGrid, limits: Limits, minimise: Aim, allowed: Bools
+) -> tuple[int, int, tuple[DeviceShare, ...]]:
+    """The best of the allowed plans, and what its clients spend. Limits of a client are looked at
+    again at the plan itself, as the grid has them between what was priced; `allowed` loses plans
+    that miss them by a little."""
+    bounds, expected = at_confidence(grid, limits), bounds_of(grid, limits)
+    while allowed.any():
+        i, j = least_place(np.where(allowed, getattr(grid, minimise), np.inf))
+        devices = devices_at(grid, i, j)
+        spent = {
+            PER_CLIENT: max(d.energy for d in devices),
+            BATTERIES: max(d.battery_share for d in devices),
+        }
+        factors = {
+            n: bounds[n].values[i, j] / expected[n].values[i, j] for n in spent if n in bounds
+        }
+        if all(factor * spent[n] <= bounds[n].limit for n, factor in factors.items()):
+            return i, j, devices
+        allowed[i, j] = False
+    raise NoPlan("every plan takes a little more from a client than it may spend")
 
 
 def totals_under(
@@ -87,8 +123,8 @@ def totals_under(
     """What the planned K and E_l take under another policy."""
     k, e = int(plan.cohort.value), int(plan.local_steps.value)
     ledger = simulate_network(scenario.with_plan(k, e), policy, priced_rounds(scenario), seed)
-    rounds, law, cell = plan.rounds, plan.law, scenario.cell
-    unsure = float(law.spread(np.array(k), np.array(e), cell.loss_rate, cell.loss_kind))
+    rounds, law, gamma = plan.rounds, plan.law, mean_loss_rate(scenario)
+    unsure = float(law.spread(np.array(k), np.array(e), gamma, scenario.cell.loss_kind))
     totals = {"rounds": rounds}
     for measure in MEASURES:
         each = getattr(ledger, measure)

@@ -20,8 +20,10 @@ class Setting:
 
     def apply_to(self, scenario: Scenario) -> Scenario:
         """The scenario with this setting."""
-        lossy = scenario.using(cell={"loss_rate": self.loss_rate})
-        return lossy.with_plan(self.cohort, self.local_steps)
+        world, table = scenario.with_plan(self.cohort, self.local_steps), scenario.clients.table
+        if table is not None and table.loss_rate is not None:
+            return world  # its clients have rates of their own, of which gamma is the mean
+        return world.using(cell={"loss_rate": self.loss_rate})
 
     def no_harder_than(self, other: "Setting") -> bool:
         """Whether another is at least as hard to learn with: no more clients, no fewer steps."""

@@ -3,15 +3,18 @@ round costs. (12)"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from fedcell.core.errors import BadInput, NoPlan
 from fedcell.core.types import Array, Bools, Ints
+from fedcell.network.participation import mean_loss_rate
 from fedcell.network.policies.names import PolicyLike
 from fedcell.scenario.scenario import Scenario
 
 from .design import Setting
+from .devices import DeviceCosts, price_devices
 from .lost_uploads import LossKind, Number
 from .round_costs import RoundCosts, price_round_grid
 from .rounds_law import RoundsLaw
@@ -39,10 +42,10 @@ class PlanGrid:
     energy: Array  # of all clients [J]
     of_pilot: bool = False  # whether the candidates are settings that a pilot tried
 
-    @property
+    @cached_property
     def loss_rate(self) -> float:
         """gamma."""
-        return self.scenario.cell.loss_rate
+        return mean_loss_rate(self.scenario)
 
     @property
     def kind(self) -> LossKind:
@@ -58,6 +61,11 @@ class PlanGrid:
         )
         unsure = self.law.spread(k, e, self.loss_rate, self.kind)
         return np.sqrt(unsure**2 + sd**2 / np.maximum(rounds, 1.0) + se**2)
+
+    @cached_property
+    def devices(self) -> DeviceCosts:
+        """What a round takes from the clients that matter to limits."""
+        return price_devices(self.scenario, self.policy, self.round_costs, self.seed)
 
     def at(self, cohort: int, steps: int) -> tuple[int, int]:
         """The place of a K and an E_l, or of the nearest that are tried."""
@@ -92,8 +100,8 @@ def evaluate_plans(
                 np.searchsorted(cohorts, s.cohort), np.searchsorted(steps, s.local_steps)
             ] = True
     k, e = np.meshgrid(cohorts, steps, indexing="ij")
-    cell = scenario.cell
-    g = np.maximum(law.predict(k, e, cell.loss_rate, kind=cell.loss_kind)[0], 1.0)
+    gamma, kind = mean_loss_rate(scenario), scenario.cell.loss_kind
+    g = np.maximum(law.predict(k, e, gamma, kind=kind)[0], 1.0)
     if not np.isfinite(g[candidates]).any():
         raise NoPlan("no setting that was tried gets to the target here")
     if (least := float(g[candidates].min())) > MOST_ROUNDS:

@@ -1,9 +1,11 @@
 """Where a plan's rounds come from: a pilot's law, or one by hand."""
 
 from dataclasses import dataclass
+from math import isclose
 
 from fedcell.core.errors import BadInput
 from fedcell.core.targets import HOLD, Target, as_target
+from fedcell.network.participation import mean_loss_rate
 from fedcell.scenario.identity import check_pilot_identity, pilot_identity
 from fedcell.scenario.scenario import Scenario
 
@@ -55,19 +57,20 @@ def law_source(
             f"{pilot.target.definition}: `target` chooses"
         )
     fitted = pilot.fit(target)
-    if world.cell.loss_kind != pilot.kind and world.cell.loss_rate > 0:
+    gamma = mean_loss_rate(world)
+    if world.cell.loss_kind != pilot.kind and gamma > 0:
         raise BadInput(
             f"the pilot lost uploads as cell.loss_kind {pilot.kind}, and this scenario has "
             f"{world.cell.loss_kind}: run `run_pilot` for it"
         )
     if not pilot.reached(target):
         raise BadInput("every setting that got to the target also blew up: lower learning.rate")
-    tried = [s for s in pilot.reached(target) if s.loss_rate == world.cell.loss_rate]
+    tried = [s for s in pilot.reached(target) if isclose(s.loss_rate, gamma)]
     if not tried:
         rates = ", ".join(f"{g:g}" for g in sorted({s.loss_rate for s in pilot.tried}))
         raise BadInput(
-            f"the pilot tried cell.loss_rate {rates}, and this scenario has "
-            f"{world.cell.loss_rate:g}: run `run_pilot` for it"
+            f"the pilot tried cell.loss_rate {rates}, and this scenario has {gamma:g}: run "
+            "`run_pilot` for it"
         )
     notes += [f"training diverged in the pilot with {setting}" for setting in pilot.diverged]
     return LawSource(

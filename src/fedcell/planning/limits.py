@@ -1,7 +1,7 @@
 """What a plan must not exceed, and which plans keep it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, isfinite
 from numbers import Real
 from typing import Any
@@ -13,8 +13,10 @@ from fedcell.core.quantities import parse_duration, parse_energy
 from fedcell.core.types import Array, Bools
 
 from .design import in_words
+from .devices import DeviceShare, device_shares
 from .grid import PlanGrid
-from .round_costs import MEASURES
+
+PER_CLIENT, BATTERIES = "energy budget per client", "batteries"  # limits of one client
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,14 +29,16 @@ class Limits:
 
     deadline: float = inf  # [s]
     energy: float = inf  # of all clients [J]
-    energy_per_client: float = inf  # mean over clients [J]
+    energy_per_client: float = inf  # of the client that pays most [J]
+    mean_energy_per_client: float = inf  # [J]
     confidence: float | None = None  # the chance to keep each of them; None: as expected
 
     def __post_init__(self) -> None:
-        for name, parse in (("deadline", parse_duration), ("energy", parse_energy)):
+        names = ("deadline", "energy", "energy_per_client", "mean_energy_per_client")
+        for name in names:
+            parse = parse_duration if name == "deadline" else parse_energy
             if isinstance(value := getattr(self, name), str):
                 object.__setattr__(self, name, parse(value, name))
-        for name in ("deadline", "energy", "energy_per_client"):
             if not isinstance(getattr(self, name), Real) or not getattr(self, name) > 0:
                 raise BadInput(f"{name} = {getattr(self, name)}: expected a number above 0")
         chance = self.confidence
@@ -51,67 +55,122 @@ class Limits:
         return bool(self.given().keys() - {"confidence"})
 
 
-def totals_of(grid: PlanGrid, limits: Limits) -> dict[str, tuple[Array, float, str, str]]:
-    """What each limit is about: all plans' values, the limit, its unit, and its measure."""
-    count = grid.scenario.clients.count
-    return {
-        "deadline": (grid.duration, limits.deadline, "s", "duration"),
-        "energy budget": (grid.energy, limits.energy, "J", "energy"),
-        "energy budget per client": (grid.energy / count, limits.energy_per_client, "J", "energy"),
-    }
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Bound:
+    """One limit over all plans: what each would take, how unsure that is, and what it may take."""
+
+    values: Array  # (K, E_l), expected
+    spread: Array  # standard deviation of the logarithm
+    limit: float
+    unit: str = ""
+
+    def __str__(self) -> str:
+        return f" of {self.limit:.4g} {self.unit}" if self.unit else ""
+
+
+def bounds_of(grid: PlanGrid, limits: Limits) -> dict[str, Bound]:
+    """The limits that were asked for, and the batteries of the clients, by name."""
+    k, e = np.meshgrid(grid.cohorts, grid.steps, indexing="ij")
+    count, costs = grid.scenario.clients.count, grid.round_costs
+
+    def total(values: Array, measure: str, limit: float, unit: str) -> Bound:
+        return Bound(values=values, spread=grid.spread(measure, k, e), limit=limit, unit=unit)
+
+    def of_a_client(energy: Array, sd: Array, limit: float, unit: str = "") -> Bound:
+        unsure = grid.law.spread(k, e, grid.loss_rate, grid.kind)
+        spread = np.sqrt(unsure**2 + costs.between(sd, k, e) ** 2 / np.maximum(grid.rounds, 1.0))
+        values = grid.rounds * k * costs.between(energy, k, e)
+        return Bound(values=values, spread=spread, limit=limit, unit=unit)
+
+    found = {}
+    if isfinite(limits.deadline):
+        found["deadline"] = total(grid.duration, "duration", limits.deadline, "s")
+    if isfinite(limits.energy):
+        found["energy budget"] = total(grid.energy, "energy", limits.energy, "J")
+    if isfinite(each := limits.mean_energy_per_client):
+        found["mean energy budget per client"] = total(grid.energy / count, "energy", each, "J")
+    if isfinite(each := limits.energy_per_client):
+        highest, sd = grid.devices.highest, grid.devices.highest_sd
+        found[PER_CLIENT] = of_a_client(highest, sd, each, "J")
+    table = grid.scenario.clients.table
+    if table is not None and table.battery is not None:
+        found[BATTERIES] = of_a_client(grid.devices.battery, grid.devices.battery_sd, 1.0)
+    return found
 
 
 def chances(grid: PlanGrid, limits: Limits) -> dict[str, Array]:
     """The chance that each plan keeps each limit that was asked for."""
-    k, e = np.meshgrid(grid.cohorts, grid.steps, indexing="ij")
     found = {}
-    for name, (values, limit, _, measure) in totals_of(grid, limits).items():
-        if isfinite(limit):
-            sd = grid.spread(measure, k, e)
-            with np.errstate(invalid="ignore", divide="ignore"):
-                away = (np.log(limit / values) + grid.law.excess) / np.maximum(sd, 1e-9)
-            found[name] = np.where(np.isfinite(values), grid.law.share(away), 0.0)
+    for name, bound in bounds_of(grid, limits).items():
+        with np.errstate(invalid="ignore", divide="ignore"):
+            away = np.log(bound.limit / bound.values) + grid.law.excess
+        away = away / np.maximum(bound.spread, 1e-9)
+        found[name] = np.where(np.isfinite(bound.values), grid.law.share(away), 0.0)
     return found
+
+
+def at_confidence(grid: PlanGrid, limits: Limits) -> dict[str, Bound]:
+    """The limits, with what each plan takes so seldom more than: the quantile of `confidence`."""
+    bounds = bounds_of(grid, limits)
+    if limits.confidence is None:
+        return bounds
+    q = grid.law.quantile(limits.confidence)
+    return {
+        name: replace(b, values=b.values * np.exp(q * b.spread - grid.law.excess))
+        for name, b in bounds.items()
+    }
 
 
 def allowed_plans(grid: PlanGrid, limits: Limits) -> Bools:
     """Plans within the limits; if there are none, NoPlan says which limit is in the way."""
-    asked = totals_of(grid, limits)
-    if limits.confidence is not None:  # what is kept so often is kept at that quantile
-        k, e = np.meshgrid(grid.cohorts, grid.steps, indexing="ij")
-        q = grid.law.quantile(limits.confidence)
-        factors = {m: np.exp(q * grid.spread(m, k, e) - grid.law.excess) for m in MEASURES}
-        asked = {n: (v * factors[m], limit, u, m) for n, (v, limit, u, m) in asked.items()}
+    asked = at_confidence(grid, limits)
     allowed = grid.candidates.copy()
     sure = "" if limits.confidence is None else f" with a chance of {limits.confidence:.4g}"
     alone = []
-    for name, (values, limit, unit, _) in asked.items():
-        if (values > limit)[grid.candidates].all():
-            i, j = least_place(np.where(grid.candidates, values, np.inf))
+    for name, bound in asked.items():
+        if (bound.values > bound.limit)[grid.candidates].all():
+            i, j = least_place(np.where(grid.candidates, bound.values, np.inf))
+            least = f"{bound.values[i, j]:.4g} {bound.unit}".strip() + _whose(grid, name, i, j)
             alone.append(
-                f"no plan keeps the {name} of {limit:.4g} {unit}{sure}: the least is "
-                f"{values[i, j]:.4g} {unit}, with {in_words(grid.cohorts[i], grid.steps[j])}"
+                f"no plan keeps the {name}{bound}{sure}: the least is {least}, with "
+                f"{in_words(grid.cohorts[i], grid.steps[j])}"
             )
-        allowed &= values <= limit
+        allowed &= bound.values <= bound.limit
     if alone:
         raise NoPlan(*alone)
     if not allowed.any():
-        given = {name: part for name, part in asked.items() if isfinite(part[1])}
         raise NoPlan(
-            f"no plan keeps the {' and the '.join(given)} together: "
-            + "; ".join(_alone(name, given, grid.candidates) for name in given)
+            f"no plan keeps the {' and the '.join(asked)} together: "
+            + "; ".join(_alone(name, asked, grid.candidates) for name in asked)
         )
     return allowed
 
 
-def _alone(name: str, given: Mapping[str, tuple[Array, float, str, str]], candidates: Bools) -> str:
+def _whose(grid: PlanGrid, name: str, i: int, j: int) -> str:
+    """Whose energy or battery a limit is about, at one place of the grid."""
+    if name not in (PER_CLIENT, BATTERIES):
+        return ""
+    devices = devices_at(grid, i, j)
+    if name == PER_CLIENT:
+        return f" of {max(devices, key=lambda d: d.energy).title}"
+    worst = max(devices, key=lambda d: d.battery_share)
+    return f" times what {worst.title} has ({worst.battery:.4g} J)"
+
+
+def devices_at(grid: PlanGrid, i: int, j: int) -> tuple[DeviceShare, ...]:
+    """What clients are expected to spend with one plan of a grid."""
+    world = grid.scenario.with_plan(int(grid.cohorts[i]), int(grid.steps[j]))
+    return device_shares(world, grid.policy, float(grid.rounds[i, j]), grid.seed)
+
+
+def _alone(name: str, given: Mapping[str, Bound], candidates: Bools) -> str:
     """The least of one limit while the others are kept."""
-    values, _, unit, _ = given[name]
-    others = [part for other, part in given.items() if other != name]
-    kept = candidates & np.all([array <= limit for array, limit, *_ in others], axis=0)
+    others = [bound for other, bound in given.items() if other != name]
+    kept = candidates & np.all([bound.values <= bound.limit for bound in others], axis=0)
     if not kept.any():
         return f"whatever the {name}, the others cannot be kept"
-    return f"the others kept, the least {name} is {values[kept].min():.4g} {unit}"
+    least = f"{given[name].values[kept].min():.4g} {given[name].unit}".strip()
+    return f"the others kept, the least {name} is {least}"
 
 
 def least_place(values: Array) -> tuple[int, int]:

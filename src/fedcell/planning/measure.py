@@ -12,6 +12,7 @@ from fedcell.learning.gradients import Probe, probe
 from fedcell.learning.learner import KnownOptimum, warm_up
 from fedcell.learning.setup import TrainingSetup, require_learning
 from fedcell.network.draw import draw_fleet, draw_trace
+from fedcell.network.participation import mean_loss_rate
 from fedcell.simulation.history import State
 from fedcell.simulation.run import Progress
 from fedcell.simulation.train import at_target, train_rounds
@@ -130,10 +131,9 @@ def _theorem_1(
         return None
     scenario = setup.scenario
     where = scenario.plan.cohort, scenario.mean_local_steps
-    cell = scenario.cell
 
     def rounds(printed: bool) -> float:
         law = measured.constants.law(target - least, printed=printed)
-        return float(law.rounds(*where, cell.loss_rate, cell.loss_kind))
+        return float(law.rounds(*where, mean_loss_rate(scenario), scenario.cell.loss_kind))
 
     return Theorem1Rounds(corrected=rounds(False), printed=rounds(True))

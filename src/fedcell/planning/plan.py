@@ -16,6 +16,7 @@ from fedcell.scenario.save import to_tables
 from fedcell.scenario.scenario import Scenario
 from fedcell.simulation.run import RunResult
 
+from .devices import DeviceShare
 from .grid import PlanGrid
 from .law import UnitCosts
 from .limits import Limits
@@ -95,6 +96,7 @@ class TrainingPlan(Showable):
     bandwidth: float | None = None  # the least for these limits, where it was asked for [Hz]
     chances: Mapping[str, float] = field(default_factory=dict)  # to keep each limit
     notes: tuple[str, ...] = ()
+    devices: tuple[DeviceShare, ...] = ()  # of a table all; else the client that pays most
     grid: PlanGrid | None = None  # what it was chosen from; not in a file
     allowed: Bools | None = None  # plans of the grid within the limits
 

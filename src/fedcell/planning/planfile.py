@@ -44,6 +44,7 @@ def plan_tables(plan: TrainingPlan) -> dict[str, Any]:
         "bandwidth": plan.bandwidth,
         "chances": dict(plan.chances),
         "notes": list(plan.notes),
+        "devices": [asdict(device) for device in plan.devices],
         "scenario": kept,
     }
 
@@ -103,4 +104,5 @@ def load_plan(path: Path) -> TrainingPlan:
             bandwidth=file.bandwidth,
             chances=dict(file.chances),
             notes=file.notes,
+            devices=tuple(row.device() for row in file.devices),
         )

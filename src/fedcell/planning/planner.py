@@ -12,6 +12,8 @@ import numpy as np
 from fedcell.core.errors import BadInput, NoPlan
 from fedcell.core.targets import Target
 from fedcell.learning.setup import prepare_training
+from fedcell.network.draw import draw_fleet
+from fedcell.network.participation import rarely_heard
 from fedcell.network.policies.names import NAMED, PolicyLike
 from fedcell.scenario.scenario import Scenario, check_scenario
 
@@ -82,13 +84,14 @@ def plan_training(
         pilot = load_pilot(pilot)
     if not isinstance(pilot, Pilot | None):
         raise BadInput(f"`pilot` = {pilot!r}: expected a Pilot, or the path of its file")
-    world, fingerprint = scenario, None
+    world, fingerprint, label_counts = scenario, None, None
     own_sizes = None if pilot is None else pilot.sizes  # D_j of a learner of one's own
     if own_sizes is not None:
         world = scenario.using(clients={"sizes": np.array(own_sizes)})
     elif scenario.learning is not None:
         setup = prepare_training(scenario, seed, data_dir)
         world, fingerprint = setup.scenario, setup.fingerprint  # with D_j, z_m and alpha_0
+        label_counts = setup.label_counts
     source = law_source(world, fingerprint, pilot, law, target)
     most = callable_clients(world, seed)
     few, many = check_range(clients, "`clients`", most)
@@ -131,7 +134,12 @@ def plan_training(
         unit_costs=unit_costs(planned, used, seed),
         sensitivity=sensitivity(world, best, evaluate, choose) if what_if else (),
         bandwidth=world.cell.bandwidth if solve_for else None,
-        notes=(*source.notes, *best.notes, *_edge_notes(tried, best, long)),
+        notes=(
+            *source.notes,
+            *best.notes,
+            *_edge_notes(tried, best, long),
+            *rarely_heard(planned, draw_fleet(planned, seed), label_counts),
+        ),
     )
 
 
@@ -171,7 +179,9 @@ def _edge_notes(tried: Sequence[Setting] | None, best: TrainingPlan, long: int) 
     """Whether the best lies at the edge of what was tried, and might lie beyond."""
     if tried is None:
         edge = int(best.local_steps.value) == long
-        return [f"{long} steps are the most that was looked at: `steps` allows more"] if edge else []
+        return (
+            [f"{long} steps are the most that was looked at: `steps` allows more"] if edge else []
+        )
     here = {"cohort": int(best.cohort.value), "local_steps": int(best.local_steps.value)}
     notes = []
     for name, value in here.items():

@@ -7,8 +7,9 @@ from msgspec import Meta
 from msgspec.structs import asdict
 
 from fedcell.core.estimates import Estimate
-from fedcell.core.schema import Count, NotNegative, Positive, Table, Text
+from fedcell.core.schema import Count, NotNegative, Positive, Table, Text, Whole
 
+from .devices import DeviceShare
 from .law import UnitCosts
 from .limits import Limits
 from .pilotfile import TargetRow
@@ -103,11 +104,27 @@ class LimitsRow(Table, frozen=True, kw_only=True):
     deadline: Positive | None = None
     energy: Positive | None = None
     energy_per_client: Positive | None = None
+    mean_energy_per_client: Positive | None = None
     confidence: Annotated[float, Meta(ge=0.5, lt=1)] | None = None
 
     def limits(self) -> Limits:
         """The limits."""
         return Limits(**{n: v for n, v in asdict(self).items() if v is not None})
+
+
+class DeviceRow(Table, frozen=True, kw_only=True):
+    """What one client is expected to spend."""
+
+    client: Whole
+    name: Text | None
+    heard: Level
+    called: NotNegative
+    energy: NotNegative
+    battery: Positive | None
+
+    def device(self) -> DeviceShare:
+        """The client's share."""
+        return DeviceShare(**asdict(self))
 
 
 class WhatIfRow(Table, frozen=True, kw_only=True):
@@ -156,6 +173,7 @@ class PlanFile(Table, frozen=True, kw_only=True):
     bandwidth: Positive | None = None
     chances: dict[str, Level] = {}  # noqa: RUF012
     notes: tuple[str, ...] = ()
+    devices: tuple[DeviceRow, ...] = ()
     scenario: Annotated[dict[str, Any], Meta(description="a table")] | None = None
 
     def faults(self) -> list[str]:

@@ -12,6 +12,7 @@ from fedcell.core.targets import HOLD, Target, as_target
 from fedcell.experiments.engines import LocalProcesses, SweepEngine
 from fedcell.learning.learner import warm_up
 from fedcell.learning.setup import require_learning
+from fedcell.network.participation import mean_loss_rate
 from fedcell.scenario.identity import differences, pilot_identity
 from fedcell.scenario.scenario import Scenario
 from fedcell.simulation.checks import with_learner_sizes
@@ -74,8 +75,8 @@ def prepare_pilot(
         learner=learner,
     )
     if learner is None:
-        plan, cell = scenario.plan, scenario.cell
-        setup = runner.setup(Setting(plan.cohort, plan.local_steps, cell.loss_rate), seed)
+        plan, gamma = scenario.plan, mean_loss_rate(scenario)
+        setup = runner.setup(Setting(plan.cohort, plan.local_steps, gamma), seed)
         with progress.compile():
             warm_up(setup.learner(threads))
         settled, fingerprint, sizes = setup.scenario, setup.fingerprint, None

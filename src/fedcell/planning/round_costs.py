@@ -41,29 +41,29 @@ class RoundCosts:
 
     def cost(self, cohort: Number, steps: Number) -> Array:
         """C_u + C_n + T_d [s], what (12) multiplies with G."""
-        upload = np.asarray(cohort) * self._between(self.upload_per_client, cohort, steps)
-        compute = steps * self._between(self.compute_per_step, cohort, steps)
+        upload = np.asarray(cohort) * self.between(self.upload_per_client, cohort, steps)
+        compute = steps * self.between(self.compute_per_step, cohort, steps)
         return np.asarray(upload + compute + self.broadcast)
 
     def duration(self, cohort: Number, steps: Number) -> Array:
         """Length of a round, broadcast included [s]."""
-        ratio = self._between(self.duration_per_cost, cohort, steps)
+        ratio = self.between(self.duration_per_cost, cohort, steps)
         return np.asarray(self.cost(cohort, steps) * ratio)
 
     def energy(self, cohort: Number, steps: Number) -> Array:
         """Energy of all clients in a round [J]."""
-        return np.asarray(cohort * self._between(self.energy_per_client, cohort, steps))
+        return np.asarray(cohort * self.between(self.energy_per_client, cohort, steps))
 
     def relative_sd(self, measure: str, cohort: Number, steps: Number) -> Array:
         """Standard deviation of a round's cost, duration or energy, relative to the mean."""
-        return self._between(self.spread[measure], cohort, steps)
+        return self.between(self.spread[measure], cohort, steps)
 
     def relative_se(self, measure: str, cohort: Number, steps: Number) -> Array:
         """Standard error of that mean, relative."""
         rounds = np.interp(np.log(cohort), np.log(self.cohorts), self.rounds)
         return np.asarray(self.relative_sd(measure, cohort, steps) / np.sqrt(rounds))
 
-    def _between(self, values: Array, cohort: Number, steps: Number) -> Array:
+    def between(self, values: Array, cohort: Number, steps: Number) -> Array:
         """Linear over log K and over E_l, of which most are linear functions."""
         i, after_i, p = _place(np.log(self.cohorts), np.log(cohort))
         j, after_j, q = _place(self.steps.astype(float), steps)

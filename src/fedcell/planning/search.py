@@ -13,6 +13,7 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.types import Array, Ints
+from fedcell.network.participation import mean_loss_rate
 from fedcell.network.policies.names import PolicyLike
 from fedcell.scenario.scenario import Scenario
 
@@ -159,7 +160,7 @@ def search_space(
     levels = lattice(few, many, COHORT_RATIO), lattice(short, long, STEPS_RATIO)
     k, e = (level.ravel() for level in np.meshgrid(*levels, indexing="ij"))
     costs = np.asarray(getattr(priced, minimise)(k, e), float)
-    return Search(k, e, scenario.cell.loss_rate, scenario.cell.loss_kind, costs)
+    return Search(k, e, mean_loss_rate(scenario), scenario.cell.loss_kind, costs)
 
 
 def check_range(given: Any, name: str, most: int) -> tuple[int, int]:

@@ -52,7 +52,7 @@ def section_4d(scenario: Scenario, seed: int = 0) -> UnitCosts:
     """Unit costs as Section IV-D has them: a mean client computes, and (18) under Theorem 3."""
     fleet = draw_fleet(scenario, seed)
     kappa, weight = float(fleet.kappa.mean()), scenario.task.energy_weight
-    samples = float(scenario.step_samples(fleet.samples[fleet.samples > 0]).mean())
+    samples = float(fleet.step_samples(scenario)[fleet.samples > 0].mean())
     cycles = samples * scenario.cycles_per_sample
     f = float(np.clip(mean_freq(kappa, weight), fleet.freq_min.mean(), fleet.freq_max.mean()))
     return UnitCosts(

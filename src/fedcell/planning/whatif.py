@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 from math import exp, inf, log, sqrt
+from typing import Any
 
 from fedcell.core.errors import NoPlan
+from fedcell.network.participation import mean_loss_rate
 from fedcell.scenario.scenario import Scenario
 
 from .grid import PlanGrid
@@ -52,15 +54,28 @@ def _least_factor(enough: Callable[[float], bool]) -> float:
 
 def nearby_worlds(scenario: Scenario) -> dict[str, Scenario]:
     """Worlds near this one that engineers ask about."""
-    gamma = scenario.cell.loss_rate
-    more = min(2 * gamma, sqrt(gamma)) if gamma > 0 else 0.1
-    lossy = f"uploads lost: {more:.3g}, not {gamma:g}"
+    lossy = _lossier(scenario)
+    gamma, more = mean_loss_rate(scenario), mean_loss_rate(lossy)
     return {
         "as it is": scenario,
-        lossy: scenario.using(cell={"loss_rate": more}),
+        f"uploads lost: {more:.3g}, not {gamma:.4g}": lossy,
         "half the band": scenario.using(cell={"bandwidth": scenario.cell.bandwidth / 2}),
         "model compressed 4 times": scenario.using(task={"model_bits": scenario.model_bits / 4}),
     }
+
+
+def _lossier(scenario: Scenario) -> Scenario:
+    """With twice the losses, of every client where they have rates of their own."""
+
+    def more(rate: float) -> float:
+        return min(2 * rate, sqrt(rate)) if mean_loss_rate(scenario) > 0 else 0.1
+
+    table, own = scenario.clients.table, scenario.cell.loss_rate
+    changes: dict[str, Any] = {"cell": {"loss_rate": more(own)}}
+    if table is not None and table.loss_rate is not None:
+        rates = [more(rate) for rate in table.filled("loss_rate", own).tolist()]
+        changes["clients"] = {"table": table.having(loss_rate=rates)}
+    return scenario.using(**changes)
 
 
 def sensitivity(

@@ -1,16 +1,16 @@
 """Arrays that a user brings into a scenario: real clients, measured channels."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.core.schema import LARGE, SMALL, suggestion
-from fedcell.core.types import Array, real_numbers
-
+from fedcell.core.schema import LARGE, SMALL
+from fedcell.core.showing import client_title
+from fedcell.core.types import Array, Bools, real_numbers
 
 LONGEST_NAME = 100  # characters
 
@@ -21,7 +21,7 @@ class ArrayTable:
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and all(
-            np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)
+            _same(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)
         )
 
 
@@ -72,10 +72,12 @@ class Sizes(ArrayTable):
 
 @dataclass(frozen=True, eq=False)
 class ClientTable(ArrayTable):
-    """Real clients, one entry each; a column left out takes the value of [clients] or [cell].
+    """Real clients, one entry each; a column left out, or a cell that is None, takes the value of
+    [clients], [cell] or [task], and is NaN in the array.
 
-    >>> ClientTable(samples=[120, 300, 500], distance=[50, 80, 200]).count
-    3
+    >>> table = ClientTable(name=["pump", "gate"], samples=[120, 300], loss_rate=[None, 0.2])
+    >>> table.count, table.filled("loss_rate", 0.1).tolist()
+    (2, [0.1, 0.2])
     """
 
     name: tuple[str, ...] | None = None  # of each client, where it is known by one
@@ -86,59 +88,115 @@ class ClientTable(ArrayTable):
     gain: Array | None = None  # mean channel power gain, instead of a distance
     freq_min: Array | None = None  # [cycle/s]
     freq_max: Array | None = None  # [cycle/s]
+    cycles_per_sample: Array | None = None  # alpha_0 of this client [cycle]
+    loss_rate: Array | None = None  # gamma of this client
+    battery: Array | None = None  # what it may spend in all [J]; left out: it is not counted
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # what else is known
 
     def __post_init__(self) -> None:
-        faults, sizes = [], {}
+        faults: list[str] = []
+        sizes: dict[str, int] = {}
         if self.name is not None:
             object.__setattr__(self, "name", tuple(self.name))
             faults += _name_faults(self.name)
             sizes["name"] = len(self.name)
-        for column in fields(self):
-            if column.name == "name" or (values := getattr(self, column.name)) is None:
+        for column in NUMBERS:
+            if (given := getattr(self, column)) is None:
                 continue
-            name = f"clients.table.{column.name}"
-            values = real_numbers(name, values)
-            object.__setattr__(self, column.name, values)
-            sizes[column.name] = values.size
-            most = 1 if column.name == "gain" else LARGE
-            wrong = ~((values >= SMALL) & (values <= most))
+            blank, values = _with_blanks(f"clients.table.{column}", given)
+            object.__setattr__(self, column, values)
+            sizes[column] = values.size
             if values.ndim != 1:
-                faults.append(f"{name} has {values.ndim} axes: expected one")
-            elif wrong.any():
+                faults.append(f"clients.table.{column} has {values.ndim} axes: expected one")
+            elif (wrong := ~(_in_range(column, values) | blank)).any():
                 j = int(np.argmax(wrong))
-                faults.append(f"{name}: client {j} has {values[j]}: expected above 0, to {most:g}")
+                faults.append(
+                    f"clients.table.{column}: {self.name_of(j)} has {values[j]}: expected "
+                    f"{EXPECTED.get(column, f'above 0, to {LARGE:g}')}"
+                )
+        labels = {name: tuple(texts) for name, texts in self.labels.items()}
+        object.__setattr__(self, "labels", labels)
+        for name, texts in labels.items():
+            faults += _label_faults(name, texts)
+            sizes[name] = len(texts)
         if not sizes or 0 in sizes.values():
             faults.append("clients.table is empty: give at least one client")
         elif len(set(sizes.values())) > 1:
             faults.append(f"clients.table has columns of different lengths: {sizes}")
-        if self.distance is not None and self.gain is not None:
-            faults.append("clients.table has both distance and gain: give one of them")
+        elif not faults and self.distance is not None and self.gain is not None:
+            both = ~np.isnan(self.distance) & ~np.isnan(self.gain)
+            if both.any():
+                who = self.name_of(int(np.argmax(both)))
+                faults.append(f"clients.table: {who} has both distance and gain: give one of them")
         if faults:
             raise BadInput(*faults)
 
-    @classmethod
-    def of(cls, columns: Mapping[str, Any]) -> Self:
-        """From columns by name; names that are not columns are refused."""
-        known = [field.name for field in fields(cls)]
-        if unknown := [name for name in columns if name not in known]:
-            raise BadInput(
-                *(
-                    f"clients.table: {name!r} is not a column; {suggestion(name, known)}"
-                    for name in unknown
-                )
-            )
-        return cls(**columns)
-
     def columns(self) -> dict[str, Array]:
-        """The columns of numbers that are there, by name."""
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "name"}
+        """The columns of numbers that are there, by name; NaN where a cell is blank."""
+        values = {name: getattr(self, name) for name in NUMBERS}
         return {name: value for name, value in values.items() if value is not None}
+
+    def filled(self, column: str, default: Any) -> Any:
+        """A column with a default, a number or an array, where it is left out."""
+        values = getattr(self, column)
+        return default if values is None else np.where(np.isnan(values), default, values)
+
+    def having(self, **columns: Any) -> "ClientTable":
+        """This table with other columns."""
+        kept: dict[str, Any] = {"name": self.name, "labels": self.labels}
+        for name, values in self.columns().items():
+            kept[name] = [None if np.isnan(x) else x for x in values.tolist()]
+        return ClientTable(**kept | columns)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each client, without what is left out: NaN, which equals nothing, and ""."""
+        columns: dict[str, Any] = {} if self.name is None else {"name": self.name}
+        columns |= {name: values.tolist() for name, values in self.columns().items()}
+        columns |= self.labels
+        return [
+            {name: cell for name, cell in zip(columns, row, strict=True) if cell == cell != ""}
+            for row in zip(*columns.values(), strict=True)
+        ]
+
+    def name_of(self, client: int) -> str:
+        """What a client is called: its name, or its number."""
+        names = self.name or ()
+        return client_title(client, names[client] if client < len(names) else None)
 
     @property
     def count(self) -> int:
-        if self.name is not None:
-            return len(self.name)
-        return next(iter(self.columns().values())).size
+        """N."""
+        columns = (self.name, *self.columns().values(), *self.labels.values())
+        return len(next(column for column in columns if column is not None))
+
+
+NUMBERS = tuple(f.name for f in fields(ClientTable) if f.name not in ("name", "labels"))
+EXPECTED = {  # where it is not a number above 0
+    "gain": "above 0, to 1 (linear; a path loss of 90 dB is -90 in gain_db)",
+    "loss_rate": "0 to below 1",
+}
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two columns hold the same; blank cells are alike."""
+    if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
+        return np.array_equal(one, other, equal_nan=True)
+    return type(one) is type(other) and bool(one == other)
+
+
+def _with_blanks(name: str, given: Any) -> tuple[Bools, Array]:
+    """Which cells are None, and all as numbers, with NaN in place of those."""
+    if not isinstance(given, list | tuple) or not any(cell is None for cell in given):
+        values = real_numbers(name, given)
+        return np.zeros(values.shape, bool), values
+    blank = np.array([cell is None for cell in given])
+    return blank, real_numbers(name, [np.nan if cell is None else cell for cell in given])
+
+
+def _in_range(column: str, values: Array) -> Bools:
+    if column == "loss_rate":
+        return np.asarray((values >= 0) & (values < 1))
+    return np.asarray((values >= SMALL) & (values <= (1 if column == "gain" else LARGE)))
 
 
 def _name_faults(names: tuple[Any, ...]) -> list[str]:
@@ -146,13 +204,20 @@ def _name_faults(names: tuple[Any, ...]) -> list[str]:
     seen: dict[str, int] = {}
     for j, name in enumerate(names):
         if not isinstance(name, str) or not name.strip():
-            return [f"clients.table.name: client {j} has {name!r}: expected a name"]
-        if not name.isprintable() or len(name) > LONGEST_NAME:
-            return [
-                f"clients.table.name: client {j} has {name!r}: expected at most {LONGEST_NAME} "
-                "characters that can be printed"
-            ]
+            has = "no name" if name in (None, "") else repr(name)
+            return [f"clients.table.name: client {j} has {has}: give each client a name, or none"]
         if name in seen:
             return [f"clients.table.name: clients {seen[name]} and {j} are both called {name!r}"]
         seen[name] = j
+    return _label_faults("name", names)
+
+
+def _label_faults(column: str, texts: tuple[Any, ...]) -> list[str]:
+    """What is wrong with a column of texts: they are shown, and stand in tables."""
+    for j, text in enumerate(texts):
+        if not isinstance(text, str) or not text.isprintable() or len(text) > LONGEST_NAME:
+            return [
+                f"clients.table.{column}: client {j} has {text!r}: expected at most "
+                f"{LONGEST_NAME} characters that can be printed"
+            ]
     return []

@@ -2,11 +2,8 @@
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from fedcell.core.errors import BadFile, BadInput
 
@@ -21,6 +18,7 @@ UNLEARNT = {  # what a training does not depend on: what radios and processors a
     "plan": ("cohort_drawn",),
     "task": ("model_bits", "cycles_per_sample", "samples_per_step", "energy_weight"),
 }
+LEARNT_COLUMNS = ("samples", "distance", "gain", "loss_rate")  # who is heard, and what arrives
 FREE = {  # what may differ between a pilot and the scenario that is planned with it
     "clients": (*UNLEARNT["clients"], "table", "sizes"),
     "plan": ("cohort", "local_steps", "local_epochs", "cohort_drawn"),
@@ -36,15 +34,14 @@ def run_identity(scenario: Scenario, fingerprint: str | None, seed: int) -> dict
     is none.
     """
     tables = plain_tables(scenario)
-    for table, name in (("cell", "gains"), ("clients", "table"), ("clients", "sizes")):
+    for table, name in (("cell", "gains"), ("clients", "sizes")):
         arrays = getattr(getattr(scenario, table), name)
         if arrays is not None:
-            columns = [getattr(arrays, f.name) for f in fields(arrays)]
-            parts = [
-                b"" if column is None else np.ascontiguousarray(column).tobytes()
-                for column in columns
-            ]
-            tables[table][name] = hashlib.sha256(b"|".join(parts)).hexdigest()
+            tables[table][name] = _checksum(arrays.values.tobytes())
+    if (listed := scenario.clients.table) is not None:
+        columns = {column: v.tobytes() for column, v in listed.columns().items()}
+        columns |= {"name": repr(listed.name).encode(), "labels": repr(listed.labels).encode()}
+        tables["clients"]["table"] = {name: _checksum(c) for name, c in columns.items()}
     tables["plan"].pop("rounds")  # how long it runs may change,
     if "learning" in tables:  # a learner of one's own needs none
         for name in ("target", "target_accuracy", "hold"):
@@ -53,6 +50,10 @@ def run_identity(scenario: Scenario, fingerprint: str | None, seed: int) -> dict
         tables["learning"]["partition"].pop("owners", None)  # its fingerprint tells
         tables["learning"]["partition"].setdefault("kind", "iid")
     return {"scenario": tables, "seed": seed, "data": fingerprint}
+
+
+def _checksum(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
 
 
 def pilot_identity(scenario: Scenario, fingerprint: str | None) -> dict[str, Any]:
@@ -67,6 +68,10 @@ def training_identity(scenario: Scenario, fingerprint: str | None, seed: int) ->
     """What the losses of a training depend on; not how long it runs."""
     identity = run_identity(scenario, fingerprint, seed)
     _leave_out(identity["scenario"], UNLEARNT, scenario)
+    if table := identity["scenario"]["clients"].get("table"):
+        identity["scenario"]["clients"]["table"] = {
+            column: checksum for column, checksum in table.items() if column in LEARNT_COLUMNS
+        }
     return identity
 
 

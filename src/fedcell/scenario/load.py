@@ -4,6 +4,8 @@ import bz2
 import csv
 import gzip
 import lzma
+import math
+import re
 import tomllib
 import warnings
 from collections.abc import Iterator
@@ -15,13 +17,14 @@ import numpy as np
 
 from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.files import MOST_TEXT, naming, read_tables, read_text
-from fedcell.core.schema import decode, suggestion
+from fedcell.core.schema import decode
 
 from .arrays import ClientTable, Gains
+from .fleet_table import MOST_FAULTS, client_table, holds_numbers
 from .learning import dataset_path
 from .save import commented
 from .scenario import Scenario
-from .tables import PAPER_TASK
+from .tables import PAPER_TASK, Cell
 
 PAPER_HEADER = """\
 The world of the paper: Wan et al., "Convergence Analysis and System Design for Federated
@@ -29,7 +32,6 @@ Learning over Wireless Networks", Sections II and V. SI units. Every key may be 
 these are the defaults. Keys marked * are left open by the paper and chosen by us.
 """
 SHIPPED = ("paper", "cnn", "digits", "mnist")
-MOST_FAULTS = 20  # of a table of clients; more would hide the first
 
 
 def shipped(name: str) -> str:
@@ -78,12 +80,18 @@ def scenario_of(given: dict[str, Any], folder: Path) -> Scenario:
 
 def _with_arrays(given: dict[str, Any], folder: Path, faults: list[str]) -> dict[str, Any]:
     """`given` with the files that it names read: cell.gains and clients.table."""
-    readers = {("cell", "gains"): _gains, ("clients", "table"): _table}
     given = {name: dict(t) if isinstance(t, dict) else t for name, t in given.items()}
     if isinstance(given.get("learning"), dict):
         given["learning"] = _with_paths(given["learning"], folder)
-    for (table, key), read in readers.items():
-        inside = given.get(table)
+    band = given["cell"].get("bandwidth") if isinstance(given.get("cell"), dict) else None
+    bandwidth = _number(band) or Cell().bandwidth  # a wrong one is told with its own key
+
+    def table(named: Any, folder: Path) -> ClientTable:
+        return _table(named, folder, bandwidth)
+
+    readers = {("cell", "gains"): _gains, ("clients", "table"): table}
+    for (name, key), read in readers.items():
+        inside = given.get(name)
         if isinstance(inside, dict) and inside.get(key) is not None:
             try:
                 inside[key] = read(inside[key], folder)
@@ -147,64 +155,73 @@ def _lines(path: Path) -> Iterator[str]:
             yield line
 
 
-def _table(given: Any, folder: Path) -> ClientTable:
+def _table(given: Any, folder: Path, bandwidth: float) -> ClientTable:
     """Real clients, from the path of a CSV or from the rows themselves."""
     if isinstance(given, str):
-        _check_regular(folder / given, "clients.table")
-        reader = csv.reader(read_text(folder / given).splitlines(), skipinitialspace=True)
-        place = f"clients.table: {given} line"
-        try:
-            lines = [(f"{place} {reader.line_num}", row) for row in reader if row]
-        except csv.Error as error:
-            raise BadInput(f"{place} {reader.line_num}: {error}") from error
-        if len(lines) < 2:
-            raise BadInput(
-                f"clients.table: {given} needs a line of column names and one per client"
-            )
-        names, rows = [name.strip() for name in lines[0][1]], lines[1:]
-    elif isinstance(given, list) and given and all(isinstance(row, dict) for row in given):
-        names = list(given[0])
-        other = [i for i, row in enumerate(given) if set(row) != set(names)]
-        if other:
-            raise BadInput(f"clients.table[{other[0]}] has other keys than the first client")
-        rows = [(f"clients.table[{i}]", [row[n] for n in names]) for i, row in enumerate(given)]
-    else:
+        return client_table(_csv_columns(given, folder), bandwidth)
+    if not isinstance(given, list) or not given or not all(isinstance(r, dict) for r in given):
         raise BadInput("clients.table: expected the path of a .csv file or a list of tables")
-    known = ClientTable.__dataclass_fields__
-    if unknown := [name for name in names if name not in known]:
-        several = "; are its columns separated by commas?" if len(names) == 1 else ""
+    headings = dict.fromkeys(heading for row in given for heading in row)
+    rows = [(f"clients.table[{i}]", [row.get(h) for h in headings]) for i, row in enumerate(given)]
+    return client_table(_columns(list(headings), rows), bandwidth)
+
+
+def _csv_columns(given: str, folder: Path) -> dict[str, list[Any]]:
+    """The columns of a CSV by heading, cells as they stand there or None."""
+    _check_regular(folder / given, "clients.table")
+    reader = csv.reader(read_text(folder / given).splitlines(), skipinitialspace=True)
+    place = f"clients.table: {given} line"
+    try:
+        lines = [(f"{place} {reader.line_num}", row) for row in reader if row]
+    except csv.Error as error:
+        raise BadInput(f"{place} {reader.line_num}: {error}") from error
+    if len(lines) < 2:
+        raise BadInput(f"clients.table: {given} needs a line of column names and one per client")
+    headings = [heading.strip() for heading in lines[0][1]]
+    if len(headings) == 1 and re.search(r"[;\t|]", headings[0]):
         raise BadInput(
-            *(
-                f"clients.table: {name!r} is not a column; {suggestion(name, known)}{several}"
-                for name in unknown
-            )
+            f"clients.table: {headings[0]!r} is not a column; are its columns separated by commas?"
         )
-    faults = [f"clients.table: {name!r} stands twice" for name in known if names.count(name) > 1]
-    for place, row in rows:
-        if len(row) != len(names):
-            faults.append(f"{place} has {len(row)} values for {len(names)} columns")
-            continue
-        faults += [
-            f"{place}: {name} = {value!r}: expected a number"
-            for name, value in zip(names, row, strict=True)
-            if name != "name" and _number(value) is None
-        ]
+    if twice := [heading for heading in dict.fromkeys(headings) if headings.count(heading) > 1]:
+        raise BadInput(*(f"clients.table: {heading!r} stands twice" for heading in twice))
+    rows = [(at, [cell.strip() or None for cell in row]) for at, row in lines[1:]]
+    columns = _columns(headings, rows)
+    for heading, cells in columns.items():  # all of it is text here: a number is what looks so
+        numbers = [None if cell is None else _number(cell) for cell in cells]
+        if heading != "name" and numbers.count(None) == cells.count(None):
+            columns[heading] = numbers
+    return columns
+
+
+def _columns(headings: list[str], rows: list[tuple[str, list[Any]]]) -> dict[str, list[Any]]:
+    """Rows as columns, those of numbers read; faults have the place of the row."""
+    faults = [
+        f"{place} has {len(row)} values for {len(headings)} columns"
+        for place, row in rows
+        if len(row) != len(headings)
+    ]
     if faults:
         raise BadInput(*faults[:MOST_FAULTS])
-    columns = dict(zip(names, zip(*(row for _, row in rows), strict=True), strict=True))
-    called = {"name": tuple(map(_text, columns.pop("name")))} if "name" in columns else {}
-    numbers = {name: np.array([_number(v) for v in column]) for name, column in columns.items()}
-    return ClientTable.of(called | numbers)
-
-
-def _text(value: Any) -> Any:
-    return value.strip() if isinstance(value, str) else value
+    columns: dict[str, list[Any]] = {}
+    for i, heading in enumerate(headings):
+        cells = columns[heading] = [row[i] for _, row in rows]
+        if holds_numbers(heading):
+            columns[heading] = [None if cell is None else _number(cell) for cell in cells]
+            faults += [
+                f"{place}: {heading} = {cell!r}: expected a number, or nothing for the default"
+                for (place, _), cell, number in zip(rows, cells, columns[heading], strict=True)
+                if number is None and cell is not None
+            ]
+    if faults:
+        raise BadInput(*faults[:MOST_FAULTS])
+    return columns
 
 
 def _number(value: Any) -> float | None:
     if not isinstance(value, str | int | float) or isinstance(value, bool):
         return None
     try:
-        return float(value)
+        number = float(value)
     except (ValueError, OverflowError):
         return None
+    return number if math.isfinite(number) else None

@@ -28,10 +28,7 @@ def to_tables(scenario: Scenario, gains_file: str = GAINS) -> dict[str, Any]:
     if scenario.cell.gains is not None:
         tables["cell"]["gains"] = gains_file
     if (table := scenario.clients.table) is not None:
-        called = {} if table.name is None else {"name": list(table.name)}
-        columns = called | {name: c.tolist() for name, c in table.columns().items()}
-        rows = zip(*columns.values(), strict=True)
-        tables["clients"]["table"] = [dict(zip(columns, row, strict=True)) for row in rows]
+        tables["clients"]["table"] = table.rows()
     if scenario.clients.sizes is not None:
         tables["clients"]["sizes"] = scenario.clients.sizes.values.tolist()
     if (learning := scenario.learning) is not None:  # what is one's own, wherever it is read from

@@ -31,7 +31,8 @@ class Scenario(Table, frozen=True, kw_only=True):
     def faults(self) -> list[str]:
         faults = []
         table = self.clients.table
-        if self.learning is not None and table is not None and table.samples is not None:
+        listed = table is not None and np.isfinite(table.filled("samples", np.nan)).any()
+        if self.learning is not None and listed:
             faults.append(
                 "clients.table has samples, which are those of learning.partition where a model "
                 "is trained: leave the column out"
@@ -117,12 +118,14 @@ class Scenario(Table, frozen=True, kw_only=True):
         cell, table = self.cell, self.clients.table
         if cell.gains is not None:
             mean = cell.gains.mean
-        elif table is not None and table.gain is not None:
-            mean = np.median(table.gain)
-        elif table is not None and table.distance is not None:
-            mean = cell.mean_gain(float(np.median(table.distance)))
-        else:
+        elif table is None or (table.gain is None and table.distance is None):
             mean = cell.mean_gain(cell.ring[1])
+        else:
+            distance = table.filled("distance", cell.ring[1])
+            if table.gain is None:
+                mean = cell.mean_gain(float(np.median(distance)))
+            else:
+                mean = np.median(table.filled("gain", cell.mean_gain(distance)))
         return float(cell.gain_threshold * mean)
 
     def require_sizes(self) -> None:

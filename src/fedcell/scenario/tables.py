@@ -7,18 +7,11 @@ import numpy as np
 from msgspec import Meta
 
 from fedcell.core.errors import BadInput
-from fedcell.core.schema import (
-    Count,
-    Doc,
-    Fraction,
-    NotNegative,
-    Positive,
-    Table,
-    documented,
-)
+from fedcell.core.schema import Count, Doc, Fraction, NotNegative, Positive, Table, documented
 from fedcell.core.types import Array
 
 from .arrays import ClientTable, Gains, Sizes
+from .fleet_table import client_table
 
 Distance = Annotated[  # its range stands in Cell.faults: msgspec 0.22 crashes on constraints here
     float | tuple[float, float],
@@ -125,9 +118,9 @@ class Clients(Table, frozen=True, kw_only=True):
     table: Annotated[
         Any,
         Doc(
-            "real clients instead, one entry each: any of name, samples, kappa, power, distance or gain, "
-            "freq_min, freq_max. ClientTable in Python; in a file the path of a .csv, or "
-            "[[clients.table]] entries",
+            "real clients instead, one entry each: any of name, samples, kappa, power, distance or "
+            "gain, freq_min, freq_max, cycles_per_sample, loss_rate, battery (docs/files.md). "
+            "ClientTable in Python; in a file the path of a .csv, or [[clients.table]] entries",
             example='"fleet.csv"',
         ),
     ] = None
@@ -158,15 +151,16 @@ class Clients(Table, frozen=True, kw_only=True):
                     f"count = {self.count} and clients.table lists {self.table.count}: "
                     "leave count out"
                 )
-            low = self.freq_min if self.table.freq_min is None else self.table.freq_min
-            high = self.freq_max if self.table.freq_max is None else self.table.freq_max
+            low = self.table.filled("freq_min", self.freq_min)
+            high = self.table.filled("freq_max", self.freq_max)
             if (wrong := np.atleast_1d(low > high)).any():
-                faults.append(f"table: client {int(np.argmax(wrong))} has freq_min above freq_max")
+                who = self.table.name_of(int(np.argmax(wrong)))
+                faults.append(f"table: {who} has freq_min above freq_max")
         return faults
 
     def __post_init__(self) -> None:
         if isinstance(self.table, dict):
-            msgspec.structs.force_setattr(self, "table", ClientTable.of(self.table))
+            msgspec.structs.force_setattr(self, "table", client_table(self.table))
         if not isinstance(self.table, ClientTable | None):
             raise BadInput(
                 f"clients.table is a {type(self.table).__name__}: expected a ClientTable"

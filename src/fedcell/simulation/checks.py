@@ -31,13 +31,15 @@ def aggregation_doubts(scenario: Scenario) -> list[str]:
     if rule != "normalised" and _heard_unequally(scenario):
         return [
             f'learning.aggregation = "{rule}" is unbiased only where all clients are heard equally '
-            "often, and their mean channels differ: those far away sit out more often"
+            "often, and their mean channels or loss rates differ: some sit out more often"
         ]
     return []
 
 
 def _heard_unequally(scenario: Scenario) -> bool:
     cell, table = scenario.cell, scenario.clients.table
+    if table is not None and np.ptp(table.filled("loss_rate", cell.loss_rate)) > 0:
+        return True
     placed = table is not None and (table.gain is not None or table.distance is not None)
     apart = placed or cell.gains is not None or cell.ring[0] != cell.ring[1]
     return apart and cell.gain_threshold > 0

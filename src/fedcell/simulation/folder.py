@@ -22,6 +22,7 @@ from fedcell.core.files import (
 )
 from fedcell.core.locks import locked
 from fedcell.network.ledger import Ledger
+from fedcell.scenario.arrays import ClientTable
 from fedcell.scenario.identity import differences
 from fedcell.scenario.save import GAINS, to_tables
 from fedcell.scenario.scenario import Scenario
@@ -119,11 +120,11 @@ class RunFolder:
         """Writes a text file of the folder, whole or not at all."""
         write_text(self.path / name, text)
 
-    def write_ledgers(self, ledgers: Mapping[str, Ledger]) -> None:
+    def write_ledgers(self, ledgers: Mapping[str, Ledger], table: ClientTable | None) -> None:
         """ledger.csv with a line for each round, clients.csv with one for each client."""
         rounds = {policy: ledger.columns() for policy, ledger in ledgers.items()}
         self._write_csv("ledger.csv", "round", 1, rounds)
-        clients = {policy: vars(ledger.totals) for policy, ledger in ledgers.items()}
+        clients = {policy: _client_columns(ledger, table) for policy, ledger in ledgers.items()}
         self._write_csv("clients.csv", "client", 0, clients)
 
     def _write_csv(
@@ -133,9 +134,30 @@ class RunFolder:
         rows = (
             (policy, first + i, *line)
             for policy, columns in tables.items()
-            for i, line in enumerate(zip(*(c.tolist() for c in columns.values()), strict=True))
+            for i, line in enumerate(zip(*(map(_plain, c) for c in columns.values()), strict=True))
         )
         write_csv(self.path / name, names, rows)
+
+
+def _client_columns(ledger: Ledger, table: ClientTable | None) -> dict[str, Any]:
+    """The columns of clients.csv: who it is, what it spent, and whether its battery lasted."""
+    totals = vars(ledger.totals)
+    if table is None:
+        return totals
+    names = {} if table.name is None else {"name": table.name}
+    taken = {"policy", "client", "battery", "battery_empty_in_round", *names, *totals}
+    labels = {f"{n} (label)" if n in taken else n: texts for n, texts in table.labels.items()}
+    columns = {**names, **labels, **totals}
+    if table.battery is not None and ledger.spending is not None:
+        battery = table.filled("battery", np.inf)
+        when = ledger.spending.emptied(battery).tolist()
+        columns["battery"] = [b if np.isfinite(b) else "" for b in battery.tolist()]
+        columns["battery_empty_in_round"] = [round or "" for round in when]
+    return columns
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _passing(name: str) -> bool:

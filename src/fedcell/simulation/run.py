@@ -151,6 +151,7 @@ def run(
         ledgers = {n: with_training(net, state) for n, net in networks.items() if state.rounds}
         outcome = summarise(
             setup,
+            fleet,
             initial,
             learner.evaluate(state.average),
             ledgers,
@@ -159,6 +160,6 @@ def run(
         )
         if home and records and ledgers:
             records.finish(state)
-            home.write_ledgers(ledgers)
+            home.write_ledgers(ledgers, scenario.clients.table)
             home.write_text("summary.json", as_json(outcome.to_dict()))
     return RunResult(ledgers=ledgers, outcome=outcome, state=state)

@@ -1,6 +1,6 @@
 """The outcome of a run in a few values: what it reached, and what that took under each policy."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -12,6 +12,8 @@ from fedcell.learning.learner import Scores
 from fedcell.learning.partition import PartitionSummary, summarise_partition
 from fedcell.learning.setup import TrainingSetup
 from fedcell.network.ledger import Ledger
+from fedcell.network.participation import rarely_heard
+from fedcell.network.trace import Fleet
 
 from .checks import aggregation_rule
 
@@ -39,6 +41,16 @@ class RunTotals:
 
 
 @dataclass(frozen=True, kw_only=True)
+class EmptyBattery:
+    """A client that would have spent its battery, and in which round, counted from 1."""
+
+    client: int
+    name: str | None
+    battery: float  # [J]
+    round: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class PolicyOutcome:
     """What one policy took, in all and to the target."""
 
@@ -50,13 +62,25 @@ class PolicyOutcome:
     scores: Scores  # after the last round
     mean_client_energy: float  # [J]
     highest_client_energy: float  # of the client that pays most [J]
+    highest_client: int  # which that is,
+    highest_client_name: str | None  # and what it is called
+    empty_batteries: tuple[EmptyBattery, ...]  # the first to be empty first
 
     @classmethod
-    def of(cls, policy: str, ledger: Ledger, target: Target | None) -> "PolicyOutcome":
-        """The outcome of a ledger with losses."""
+    def of(
+        cls,
+        policy: str,
+        ledger: Ledger,
+        target: Target | None,
+        names: Sequence[str] | None = None,
+        battery: Array | None = None,
+    ) -> "PolicyOutcome":
+        """The outcome of a ledger with losses; `names` and `battery` [J] of the clients, where
+        they are known."""
         losses = (x[-1].item() for x in (ledger.train_loss, ledger.test_loss, ledger.accuracy))
         reached = None if target is None else ledger.rounds_to(target)
         energy = ledger.totals.energy
+        most = int(energy.argmax())
         return cls(
             policy=policy,
             total=RunTotals.by(ledger, ledger.rounds),
@@ -65,7 +89,10 @@ class PolicyOutcome:
             discarded_uploads=int(ledger.discarded_uploads.sum()),
             scores=Scores(*losses),
             mean_client_energy=float(energy.mean()),
-            highest_client_energy=float(energy.max()),
+            highest_client_energy=float(energy[most]),
+            highest_client=most,
+            highest_client_name=None if names is None else names[most],
+            empty_batteries=_empty_batteries(ledger, names, battery),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -80,8 +107,29 @@ class PolicyOutcome:
             "energy_per_client": {
                 "mean": self.mean_client_energy,
                 "highest": self.highest_client_energy,
+                "client": self.highest_client,
+                "name": self.highest_client_name,
             },
+            "empty_batteries": [asdict(empty) for empty in self.empty_batteries],
         }
+
+
+def _empty_batteries(
+    ledger: Ledger, names: Sequence[str] | None, battery: Array | None
+) -> tuple[EmptyBattery, ...]:
+    if battery is None or ledger.spending is None:
+        return ()
+    rounds = ledger.spending.emptied(battery)
+    empty = np.flatnonzero(rounds)
+    return tuple(
+        EmptyBattery(
+            client=j,
+            name=None if names is None else names[j],
+            battery=float(battery[j]),
+            round=int(rounds[j]),
+        )
+        for j in empty[np.argsort(rounds[empty], kind="stable")].tolist()
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +151,7 @@ class RunSummary:
     swing: str | None  # where the loss is not steady at the end, how far it swings
     partition: PartitionSummary | None
     policies: tuple[PolicyOutcome, ...]
+    notes: tuple[str, ...] = ()  # what whoever reads it should know
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as summary.json holds them."""
@@ -131,6 +180,7 @@ def swing_of(losses: Array, rounds: int = 2 * HOLD) -> str | None:
 
 def summarise(
     setup: TrainingSetup,
+    fleet: Fleet,
     initial: Scores,
     average: Scores,
     ledgers: Mapping[str, Ledger],
@@ -156,5 +206,9 @@ def summarise(
         average=average,
         swing=next((swing_of(ledger.train_loss) for ledger in ledgers.values()), None),
         partition=partition,
-        policies=tuple(PolicyOutcome.of(n, ledger, target) for n, ledger in ledgers.items()),
+        policies=tuple(
+            PolicyOutcome.of(n, ledger, target, scenario.clients.names, fleet.battery)
+            for n, ledger in ledgers.items()
+        ),
+        notes=tuple(rarely_heard(scenario, fleet, setup.label_counts)),
     )

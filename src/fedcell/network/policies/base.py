@@ -60,7 +60,7 @@ class Broadcast:
         some = fleet.samples > 0
         return cls(
             freq=mean_freq(float(fleet.kappa[some].mean()), scenario.task.energy_weight),
-            samples=float(scenario.step_samples(fleet.samples[some]).mean()),
+            samples=float(fleet.step_samples(scenario)[some].mean()),
         )
 
     def own_freq(self, samples: Array, freq_min: Array, freq_max: Array) -> Array:

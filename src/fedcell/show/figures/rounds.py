@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.estimates import Estimate
+from fedcell.core.showing import shortened
 from fedcell.network.compare import Comparison, CostSweep, SweepPoint
 from fedcell.network.ledger import Ledger
 from fedcell.network.schedule import ScheduledRound
@@ -159,7 +160,12 @@ def schedule_figure(scheduled: ScheduledRound) -> Any:
     times.set(xlabel="time [s]", ylabel="client")
     figure.legend(loc="outside upper center", ncols=2, frameon=False)
     times.set_ylim(clients.size - 0.5, -0.5)
-    times.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    if scheduled.of is None:
+        times.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    else:
+        titles = scheduled.of.names or scheduled.of.clients
+        shown = [plain(shortened(str(title), 24)) for title in titles[:CROWD]]
+        times.set_yticks(clients, shown)
     shares.barh(clients, 100 * scheduled.schedule.share[:CROWD], color=GREY)
     shares.set_xlabel("share of the band [%]")
     plain_axes(times, shares)

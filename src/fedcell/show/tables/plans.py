@@ -5,6 +5,7 @@ from math import isfinite
 from rich.console import Console
 
 from fedcell.core.quantities import readable_duration
+from fedcell.planning.limits import BATTERIES, PER_CLIENT
 from fedcell.planning.outcome import PlanOutcome
 from fedcell.planning.plan import TOLERANCE, TrainingPlan
 from fedcell.planning.policy import SAME
@@ -44,7 +45,7 @@ def print_plan(out: Console, plan: TrainingPlan, details: bool = False) -> None:
     goal = "" if target is None else f" to {target} {target.definition}"
     print_table(out, f"One run{goal}", columns)
     out.print(f"that is {readable_duration(plan.duration.value)} of simulated time{_worth(plan)}")
-    for sentence in _limits(plan):
+    for sentence in (*_limits(plan), *_who_pays(plan)):
         out.print(sentence)
     if plan.bandwidth is not None:
         out.print(f"the least band for this: {digits(plan.bandwidth / 1e6)} MHz")
@@ -105,9 +106,7 @@ def _why(plan: TrainingPlan) -> str:
     own, other = (plan.policies[name][plan.minimised].value for name in (plan.policy, least))
     if (1 - SAME) * own > other:
         return f"{plan.policy} was asked for, or keeps the limits; {least} would make {what} least"
-    more = (
-        "; optimal makes another cost least, in which nobody waits for others before uploading"
-    )
+    more = "; optimal makes another cost least, in which nobody waits for others before uploading"
     return f"{plan.policy} makes {what} least, so the plan has it" + (
         more if plan.minimised == "cost" else ""
     )
@@ -118,12 +117,31 @@ def _limits(plan: TrainingPlan) -> list[str]:
     asked = {
         "deadline": (plan.limits.deadline, "s"),
         "energy budget": (plan.limits.energy, "J"),
-        "energy budget per client": (plan.limits.energy_per_client, "J"),
+        PER_CLIENT: (plan.limits.energy_per_client, "J"),
+        "mean energy budget per client": (plan.limits.mean_energy_per_client, "J"),
     }
-    return [
+    sentences = [
         f"keeps the {name} of {digits(limit)} {unit} with a chance of {plan.chances[name]:.0%}"
         for name, (limit, unit) in asked.items()
         if isfinite(limit) and name in plan.chances
+    ]
+    if BATTERIES in plan.chances:
+        worst = max(plan.devices, key=lambda device: device.battery_share)
+        sentences.append(
+            f"keeps the batteries with a chance of {plan.chances[BATTERIES]:.0%}: {worst.title} "
+            f"spends most of its own, {worst.battery_share:.0%} of {digits(worst.battery)} J"
+        )
+    return sentences
+
+
+def _who_pays(plan: TrainingPlan) -> list[str]:
+    """The client that is expected to spend most."""
+    if not plan.devices:
+        return []
+    most = max(plan.devices, key=lambda device: device.energy)
+    return [
+        f"{most.title} pays most: {digits(most.energy)} J are expected, in the {most.called:.3g} "
+        "rounds that call it"
     ]
 
 

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
+from fedcell.core.showing import shortened
 from fedcell.network.compare import Comparison, CostSweep
 from fedcell.network.ledger import Ledger
 from fedcell.network.schedule import ScheduledRound
@@ -12,13 +13,21 @@ from fedcell.scenario.scenario import Scenario
 from .console import digits, plus_minus, print_table
 
 MOST_CLIENTS = 100  # that a table shows
+NAME_WIDTH = 18  # letters of a name, so that the table fits 80
+
+
+def client_titles(scheduled: ScheduledRound) -> list[str]:
+    """The clients of a round by name or number."""
+    of = scheduled.of
+    numbers = range(scheduled.schedule.share.size) if of is None else of.clients
+    return list(of.names) if of is not None and of.names else [str(j) for j in numbers]
 
 
 def print_schedule(out: Console, scheduled: ScheduledRound) -> None:
     """One round, client by client, as `fedcell schedule` answers it."""
-    given, cost = scheduled.columns(), scheduled.cost
+    given, cost, of = scheduled.columns(), scheduled.cost, scheduled.of
     columns = {
-        "client": [str(j) for j in range(len(given["share"]))],
+        "client": [shortened(title, NAME_WIDTH) for title in client_titles(scheduled)],
         "band [%]": [digits(100 * share) for share in given["share"]],
         "CPU [MHz]": [digits(freq / 1e6) for freq in given["freq"]],
         "train [s]": list(map(digits, given["compute_time"])),
@@ -26,13 +35,20 @@ def print_schedule(out: Console, scheduled: ScheduledRound) -> None:
         "train [J]": list(map(digits, given["compute_energy"])),
         "upload [J]": list(map(digits, given["upload_energy"])),
     }
+    if of is not None and of.names is not None:  # room for names: both energies in one column
+        energies = zip(given["compute_energy"], given["upload_energy"], strict=True)
+        columns = {name: c for name, c in columns.items() if not name.endswith("[J]")}
+        columns["energy [J]"] = [digits(sum(both)) for both in energies]
     shown = {heading: cells[:MOST_CLIENTS] for heading, cells in columns.items()}
-    print_table(out, f"One round, policy {scheduled.policy}", shown)
+    which = "One round" if of is None else f"Round {of.round}, seed {of.seed}"
+    print_table(out, f"{which}, policy {scheduled.policy}", shown)
     if (more := len(columns["client"]) - MOST_CLIENTS) > 0:
         out.print(f"and {more} clients more")
     out.print(
         f"the round takes {digits(float(cost.duration))} s and {digits(float(cost.energy))} J"
     )
+    if of is not None and of.broadcast_time:
+        out.print(f"before it, {digits(of.broadcast_time)} s to send the model to all")
     out.print(
         f"cost, in seconds + l_0 x joules: joint (22) {digits(float(cost.objective))} s;\n"
         f"staged (20) {digits(float(cost.upload_cost))} s to upload + "

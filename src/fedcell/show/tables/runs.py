@@ -1,16 +1,20 @@
 """Runs and partitions as tables: what was reached, what it took, who holds what."""
 
+from collections.abc import Sequence
 from math import isnan
 
 import numpy as np
 from rich.console import Console
 
+from fedcell.core.showing import client_title
 from fedcell.learning.report import PartitionReport
 from fedcell.simulation.run import RunResult
+from fedcell.simulation.summary import PolicyOutcome
 
 from .console import counted, digits, print_notes, print_table
 
 MOST_OWNERS = 50  # clients that have a line of their own
+MOST_NAMED = 3  # clients that a sentence names; how many more there are is said
 
 
 def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
@@ -61,11 +65,36 @@ def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
         columns["most for one client [J]"] = most  # known for all rounds only
     title = f"To {target} {target.definition}" if target is not None and goal else "In all"
     print_table(out, f"{title}, on the same dice", columns)
+    for sentence in _who_pays(rows):
+        out.print(sentence)
     if {"optimal", "optimal-staged"} <= set(columns["policy"]):
         out.print(
             "optimal-staged makes this cost least; optimal another, in which nobody waits for "
             "others before uploading"
         )
+    print_notes(out, run.notes)
+
+
+def _who_pays(rows: Sequence[PolicyOutcome]) -> list[str]:
+    """The clients that spend most, and those whose battery would not have lasted."""
+    payers: dict[str, list[str]] = {}
+    for row in rows:
+        title = client_title(row.highest_client, row.highest_client_name)
+        payers.setdefault(title, []).append(row.policy)
+    most = [f"{who} (under {', '.join(policies)})" for who, policies in payers.items()]
+    sentences = [f"the client that pays most: {', '.join(payers if len(payers) == 1 else most)}"]
+    for row in rows:
+        if row.empty_batteries:
+            named = [
+                f"{client_title(empty.client, empty.name)} in round {empty.round}"
+                for empty in row.empty_batteries[:MOST_NAMED]
+            ]
+            more = len(row.empty_batteries) - len(named)
+            rest = f" and {more} more" if more else ""
+            sentences.append(
+                f"under {row.policy}, batteries would have been empty: {', '.join(named)}{rest}"
+            )
+    return sentences
 
 
 def print_partition(out: Console, report: PartitionReport) -> None:
