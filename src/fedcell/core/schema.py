@@ -84,6 +84,18 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
             raise BadInput(*faults)
 
 
+def unused_options(table: Table, users: Mapping[str, tuple[str, Sequence[str]]]) -> list[str]:
+    """Options that are given where they mean nothing: `users` says for each which key, with which
+    of its values, has a use for it."""
+    default = {field.name: field.default for field in msgspec.structs.fields(type(table))}
+    return [
+        f"{name} is for {' and '.join(choices)}, and "
+        f'{table.table_name}.{key} is "{getattr(table, key)}": leave it out'
+        for name, (key, choices) in users.items()
+        if getattr(table, name) != default[name] and getattr(table, key) not in choices
+    ]
+
+
 T = TypeVar("T", bound=Table)
 
 

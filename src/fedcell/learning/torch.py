@@ -13,10 +13,10 @@ from fedcell.core.errors import BadInput
 from fedcell.core.types import Floats, Ints
 
 from .data.dataset import Dataset
-from .engine import subset_of_test, subset_of_training
-from .learner import LocalTraining, Scores
+from .learner import BETA1, BETA2, EPSILON, LocalTraining, Scores
 from .neural import NeuralNetwork
 from .partition import Partition
+from .subsets import subset_of_test, subset_of_training
 
 try:
     import torch
@@ -33,7 +33,7 @@ def sample_losses(outputs: Tensor, labels: Tensor) -> Tensor:
 
 
 class TorchLearner:
-    """Trains a copy of `module` for each client with plain SGD, one after the other.
+    """Trains a copy of `module` for each client, one after the other, with SGD or Adam.
 
     `x` and `y` are tensors with a sample in each row; images of a Dataset come from `tensors`.
     Models travel as the parameters and floating-point buffers of the module, end to end.
@@ -68,6 +68,10 @@ class TorchLearner:
     def sizes(self) -> Ints:
         return self.partition.sizes
 
+    @property
+    def trained(self) -> int:
+        return sum(p.numel() for p in self.module.parameters())
+
     def start(self) -> Floats:
         return self._first.copy()
 
@@ -86,14 +90,25 @@ class TorchLearner:
         self._load(model)
         self.module.train()
         parameters = list(self.module.parameters())
-        sgd = torch.optim.SGD(parameters, lr=rates[0], momentum=self.training.momentum)
+        first = [p.detach().clone() for p in parameters] if self.training.proximal else []
+        optimiser = self._optimiser(parameters)
         for index, rate in zip(np.split(own[order], sizes.cumsum()[:-1]), rates, strict=True):
-            sgd.param_groups[0]["lr"] = rate
-            sgd.zero_grad()
+            optimiser.param_groups[0]["lr"] = rate
+            optimiser.zero_grad()
             some = torch.from_numpy(index)
             self.loss(self.module(x[some]), y[some]).mean().backward()  # type: ignore[no-untyped-call]
-            sgd.step()  # (3)
+            for p, begun in zip(parameters, first, strict=bool(first)):
+                if p.grad is not None:
+                    p.grad.add_(p.detach() - begun, alpha=self.training.proximal)
+            optimiser.step()  # (3)
         return self._vector()
+
+    def _optimiser(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+        """A new one, that remembers nothing."""
+        how = self.training
+        if how.optimiser == "adam":
+            return torch.optim.Adam(parameters, how.rate, (BETA1, BETA2), EPSILON)
+        return torch.optim.SGD(parameters, how.rate, how.momentum)
 
     def gradients(
         self, model: Floats, batches: Iterable[tuple[int, Ints | None]]

@@ -2,10 +2,18 @@
 
 from typing import Annotated, ClassVar, Literal
 
-import msgspec
 from msgspec import Meta
 
-from fedcell.core.schema import Count, Doc, Fraction, NotNegative, Positive, Table, documented
+from fedcell.core.schema import (
+    Count,
+    Doc,
+    Fraction,
+    NotNegative,
+    Positive,
+    Table,
+    documented,
+    unused_options,
+)
 
 USERS = {  # the options that only some kinds, or some sizes, use
     "num_shards_per_partition": ("kind", ["shards"]),
@@ -81,13 +89,7 @@ class PartitionSpec(Table, frozen=True, kw_only=True):
     ] = None
 
     def faults(self) -> list[str]:
-        default = {field.name: field.default for field in msgspec.structs.fields(type(self))}
-        faults = [
-            f"{name} is for {' and '.join(users)}, and "
-            f'{self.table_name}.{key} is "{getattr(self, key)}": leave it out'
-            for name, (key, users) in USERS.items()
-            if getattr(self, name) != default[name] and getattr(self, key) not in users
-        ]
+        faults = unused_options(self, USERS)
         if self.kind == "dirichlet" and self.sizes != "equal":
             faults.append(
                 f'sizes = "{self.sizes}": the sizes of kind "dirichlet" are what its draw gives; '
