@@ -41,6 +41,7 @@ WORDS = {
     "fleets": "--fleets",
     "folder": "--out",
     "hold": "--hold",
+    "learner": "--learner",
     "law": "--mixing, --drift and --start",
     "limits": "--deadline, --energy-budget",
     "minimise": "--minimise",
@@ -102,6 +103,14 @@ PolicyNames = Annotated[
         "--policy",
         help=f"{', '.join(NAMED)}; or module:callable for your own. Repeat it to compare; "
         "the first is what the others are compared with. Default: all of ours.",
+    ),
+]
+LearnerName = Annotated[
+    str | None,
+    typer.Option(
+        "--learner",
+        help="A learner of your own, module:callable: a function of a scenario and a seed. "
+        "Default: ours, as [learning] says.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]

@@ -22,6 +22,7 @@ from .app import (
     AsJson,
     DataDir,
     Hold,
+    LearnerName,
     PolicyNames,
     Rounds,
     ScenarioName,
@@ -81,6 +82,7 @@ def run_command(
     target_loss: TargetLoss = None,
     target_accuracy: TargetAccuracy = None,
     hold: Hold = None,
+    learner: LearnerName = None,
     seed: Seed = 0,
     folder: Annotated[
         Path | None,
@@ -100,11 +102,17 @@ def run_command(
     """
     planned = TrainingPlan.load(plan) if plan else None
     name, world = _world(scenario, planned, plan)
-    target = target_of(world, target_loss, target_accuracy, hold)
+    own_target = planned.target if planned and world.learning is None else None
+    target = target_of(world, target_loss, target_accuracy, hold, own_target)
+    if planned and planned.learner and learner is None:  # a file never names code to run
+        raise BadInput(
+            f"{plan}: was planned for the learner {planned.learner}: give --learner "
+            f"{planned.learner} if you trust it"
+        )
     policies = policy or list(NAMED)
     if planned and not policy:  # the plan's own first
         policies = list(dict.fromkeys([_own_policy(planned, plan), *NAMED]))
-    changed = [] if planned is None else planned.differences(world, target)
+    changed = [] if planned is None else planned.differences(world, target, learner)
     if changed:
         note = f"this is not what was planned ({', '.join(changed)}): predictions are not compared"
         warnings.warn(note, FedcellWarning, stacklevel=2)
@@ -120,6 +128,7 @@ def run_command(
             resume=resume,
             data_dir=data_dir,
             threads=threads,
+            learner=learner,
             progress=progress,
         )
     outcome = planned.compare(result) if planned and not changed else None

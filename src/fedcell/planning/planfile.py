@@ -45,6 +45,7 @@ def plan_tables(plan: TrainingPlan) -> dict[str, Any]:
         "chances": dict(plan.chances),
         "notes": list(plan.notes),
         "scenario": kept,
+        **({} if plan.learner is None else {"learner": plan.learner}),
     }
 
 
@@ -103,4 +104,5 @@ def load_plan(path: Path) -> TrainingPlan:
             bandwidth=file.bandwidth,
             chances=dict(file.chances),
             notes=file.notes,
+            learner=file.learner,
         )

@@ -26,6 +26,7 @@ from fedcell.scenario.identity import differences
 from fedcell.scenario.save import GAINS, to_tables
 from fedcell.scenario.scenario import Scenario
 
+from .history import State
 from .records import Records
 
 FORMAT = 3
@@ -75,9 +76,10 @@ class RunFolder:
                 ) from error
             yield
 
-    def records(self, model_size: int, rounds: int, resume: bool) -> Records:
-        """The rounds that are done, of at most `rounds`; none where a run begins."""
-        return Records.load(self.path, model_size, rounds) if resume else Records(self.path)
+    def records(self, start: State, rounds: int, resume: bool) -> Records:
+        """The rounds that are done, of at most `rounds`, in a run that began with the state
+        `start`; none where a run begins."""
+        return Records.load(self.path, start, rounds) if resume else Records(self.path)
 
     def begin(self, scenario: Scenario) -> None:
         """Says what the run is, before anything else: with that, it can be resumed."""
