@@ -58,10 +58,12 @@ WORDS = {
     "steps": "--steps",
     "threads": "--threads",
     "target": "--target-loss",
+    "which": "--which",
     "workers": "--workers",
     "load_round": "`fedcell schedule`",
     "load_scenario": "`fedcell cost`",
     "plan_training": "`fedcell plan`",
+    "run": "`fedcell run`",
     "run_pilot": "`fedcell pilot`",
     "validate_pilot": "`fedcell validate`",
 }

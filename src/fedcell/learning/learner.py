@@ -17,7 +17,6 @@ from fedcell.core.dice import Purpose, stream
 from fedcell.core.errors import BadInput
 from fedcell.core.types import Floats, Ints
 
-
 FLAT = "expected a flat vector of finite 32-bit floats"
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # of Adam, as Kingma and Ba (2015) and PyTorch have them
 
@@ -116,7 +115,7 @@ def evaluated(learner: Learner, model: Floats) -> Scores:
         raise BadInput(f"the learner evaluates to a {type(scores).__name__}: expected Scores")
     for name, most in (("train_loss", inf), ("test_loss", inf), ("accuracy", 1.0)):
         value = getattr(scores, name)
-        if not isinstance(value, Real) or value < 0 or value > most:
+        if not isinstance(value, Real) or float(value) < 0 or float(value) > most:
             least = "a number from 0" + (" to 1" if most == 1 else "")
             raise BadInput(f"the learner evaluates to {name} = {value!r}: expected {least}")
     return Scores(float(scores.train_loss), float(scores.test_loss), float(scores.accuracy))

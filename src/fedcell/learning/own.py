@@ -59,7 +59,7 @@ class OwnLearner:
         return made
 
     def identity(self, learner: Learner) -> dict[str, str]:
-        """By what a run tells another learner: its name, its first model, and who holds how much."""
+        """By what a run knows it again: its name, its first model, and who holds how much."""
         return {
             "name": self.name,
             "start": _digest(first_model(learner)),

@@ -4,6 +4,7 @@ The same seed gives the clients the same batches as in our own engine.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from .data.dataset import Dataset
 from .learner import BETA1, BETA2, EPSILON, LocalTraining, Scores
 from .neural import NeuralNetwork
 from .partition import Partition
+from .plain import PlainLayer, constructor, state_of
 from .subsets import subset_of_test, subset_of_training
 
 try:
@@ -149,8 +151,7 @@ class TorchLearner:
         return torch.cat(losses), torch.cat(hits)
 
     def _tensors(self) -> list[Tensor]:
-        buffers = [b for b in self.module.buffers() if b.is_floating_point()]
-        return [*(p.data for p in self.module.parameters()), *buffers]
+        return travelling(self.module)
 
     def _vector(self) -> Floats:
         flat = [tensor.detach().reshape(-1).float().cpu() for tensor in self._tensors()]
@@ -158,13 +159,42 @@ class TorchLearner:
         return vector
 
     def _load(self, model: Floats) -> None:
-        tensors = self._tensors()
-        parts = torch.from_numpy(model.copy()).split([tensor.numel() for tensor in tensors])
-        for tensor, part in zip(tensors, parts, strict=True):
-            tensor.copy_(part.reshape(tensor.shape))
+        load_weights(self.module, model)
         counts = (b for b in self.module.buffers() if not b.is_floating_point())
         for count, first in zip(counts, self._counts, strict=True):
             count.copy_(first)
+
+
+def travelling(module: nn.Module) -> list[Tensor]:
+    """What of a module a model is made of: its parameters, then its floating-point buffers."""
+    buffers = [b for b in module.buffers() if b.is_floating_point()]
+    return [*(p.data for p in module.parameters()), *buffers]
+
+
+def load_weights(module: nn.Module, weights: Floats) -> None:
+    """Puts a model into the module that it was made of, as `load_model(folder).weights`."""
+    into = travelling(module)
+    sizes = [tensor.numel() for tensor in into]
+    if np.shape(weights) != (sum(sizes),):
+        raise BadInput(f"the module has {sum(sizes)} numbers, and the model {np.shape(weights)}")
+    for tensor, part in zip(into, torch.tensor(weights).split(sizes), strict=True):
+        tensor.copy_(part.reshape(tensor.shape))
+
+
+def plain_module(layers: list[PlainLayer]) -> nn.Sequential:
+    """A trained network as nn.Sequential: `plain_module(load_model(folder).plain_layers())`."""
+    module = nn.Sequential(*(getattr(nn, x.name)(*x.sizes, **x.options) for x in layers))
+    module.load_state_dict(_state(layers))
+    return module
+
+
+def save_module(path: Path, layers: list[PlainLayer]) -> None:
+    """Writes the text of an nn.Sequential and its state_dict, for torch.load."""
+    torch.save({"module": constructor(layers), "state_dict": _state(layers)}, path)
+
+
+def _state(layers: list[PlainLayer]) -> dict[str, Tensor]:
+    return {name: torch.tensor(values) for name, values in state_of(layers).items()}
 
 
 def tensors(x: Any, y: Ints, data: Dataset) -> tuple[Tensor, Tensor]:

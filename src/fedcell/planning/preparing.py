@@ -99,7 +99,10 @@ def prepare_pilot(
             warm_up(setup.learner(threads))
         settled, fingerprint, sizes = setup.scenario, setup.fingerprint, None
     else:
-        settled, fingerprint = own_learner_setup(scenario, whose(scenario, seed), seed).scenario, None
+        settled, fingerprint = (
+            own_learner_setup(scenario, whose(scenario, seed), seed).scenario,
+            None,
+        )
         sizes = tuple(settled.clients.sizes.values.tolist())
     empty = Pilot(
         identity=pilot_identity(settled, fingerprint),

@@ -50,7 +50,8 @@ def validate_pilot(
 ) -> Validation:
     """Judges a pilot by runs that it has not seen: other K and E_l, and other seeds.
 
-    The arguments are those of `run_pilot`, also the `learner` that it was run with; with a `path` the runs are kept, and gone on with.
+    The arguments are those of `run_pilot`, also the `learner` and the `server` that it was run
+    with; with a `path` the runs are kept, and gone on with.
     """
     begin = time.time()
     seconds = parse_duration(budget, "`budget`")

@@ -99,7 +99,9 @@ def check_scored(target: Target | None, scores: Scores) -> None:
     """Refuses a first model without a loss, and an accuracy as a target where nobody measures
     one."""
     if isnan(scores.train_loss):
-        raise BadInput("the training loss of the first model is not a number: nothing can be learnt")
+        raise BadInput(
+            "the training loss of the first model is not a number: nothing can be learnt"
+        )
     if target is not None and target.accuracy is not None and isnan(scores.accuracy):
         raise BadInput(
             f"{target} is to be reached, but there is no test data to measure it on: take a "

@@ -81,9 +81,11 @@ class RunFolder:
         `start`; none where a run begins."""
         return Records.load(self.path, start, rounds) if resume else Records(self.path)
 
-    def begin(self, scenario: Scenario) -> None:
-        """Says what the run is, before anything else: with that, it can be resumed."""
+    def begin(self, scenario: Scenario, model_input: dict[str, Any] | None = None) -> None:
+        """Says what the run is, before anything else: with that, it can be resumed, and its model
+        be used."""
         written = stamp("run", FORMAT) | self.identity | {"vector_width": self.vector_width}
+        written |= {} if model_input is None else {"input": model_input}
         self.write_text(IDENTITY, as_json(written))
         if scenario.cell.gains is not None:
             values = scenario.cell.gains.values

@@ -31,6 +31,7 @@ from fedcell.scenario.scenario import Scenario, check_scenario, with_goal
 from .checks import check_scored, learning_of, own_learner_setup
 from .folder import RunFolder
 from .history import State
+from .model import input_of
 from .summary import RunSummary, summarise
 from .train import at_target, train_rounds, with_training
 
@@ -149,7 +150,7 @@ def run(
         with progress.compile():
             warm_up(trained)
         if home:
-            home.begin(used)
+            home.begin(used, input_of(setup))
         complete, rules = True, [at_target(goal, learning.evaluate_every if learning else 1)]
         try:
             states = train_rounds(scenario, trained, fleet, trace, state, rules, server)
