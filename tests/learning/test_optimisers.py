@@ -1,6 +1,7 @@
 """Adam and FedProx: equal to plain NumPy in the engine, and to hand-written steps on quadratics."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from fedcell.learning.quadratic import Quadratics
 from support import reference
 from support.networks import AWKWARD, engine, made
 
-KINDS = {
+KINDS: dict[str, Any] = {
     "adam": {"optimiser": "adam"},
     "proximal": {"proximal": 0.7},
     "proximal with momentum": {"proximal": 0.7, "momentum": 0.9},

@@ -92,6 +92,7 @@ def test_yogi_and_adam_agree_where_squares_stand_still():
 def test_numbers_that_are_not_trained_are_averaged(kind):
     server = Server(kind, 0.5)
     memory = server.start(Counted(2), 3)
+    assert memory is not None
     assert memory.shape[1] == 2
     model, memory = server.step(OLD, MEAN, memory)
     assert model[2] == MEAN[2]

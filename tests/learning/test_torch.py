@@ -1,5 +1,7 @@
 """PyTorch as a second opinion on the engine, and as a learner of its own."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -160,7 +162,7 @@ def test_the_local_training_of_a_scenario_is_that_of_both_engines():
     assert (training.steps, training.epochs, training.momentum, training.seed) == (3, None, 0.5, 9)
 
 
-OTHERS = {
+OTHERS: dict[str, Any] = {
     "adam": {"optimiser": "adam", "rate": 0.002},
     "proximal": {"proximal": 0.7},
     "proximal with momentum": {"proximal": 0.7, "momentum": 0.9},
@@ -231,7 +233,7 @@ def test_a_server_averages_the_buffers_of_a_module():
     pairs = [
         tensors(x, y, data) for x, y in ((data.x_train, data.y_train), (data.x_test, data.y_test))
     ]
-    learner = TorchLearner(module, *pairs, ours.partition, ours.training)
+    learner = TorchLearner(module, pairs[0], pairs[1], ours.partition, ours.training)
     assert learner.trained == learner.start().size - 8
     world = Scenario().using(
         clients={"count": 10},

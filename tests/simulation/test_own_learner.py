@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import pytest
@@ -102,12 +103,21 @@ class Sometimes(Mean):
         for client, upload in zip(clients, super().train(model, clients, round)):
             yield upload * (np.nan if client == 0 else 1)
 
+class Steep(Mean):
+    def gradients(self, model, batches):
+        for client, _ in batches:
+            yield (2 * (model - self.homes[client])).astype(np.float32)
+
+class Flat(Mean):
+    def gradients(self, model, batches):
+        yield 1 / 0
+
 def none(scenario, seed): return None
 def alone(): return 1
 number = 3
 """
 
-WORLD = {
+WORLD: dict[str, Any] = {
     "clients": {"count": 8},
     "task": {"model_bits": 64, "cycles_per_sample": 1000, "samples_per_step": "dataset"},
     "plan": {"cohort": 4, "local_steps": 3, "rounds": 9},
@@ -281,6 +291,19 @@ def test_from_pilot_to_plan_to_run_by_name(fedcell, folder):
     assert "not what was planned (another learner)" in other.err
     words = ["--pilot", "p.json", "--budget", "1s", "--json"]
     assert json.loads(fedcell("validate", "world.json", *words, *name).out)["settings"] > 0
+
+
+@pytest.mark.usefixtures("folder")
+def test_constants_of_a_learner_that_shows_its_gradients(fedcell):
+    words = ["constants", "world.json", "--rounds", 4, "--json", "--learner"]
+    said = fedcell(*words, "mylearners:Mean")
+    assert said.code == 2
+    assert "the learner has no method gradients" in said.err
+    found = json.loads(fedcell(*words, "mylearners:Steep").out)
+    values = {row["symbol"]: row["value"] for row in found["estimates"]}
+    assert values["L"] == pytest.approx(2)  # of |w - h|^2
+    failing = fedcell(*words, "mylearners:Flat")
+    assert "the learner mylearners:Flat failed: ZeroDivisionError" in failing.err
 
 
 @pytest.mark.filterwarnings("default")

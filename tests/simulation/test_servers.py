@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from fedcell.scenario.identity import run_identity
 from fedcell.simulation.run import Progress
 from support.training import quadratics_of, states
 
-SERVERS = {
+SERVERS: dict[str, Any] = {
     "average": {},
     "momentum": {"server": "momentum", "server_momentum": 0.5},
     "adam": {"server": "adam", "server_rate": 0.1},

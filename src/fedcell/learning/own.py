@@ -4,7 +4,7 @@ A name is given by whoever types it. Files remember which learner made them, and
 """
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.types import Floats, Ints
 from fedcell.scenario.scenario import Scenario
 
-from .learner import Buffered, Learner, Scores, first_model, warm_up
+from .learner import Buffered, Differentiable, Learner, Scores, first_model, warm_up
 
 LearnerFactory = Callable[[Scenario, int], Learner]
 LearnerLike = LearnerFactory | str  # or its name, as it is typed
@@ -48,7 +48,9 @@ class OwnLearner:
         if not self.guarded:
             return self._checked(self.make(scenario, seed))
         with blaming(f"the learner {self.name} failed"):
-            return Guarded(self._checked(self.make(scenario, seed)), self.name)
+            made = self._checked(self.make(scenario, seed))
+            guard = GuardedDifferentiable if isinstance(made, Differentiable) else Guarded
+            return guard(made, self.name)
 
     def _checked(self, made: Any) -> Learner:
         if not isinstance(made, Learner):
@@ -88,18 +90,32 @@ class Guarded:
             return self.learner.start()
 
     def train(self, model: Floats, clients: Sequence[int], round: int) -> Iterator[Floats]:
-        with blaming(self.whom):
-            uploads = iter(self.learner.train(model, clients, round))
-        while True:
-            with blaming(self.whom):
-                upload = next(uploads, None)
-            if upload is None:
-                return
-            yield upload
+        return self._each(lambda: self.learner.train(model, clients, round))
 
     def evaluate(self, model: Floats) -> Scores:
         with blaming(self.whom):
             return self.learner.evaluate(model)
+
+    def _each(self, begin: Callable[[], Iterable[Floats]]) -> Iterator[Floats]:
+        with blaming(self.whom):
+            vectors = iter(begin())
+        while True:
+            with blaming(self.whom):
+                vector = next(vectors, None)
+            if vector is None:
+                return
+            yield vector
+
+
+class GuardedDifferentiable(Guarded):
+    """The same of a learner that shows its gradients."""
+
+    learner: Differentiable
+
+    def gradients(
+        self, model: Floats, batches: Iterable[tuple[int, Ints | None]]
+    ) -> Iterator[Floats]:
+        return self._each(lambda: self.learner.gradients(model, batches))
 
 
 def unguarded(learner: Learner) -> Learner:
