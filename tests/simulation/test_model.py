@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -149,6 +150,8 @@ def test_labels_that_do_not_fit_are_refused(folder):
         model.evaluate(DATA.x_test[:2], [1, 12])
     with pytest.raises(BadInput, match="give x and y, or neither"):
         model.evaluate(DATA.x_test)
+    with pytest.raises(BadInput, match="digits is not the data of the run: give x and y"):
+        replace(model, data="another").evaluate()
 
 
 def test_folders_that_hold_no_model_are_refused(fedcell, folder, tmp_path):

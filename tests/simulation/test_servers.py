@@ -12,7 +12,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedcell import BadFile, BadInput, Scenario, prepare_training, run, run_pilot, simulate
+from fedcell import (
+    BadFile,
+    BadInput,
+    Scenario,
+    plan_training,
+    prepare_training,
+    run,
+    run_pilot,
+    simulate,
+)
 from fedcell.experiments.training import Training
 from fedcell.scenario.identity import run_identity
 from fedcell.simulation.run import Progress
@@ -139,7 +148,7 @@ def halfway(old, mean):
     return old + (mean - old) / 2
 
 
-def test_a_server_of_ones_own_in_simulations_runs_and_pilots(tmp_path):
+def test_a_server_of_ones_own_in_simulations_runs_and_pilots(tmp_path, fedcell):
     scenario = world()
     setup = prepare_training(scenario)
     momentum = prepare_training(world(server="momentum", server_momentum=0.0, server_rate=0.5))
@@ -157,6 +166,10 @@ def test_a_server_of_ones_own_in_simulations_runs_and_pilots(tmp_path):
     pilot = run_pilot(scenario, "2s", target=2.0, server=halfway, clients=(3, 6), steps=(1, 8))
     assert pilot.server is not None
     assert pilot.server.endswith("test_servers:halfway")
+    plan_training(scenario, pilot).save(tmp_path / "plan.json")
+    said = fedcell("run", "--plan", tmp_path / "plan.json")
+    assert said.code == 2
+    assert "test_servers:halfway: run it from Python" in said.err
 
 
 def test_a_server_that_fails_says_so_and_loses_nothing(tmp_path):

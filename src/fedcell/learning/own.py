@@ -40,7 +40,9 @@ class OwnLearner:
         made = load_callable("learner", given) if named else given
         name = given if named else name_of(given)
         if not callable(made):
-            raise BadInput(f"the learner {name} cannot be called: expected a function of {ASKED}")
+            raise BadInput(
+                f"the learner {name} cannot be called: expected a function of {ASKED}, or its name"
+            )
         return cls(name, made, guarded=named)
 
     def __call__(self, scenario: Scenario, seed: int) -> Learner:

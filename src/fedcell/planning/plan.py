@@ -95,7 +95,8 @@ class TrainingPlan(Showable):
     bandwidth: float | None = None  # the least for these limits, where it was asked for [Hz]
     chances: Mapping[str, float] = field(default_factory=dict)  # to keep each limit
     notes: tuple[str, ...] = ()
-    learner: str | None = None  # the name of one's own that the pilot was run with; not loaded
+    learner: str | None = None  # the names of one's own that the pilot was run with,
+    server: str | None = None  # which are not loaded
     grid: PlanGrid | None = None  # what it was chosen from; not in a file
     allowed: Bools | None = None  # plans of the grid within the limits
 

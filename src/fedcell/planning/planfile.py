@@ -45,7 +45,7 @@ def plan_tables(plan: TrainingPlan) -> dict[str, Any]:
         "chances": dict(plan.chances),
         "notes": list(plan.notes),
         "scenario": kept,
-        **({} if plan.learner is None else {"learner": plan.learner}),
+        **{n: name for n in ("learner", "server") if (name := getattr(plan, n)) is not None},
     }
 
 
@@ -105,4 +105,5 @@ def load_plan(path: Path) -> TrainingPlan:
             chances=dict(file.chances),
             notes=file.notes,
             learner=file.learner,
+            server=file.server,
         )

@@ -132,6 +132,7 @@ def plan_training(
         sensitivity=sensitivity(world, best, evaluate, choose) if what_if else (),
         bandwidth=world.cell.bandwidth if solve_for else None,
         learner=None if pilot is None else pilot.learner,
+        server=None if pilot is None else pilot.server,
         notes=(*source.notes, *best.notes, *_edge_notes(tried, best, long)),
     )
 

@@ -61,6 +61,7 @@ class TrainedModel:
     which: Which  # the last model, or the average of the last ones
     rounds: int
     scenario: Scenario
+    data: str | None  # the checksum of the data that it was trained on
     learner: str | None  # the name of a learner of one's own
     classifier: Classifier | None  # None where it is not a network of ours that was trained
 
@@ -85,6 +86,8 @@ class TrainedModel:
             raise BadInput("give x and y, or neither for the test data of the run")
         if x is None and self.scenario.learning is not None:
             data = load_data(self.scenario.learning.dataset, data_dir)
+            if data.fingerprint != self.data:
+                raise BadInput(f"{data.name} is not the data of the run: give x and y")
             x, y = data.x_test, data.y_test
         return classifier.evaluate(x, y)
 
@@ -161,7 +164,8 @@ def load_model(folder: str | Path, which: Which = "model") -> TrainedModel:
             network = NeuralNetwork.of(scenario.learning.architecture, row.image, row.classes)
             scale, shift = (np.array(values, np.float32) for values in (row.scale, row.shift))
             classifier = Classifier(network, weights, scale, shift, row.kind)
-    return TrainedModel(weights, which, int(arrays["rounds"]), scenario, name, classifier)
+    rounds, data = int(arrays["rounds"]), content.get("data")
+    return TrainedModel(weights, which, rounds, scenario, data, name, classifier)
 
 
 def _arrays(folder: Path, which: Which) -> Arrays:
