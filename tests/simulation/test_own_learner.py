@@ -14,6 +14,7 @@ from numpy.testing import assert_array_equal
 from fedcell import BadFile, BadInput, Scenario, load_model, run
 from fedcell.learning.learner import Scores
 from fedcell.learning.own import OwnLearner
+from fedcell.scenario.identity import run_identity
 
 MODULE = """
 import os, sys
@@ -112,6 +113,10 @@ class Flat(Mean):
     def gradients(self, model, batches):
         yield 1 / 0
 
+def ours(scenario, seed):
+    from fedcell import prepare_training
+    return prepare_training(scenario, seed).learner()
+
 def none(scenario, seed): return None
 def alone(): return 1
 number = 3
@@ -204,6 +209,29 @@ def test_ours_does_not_resume_a_run_of_ones_own():
     run(scenario, ["even"], learner="mylearners:Mean", folder="here")
     with pytest.raises(BadFile, match=r"learner differs|learner.name, learner.sizes"):
         run(scenario, ["even"], folder="here", resume=True)
+
+
+def test_a_learner_that_is_our_engine_keeps_its_bits(folder):
+    """And a run of it knows the width of the vectors that trained, as any run of the engine."""
+    task = {"model_bits": 1e4, "cycles_per_sample": 1e4}
+    scenario = Scenario().using(**WORLD | {"task": task}, learning={"model": "logistic"})
+    results = [
+        run(scenario, ["even"], rounds=3, folder=name, learner=learner)
+        for name, learner in (("own", "mylearners:ours"), ("ours", None))
+    ]
+    assert_array_equal(results[0].state.model, results[1].state.model)
+    widths = [
+        json.loads((folder / n / "run.json").read_text())["vector_width"] for n in ("own", "ours")
+    ]
+    assert widths[0] == widths[1] is not None
+
+
+def test_the_dataset_of_a_learner_of_ones_own_is_known_by_its_name():
+    """Nobody knows which data such a learner reads: the name is all that there is."""
+    known = {"name": "mine:net", "start": "a", "sizes": "b"}
+    digits, mnist = (Scenario().using(learning={"dataset": d}) for d in ("digits", "mnist"))
+    assert run_identity(digits, None, 0, known) != run_identity(mnist, None, 0, known)
+    assert run_identity(digits, "same", 0) == run_identity(mnist, "same", 0)  # as moved data
 
 
 BAD = {

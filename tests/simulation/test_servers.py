@@ -166,6 +166,10 @@ def test_a_server_of_ones_own_in_simulations_runs_and_pilots(tmp_path, fedcell):
     pilot = run_pilot(scenario, "2s", target=2.0, server=halfway, clients=(3, 6), steps=(1, 8))
     assert pilot.server is not None
     assert pilot.server.endswith("test_servers:halfway")
+    trial = pilot.trials[0]
+    setup = prepare_training(trial.setting.apply_to(scenario), trial.seed)
+    same = [setup.scenario, "even", setup.learner(), len(trial.losses), trial.seed]
+    assert_array_equal(simulate(*same, server=halfway).train_loss, trial.losses)
     plan_training(scenario, pilot).save(tmp_path / "plan.json")
     said = fedcell("run", "--plan", tmp_path / "plan.json")
     assert said.code == 2
