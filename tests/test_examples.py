@@ -21,6 +21,7 @@ SAYS = {
         "<CostSweep: 12 points over cohort and local_steps>",
         "['cost.png', 'loss.png', 'plan.png']",
     ],
+    "9_torch_batchnorm": ["<RunResult, 1 policies; optimal: <Ledger: 5 rounds, "],
 }
 
 

@@ -43,6 +43,7 @@ from fedcell.scenario.partition import PartitionSpec
 from fedcell.scenario.save import save_scenario
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.tables import Cell, Clients, RoundPlan, Task
+from fedcell.simulation.model import load_model
 from fedcell.simulation.run import run
 from fedcell.simulation.train import simulate
 
@@ -89,6 +90,7 @@ __all__ = [
     "compare",
     "draw_fleet",
     "draw_trace",
+    "load_model",
     "load_pilot",
     "load_round",
     "load_scenario",

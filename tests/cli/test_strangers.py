@@ -441,6 +441,6 @@ def test_an_interrupt_while_a_line_is_written_leaves_no_hole(tmp_path, monkeypat
     records.finish(State(model, history, model))
     lines = (tmp_path / "history.csv").read_text().splitlines()
     assert [line.split(",")[0] for line in lines] == ["round", "1", "2", "3", "4"]
-    again = Records.load(tmp_path, 3, 10).state
+    again = Records.load(tmp_path, State(model, History.none(), model), 10).state
     assert again is not None
     assert again.history.train_loss.tolist() == [1.0, 1 / 2, 1 / 3, 1 / 4]

@@ -1,14 +1,18 @@
 """PyTorch as a second opinion on the engine, and as a learner of its own."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedcell import BadInput, Scenario, prepare_training, simulate
+from fedcell import BadInput, Scenario, load_model, load_scenario, prepare_training, run, simulate
+from fedcell.learning.classifier import Classifier
 from fedcell.learning.data.dataset import load_data
 from fedcell.learning.gradients import probe
 from fedcell.learning.learner import LocalTraining
 from fedcell.learning.partition import Partition
+from fedcell.learning.plain import plain_layers
 from fedcell.scenario.learning import MODELS, Layers
 from support.networks import AWKWARD, engine, made
 
@@ -18,6 +22,9 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 from fedcell.learning.torch import (  # noqa: E402
     Module,
     TorchLearner,
+    load_weights,
+    plain_module,
+    save_module,
     tensors,
     without_single_samples,
 )
@@ -196,3 +203,88 @@ def test_the_local_training_of_a_scenario_is_that_of_both_engines():
     )
     training = prepare_training(scenario, seed=9).local_training
     assert (training.steps, training.epochs, training.momentum, training.seed) == (3, None, 0.5, 9)
+
+
+OTHERS: dict[str, Any] = {
+    "adam": {"optimiser": "adam", "rate": 0.002},
+    "proximal": {"proximal": 0.7},
+    "proximal with momentum": {"proximal": 0.7, "momentum": 0.9},
+    "proximal adam": {"optimiser": "adam", "rate": 0.002, "proximal": 2.0},
+}
+
+
+@pytest.mark.parametrize("name", AWKWARD)
+@pytest.mark.parametrize("kind", OTHERS)
+def test_adam_and_fedprox_are_those_of_pytorch(name, kind):
+    image, layers, batch = AWKWARD[name]
+    training = LocalTraining(batch, 6, None, **{"rate": 0.02, "rate_decay": 0.2} | OTHERS[kind])
+    ours = engine(made(image), layers, training, clients=3)
+    theirs, start = twin(ours), ours.start()
+    for a, b in zip(ours.train(start, [0, 2], 1), theirs.train(start, [0, 2], 1), strict=True):
+        assert np.abs(b - start).max() > 1e-3
+        assert_allclose(a, b, atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("name", AWKWARD)
+def test_an_exported_module_says_what_ours_says(name, tmp_path):
+    image, layers, _ = AWKWARD[name]
+    ours = engine(made(image, kind=np.uint8), layers, LocalTraining(4, 1, None, 0.1))
+    data = ours.data
+    model = Classifier(ours.network, ours.start(), data.scale, data.shift, "uint8")
+    save_module(tmp_path / "model.pt", plain_layers(model))
+    saved = torch.load(tmp_path / "model.pt", weights_only=True)
+    module = eval(saved["module"], {"nn": torch.nn})  # as one would paste it
+    module.load_state_dict(saved["state_dict"])
+    x = torch.tensor(data.x_train).permute(0, 3, 1, 2).float()
+    with torch.no_grad():
+        assert_allclose(module(x).numpy(), model.logits(data.x_train), atol=1e-4)
+        again = plain_module(plain_layers(model))
+        assert_array_equal(module(x).numpy(), again(x).numpy())
+
+
+def test_the_code_that_export_prints_makes_the_model(fedcell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(load_scenario("digits"), ["even"], rounds=4, folder="run")
+    model, data = load_model("run"), load_data("digits")
+    x = torch.tensor(data.x_test).permute(0, 3, 1, 2).float()
+    for file in ("model.pt", "model.npz"):
+        code = fedcell("export", "run", "--out", file).out.split("\n\n", 1)[1]
+        space: dict = {}
+        exec(code, space)
+        with torch.no_grad():
+            assert_allclose(space["model"](x).numpy(), model.logits(data.x_test), atol=1e-4)
+
+
+def test_weights_of_a_run_go_back_into_their_module():
+    module = torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.BatchNorm1d(2))
+    weights = np.arange(16, dtype=np.float32)
+    load_weights(module, weights)
+    assert_array_equal(module[1].running_var.numpy(), weights[-2:])
+    assert_array_equal(module[0].bias.detach().numpy(), weights[6:8])
+    with pytest.raises(BadInput, match=r"the module has 16 numbers, and the model \(15,\)"):
+        load_weights(module, weights[:15])
+
+
+def test_a_server_averages_the_buffers_of_a_module():
+    """Adam on a running variance would send it below 0."""
+    data = load_data("digits")
+    ours = engine(data, MODELS["logistic"], LocalTraining(10, 5, None, 0.05), clients=10)
+    module = torch.nn.Sequential(
+        torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.Flatten(),
+        torch.nn.Linear(144, 10),
+    )  # fmt: skip
+    pairs = [
+        tensors(x, y, data) for x, y in ((data.x_train, data.y_train), (data.x_test, data.y_test))
+    ]
+    learner = TorchLearner(module, pairs[0], pairs[1], ours.partition, ours.training)
+    assert learner.trained == learner.start().size - 8
+    world = Scenario().using(
+        clients={"count": 10},
+        plan={"cohort": 4},
+        task={"model_bits": 1e4, "cycles_per_sample": 1e4},
+        learning={"server": "adam", "server_rate": 0.5},
+    )
+    finals = []
+    simulate(world, "even", learner, rounds=4, report=finals.append)
+    assert (finals[-1].model[-4:] > 0).all()
+    assert finals[-1].server.shape == (2, learner.trained)

@@ -143,7 +143,7 @@ def test_losses_of_devices_nest_and_have_their_rates(kind):
 
 
 def test_the_mean_loss_rate_stands_for_mixed_ones():
-    """DECISIONS.md, 61: the effective cohort of mixed rates, by many drawn rounds."""
+    """DECISIONS.md, 56: the effective cohort of mixed rates, by many drawn rounds."""
     world = listed(loss_rate=[0.02, 0.5] * 10, cell={"gain_threshold": 0.0}, plan={"cohort": 10})
     assert mean_loss_rate(world) == pytest.approx(0.26)
     received = draw_trace(world, draw_fleet(world), 40_000).received

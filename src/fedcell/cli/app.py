@@ -41,6 +41,7 @@ WORDS = {
     "fleets": "--fleets",
     "folder": "--out",
     "hold": "--hold",
+    "learner": "--learner",
     "law": "--mixing, --drift and --start",
     "limits": "--deadline, --energy-budget",
     "minimise": "--minimise",
@@ -58,10 +59,12 @@ WORDS = {
     "steps": "--steps",
     "threads": "--threads",
     "target": "--target-loss",
+    "which": "--which",
     "workers": "--workers",
     "load_round": "`fedcell schedule`",
     "load_scenario": "`fedcell cost`",
     "plan_training": "`fedcell plan`",
+    "run": "`fedcell run`",
     "run_pilot": "`fedcell pilot`",
     "validate_pilot": "`fedcell validate`",
 }
@@ -100,6 +103,14 @@ PolicyNames = Annotated[
         "--policy",
         help=f"{', '.join(NAMED)}; or module:callable for your own. Repeat it to compare; "
         "the first is what the others are compared with. Default: all of ours.",
+    ),
+]
+LearnerName = Annotated[
+    str | None,
+    typer.Option(
+        "--learner",
+        help="A learner of your own, module:callable: a function of a scenario and a seed. "
+        "Default: ours, as [learning] says.",
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]

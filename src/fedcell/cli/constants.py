@@ -5,16 +5,19 @@ from typing import Annotated
 
 import typer
 
+from fedcell.learning.own import OwnLearner
 from fedcell.learning.setup import prepare_training
 from fedcell.planning.measure import measure_constants
 from fedcell.scenario.load import load_scenario
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
+from fedcell.simulation.checks import own_learner_setup
 
 from .app import (
     AsJson,
     DataDir,
     Hold,
+    LearnerName,
     MostRounds,
     ScenarioName,
     Seed,
@@ -45,6 +48,7 @@ def constants(
     target_loss: TargetLoss = None,
     target_accuracy: TargetAccuracy = None,
     hold: Hold = None,
+    learner: LearnerName = None,
     seed: Seed = 0,
     figure: Annotated[
         Path | None, typer.Option(help="Draw lambda and the P-L ratio to this file.")
@@ -62,7 +66,12 @@ def constants(
     world = load_scenario(scenario)
     target = target_of(world, target_loss, target_accuracy, hold)
     with progress_bars() as progress:
-        setup = prepare_training(world, seed, data_dir, progress.download)
+        own = OwnLearner.of(learner)
+        mine = None if own is None else own(world, seed)
+        if mine is None:
+            setup = prepare_training(world, seed, data_dir, progress.download)
+        else:
+            setup = own_learner_setup(world, mine, seed)
         report = measure_constants(
             setup,
             rounds,
@@ -71,6 +80,7 @@ def constants(
             clients=clients,
             draws=draws,
             threads=threads,
+            learner=mine,
             name=scenario,
             progress=progress,
         )

@@ -106,7 +106,8 @@ def cost(
     spread: Annotated[
         list[float] | None,
         typer.Option(
-            help="How much clients differ, as 0.5: a line of the figure for each; repeat it. Default: clients.spread."
+            help="How much clients differ, as 0.5: a line of the figure for each; repeat it. "
+            "Default: clients.spread."
         ),
     ] = None,
     data_dir: DataDir = None,

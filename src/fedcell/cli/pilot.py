@@ -24,6 +24,7 @@ from .app import (
     DataDir,
     Details,
     Hold,
+    LearnerName,
     ScenarioName,
     Seed,
     Steps,
@@ -78,6 +79,7 @@ def pilot_command(
     ] = "cost",
     clients: Clients = None,
     steps: Steps = None,
+    learner: LearnerName = None,
     seed: Seed = 0,
     figure: Annotated[
         Path | None, typer.Option(help="Draw the law against the pilot's own runs to this file.")
@@ -95,7 +97,7 @@ def pilot_command(
     may be least: it runs, fits, and runs where that says most, until the budget is used up. Runs
     that cannot be of use are given up. The file keeps the loss curves: fedcell plan fits easier
     targets from them. The same command with a larger budget, or after an interrupt, goes on where
-    it stopped.
+    it stopped. Runs with a --learner of your own are made one after the other, in this process.
     """
     seconds, picture = parse_duration(budget, "--budget"), figure_target(figure)
     out_path = out_path or Path(f"pilot-{file_stem(scenario)}.json")
@@ -116,8 +118,9 @@ def pilot_command(
             name=scenario,
             data_dir=data_dir,
             threads=threads,
-            workers=_workers(workers, threads, seconds),
+            workers=workers if learner else _workers(workers, threads, seconds),
             store=Store(store),
+            learner=learner,
             progress=progress,
             report=report,
             tell=lambda words: err.print(words, highlight=False, soft_wrap=True),
@@ -151,6 +154,7 @@ def validate(
         typer.Option("--out", help="File of the runs. Default: validation-SCENARIO.json."),
     ] = None,
     rounds: RunRounds = None,
+    learner: LearnerName = None,
     figure: Annotated[
         Path | None, typer.Option(help="Draw predicted against measured rounds to this file.")
     ] = None,
@@ -179,8 +183,9 @@ def validate(
             name=scenario,
             data_dir=data_dir,
             threads=threads,
-            workers=_workers(workers, threads, seconds),
+            workers=workers if learner else _workers(workers, threads, seconds),
             store=Store(store),
+            learner=learner,
             progress=progress,
             report=report,
         )

@@ -22,6 +22,7 @@ from .app import (
     AsJson,
     DataDir,
     Hold,
+    LearnerName,
     PolicyNames,
     Rounds,
     ScenarioName,
@@ -37,7 +38,7 @@ from .app import (
     out,
     target_of,
 )
-from .planned import own_policy, planned_world
+from .planned import check_own_code, own_policy, planned_world
 from .progress import progress_bars
 from .signals import exit_code
 
@@ -82,6 +83,7 @@ def run_command(
     target_loss: TargetLoss = None,
     target_accuracy: TargetAccuracy = None,
     hold: Hold = None,
+    learner: LearnerName = None,
     seed: Seed = 0,
     folder: Annotated[
         Path | None,
@@ -101,11 +103,13 @@ def run_command(
     """
     planned = TrainingPlan.load(plan) if plan else None
     name, world = planned_world(scenario, planned, plan)
-    target = target_of(world, target_loss, target_accuracy, hold)
+    own_target = planned.target if planned and world.learning is None else None
+    target = target_of(world, target_loss, target_accuracy, hold, own_target)
+    check_own_code(planned, plan, learner)
     policies = policy or list(NAMED)
     if planned and not policy:  # the plan's own first
         policies = list(dict.fromkeys([own_policy(planned, plan), *NAMED]))
-    changed = [] if planned is None else planned.differences(world, target)
+    changed = [] if planned is None else planned.differences(world, target, learner)
     if changed:
         note = f"this is not what was planned ({', '.join(changed)}): predictions are not compared"
         warnings.warn(note, FedcellWarning, stacklevel=2)
@@ -121,6 +125,7 @@ def run_command(
             resume=resume,
             data_dir=data_dir,
             threads=threads,
+            learner=learner,
             progress=progress,
         )
     outcome = planned.compare(result) if planned and not changed else None

@@ -17,7 +17,8 @@ from fedcell.core.errors import FedcellWarning
 from fedcell.core.forecast import least_rounds
 from fedcell.learning.data.dataset import Dataset, file_stamp, load_data
 from fedcell.learning.engine import Engine, vector_width
-from fedcell.learning.learner import Learner, warm_up
+from fedcell.learning.learner import Learner, evaluated, warm_up
+from fedcell.learning.server import OwnServer
 from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.scenario.scenario import Scenario
@@ -84,20 +85,26 @@ class Trained:
     model: Any
 
 
-def train_curve(scenario: Scenario, learner: Learner, seed: int, until: Until) -> Trained:
+def train_curve(
+    scenario: Scenario,
+    learner: Learner,
+    seed: int,
+    until: Until,
+    server: OwnServer | None = None,
+) -> Trained:
     """Rounds until the target is reached, training blows up, or there were enough."""
     fleet = draw_fleet(scenario, seed)
     trace = draw_trace(scenario, fleet, until.rounds, seed)
     with _quiet():
         first = State.start(learner)
-        scores = learner.evaluate(first.model)
+        scores = evaluated(learner, first.model)
         check_scored(until.target, scores)
         blown = diverging(scores.train_loss)
         rules: list[Stop] = [blown, at_target(until.target)]
         rules.append(lambda at: at.rounds > 0 and time.time() >= until.deadline)
         if until.hopeful:
             rules.append(hopeless(until))
-        states = train_rounds(scenario, learner, fleet, trace, first, rules)
+        states = train_rounds(scenario, learner, fleet, trace, first, rules, server)
         (state,) = deque(states, maxlen=1)  # the last: earlier ones are not kept
     losses, accuracies = (
         tuple(values.tolist()) for values in (state.history.train_loss, state.history.accuracy)

@@ -14,9 +14,10 @@ from fedcell.core.errors import BadInput
 from fedcell.core.types import Array, Floats, Ints
 
 from .data.dataset import Dataset
-from .learner import LocalTraining, Scores
+from .learner import BETA1, BETA2, EPSILON, LocalTraining, Scores
 from .neural import NeuralNetwork, Workspace
 from .partition import Partition
+from .subsets import subset_of_test, subset_of_training
 
 EVALUATED = 64  # samples that go through the network at a time when it is evaluated
 PIECE = 16 * EVALUATED  # samples that a thread evaluates before it takes others
@@ -78,14 +79,13 @@ class Engine:
 
     def warm_up(self) -> None:
         """Compiles what is not yet compiled on this machine, or loads it."""
-        from .kernels.sgd import evaluate, train
+        from .kernels.sgd import evaluate
 
-        none = np.empty(0, np.int64)
-        space, floats = self._spaces.get(), np.empty(0, np.float32)
-        images = *self._train, *self._standard
+        none, floats = np.empty(0, np.int64), np.empty(0, np.float32)
+        images, space = (*self._train, *self._standard), self._spaces.get()
         ends = space.layers, space.scratch
         try:
-            train(space.weights, space.velocity, *images, none, none, floats, np.float32(0), *ends)
+            self._steps(space, (*images, none, none), floats)
             evaluate(space.weights, *images, none, EVALUATED, floats, np.empty(0, np.bool_), *ends)
         except Exception as error:  # a cache that is damaged, settings that numba cannot use
             raise BadInput(
@@ -104,20 +104,34 @@ class Engine:
 
     def _client(self, model: Floats, client: int, round: int) -> Floats:
         """One client's round: its own samples, E_l steps from the common model (3)."""
-        from .kernels.sgd import train
-
         own = self.partition.of(client)
         order, sizes = self.training.batches(client, round, own.size)
-        rates, momentum = self.training.rates(round, sizes.size), np.float32(self.training.momentum)
-        images = *self._train, *self._standard
+        batches = *self._train, *self._standard, own[order], sizes
         space = self._spaces.get()
         try:
-            space.weights[:], space.velocity[:] = model, 0
-            start, ends = (space.weights, space.velocity), (space.layers, space.scratch)
-            train(*start, *images, own[order], sizes, rates, momentum, *ends)
+            space.weights[:] = model
+            self._steps(space, batches, self.training.rates(round, sizes.size))
             return np.array(space.weights)
         finally:
             self._spaces.put(space)
+
+    def _steps(self, space: Workspace, batches: tuple[Any, ...], rates: Floats) -> None:
+        """Steps of the optimiser, which begins with nothing to remember."""
+        how, ends = self.training, (space.layers, space.scratch)
+        space.velocity[:] = 0
+        if how.optimiser == "sgd" and how.proximal == 0:
+            from .kernels.sgd import train
+
+            train(space.weights, space.velocity, *batches, rates, np.float32(how.momentum), *ends)
+            return
+        from .kernels.gradient import train as train_by_gradient
+
+        adam = BETA1, BETA2, EPSILON if how.optimiser == "adam" else 0.0
+        settings = tuple(map(np.float32, (how.proximal, how.momentum, *adam)))
+        moments = np.zeros((3, space.weights.size), np.float32)
+        moments[0] = space.weights
+        begin = space.weights, space.velocity, moments
+        train_by_gradient(*begin, *batches, rates, settings, *ends)
 
     def evaluate(self, model: Floats) -> Scores:
         losses, _ = self._losses(model, *self._train, self._training_samples)
@@ -202,31 +216,6 @@ def _check(network: NeuralNetwork, data: Dataset, partition: Partition) -> None:
         )
     if index.size == 0 or index.max() >= data.y_train.size:
         raise BadInput("the partition is of other data, or deals none of it")
-
-
-def subset_of_test(count: int, most: int, seed: int) -> Ints:
-    """Test samples that models are judged on: all, or a fixed part."""
-    if most >= count:
-        return np.arange(count)
-    return np.sort(stream(Purpose.EVALUATION, seed, round=1).choice(count, most, replace=False))
-
-
-def subset_of_training(partition: Partition, most: int, seed: int) -> tuple[Ints, Array]:
-    """Training samples that losses are judged on, and what each counts in (2).
-
-    All of them, or a fixed part of every client's data, at least one sample of each that has any:
-    a client counts q_j whatever part is taken (DECISIONS.md, 3).
-    """
-    total = partition.index.size
-    if most >= total:
-        return partition.index, np.full(total, 1 / total)
-    index, weight = [], []
-    for j in np.flatnonzero(partition.sizes).tolist():  # who has samples
-        own = partition.of(j)
-        take = max(1, round(own.size * most / total))
-        index.append(stream(Purpose.EVALUATION, seed, j).choice(own, take, replace=False))
-        weight.append(np.full(take, own.size / total / take))
-    return np.concatenate(index), np.concatenate(weight)
 
 
 def _flat(images: Any) -> Any:

@@ -7,13 +7,18 @@ arguments and its seed, so that a run can be cut and resumed.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from math import inf
+from numbers import Real
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from fedcell.core.dice import Purpose, stream
 from fedcell.core.errors import BadInput
 from fedcell.core.types import Floats, Ints
+
+FLAT = "expected a flat vector of finite 32-bit floats"
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # of Adam, as Kingma and Ba (2015) and PyTorch have them
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,17 @@ class Differentiable(Learner, Protocol):
 
 
 @runtime_checkable
+class Buffered(Learner, Protocol):
+    """A learner whose model ends in numbers that are not trained, as the running means of
+    BatchNorm: a server averages them, and takes its steps with the others alone."""
+
+    @property
+    def trained(self) -> int:
+        """How many numbers, from the first on, are trained."""
+        ...
+
+
+@runtime_checkable
 class KnownOptimum(Learner, Protocol):
     """A learner whose least loss f* is known."""
 
@@ -77,6 +93,32 @@ class KnownOptimum(Learner, Protocol):
     def least_loss(self) -> float:
         """f*, the least that the loss (2) can be."""
         ...
+
+
+def first_model(learner: Learner) -> Floats:
+    """The model before the first round, if it is one."""
+    given = learner.start()
+    try:
+        model = np.asarray(given, np.float32)
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"the learner starts with a {type(given).__name__}: {FLAT}") from error
+    if model.ndim != 1 or not model.size or not np.isfinite(model).all():
+        what = f"an array of shape {model.shape}" if model.ndim != 1 else "numbers out of range"
+        raise BadInput(f"the learner starts with {what}: {FLAT}")
+    return model
+
+
+def evaluated(learner: Learner, model: Floats) -> Scores:
+    """What a model is worth, if a learner gives it as it should; NaN is for what blew up."""
+    scores = learner.evaluate(model)
+    if not isinstance(scores, Scores):
+        raise BadInput(f"the learner evaluates to a {type(scores).__name__}: expected Scores")
+    for name, most in (("train_loss", inf), ("test_loss", inf), ("accuracy", 1.0)):
+        value = getattr(scores, name)
+        if not isinstance(value, Real) or float(value) < 0 or float(value) > most:
+            least = "a number from 0" + (" to 1" if most == 1 else "")
+            raise BadInput(f"the learner evaluates to {name} = {value!r}: expected {least}")
+    return Scores(float(scores.train_loss), float(scores.test_loss), float(scores.accuracy))
 
 
 def warm_up(learner: Learner) -> None:
@@ -87,7 +129,11 @@ def warm_up(learner: Learner) -> None:
 
 @dataclass(frozen=True)
 class LocalTraining:
-    """What one client does in one round: batch size, steps or epochs, learning rate, momentum."""
+    """What one client does in one round: batch size, steps or epochs, optimiser.
+
+    Whatever an optimiser remembers begins at zero in each round: clients keep nothing between
+    rounds (DECISIONS.md, 59).
+    """
 
     batch: int  # samples of a step
     steps: int | None  # E_l, or
@@ -96,12 +142,18 @@ class LocalTraining:
     rate_decay: float = 0.0
     momentum: float = 0.0
     seed: int = 0
+    optimiser: Literal["sgd", "adam"] = "sgd"
+    proximal: float = 0.0  # mu of FedProx, the pull back to the model of the round
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.epochs is None):
             raise BadInput("local training has either steps or epochs: give one of them")
         if min(self.batch, self.steps or self.epochs or 0) < 1 or not self.rate > 0:
             raise BadInput(f"{self}: batch, steps or epochs are at least 1, the rate above 0")
+        if self.optimiser not in ("sgd", "adam") or (self.optimiser == "adam" and self.momentum):
+            raise BadInput(f"{self}: the optimiser is sgd, with a momentum or without, or adam")
+        if not 0 <= self.proximal < inf:
+            raise BadInput(f"{self}: proximal is a number from 0")
 
     def sizes(self, samples: int) -> Ints:
         """The batches of a round, for a client with so many samples: the last of each pass is

@@ -10,7 +10,7 @@ from fedcell.core.dice import Purpose, stream
 from fedcell.core.types import Array, Floats, Ints
 from fedcell.scenario.learning import Quadratic
 
-from .learner import LocalTraining, Scores
+from .learner import BETA1, BETA2, EPSILON, LocalTraining, Scores
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,16 +82,25 @@ class Quadratics:
         return np.asarray(rng.standard_normal(self.home.shape[1]), np.float32)
 
     def train(self, model: Floats, clients: Sequence[int], round: int) -> Iterator[Floats]:
+        how = self.training
         for client in clients:
-            rng = stream(Purpose.NOISE, self.training.seed, client, round)
-            sizes = self.training.sizes(int(self.sizes[client]))
-            rates = self.training.rates(round, sizes.size).astype(float)
-            w, velocity = model.astype(float), np.zeros(model.size)
-            for batch, rate in zip(sizes, rates, strict=True):
+            rng = stream(Purpose.NOISE, how.seed, client, round)
+            sizes = how.sizes(int(self.sizes[client]))
+            rates = how.rates(round, sizes.size).astype(float)
+            w = start = model.astype(float)
+            m, v = np.zeros((2, model.size))  # velocity; or the means of Adam
+            for step, (batch, rate) in enumerate(zip(sizes, rates, strict=True), 1):
                 noise = self.noise / np.sqrt(batch) * rng.standard_normal(w.size)
                 gradient = self.curvature[client] * (w - self.home[client]) + noise
-                velocity = self.training.momentum * velocity + gradient
-                w = w - rate * velocity  # (3)
+                gradient += how.proximal * (w - start)
+                if how.optimiser == "adam":
+                    m = BETA1 * m + (1 - BETA1) * gradient
+                    v = BETA2 * v + (1 - BETA2) * gradient**2
+                    unbiased = np.sqrt(v / (1 - BETA2**step))
+                    w = w - rate * m / (1 - BETA1**step) / (unbiased + EPSILON)
+                else:
+                    m = how.momentum * m + gradient
+                    w = w - rate * m  # (3)
             yield w.astype(np.float32)
 
     def gradients(

@@ -104,6 +104,8 @@ class TrainingSetup:
             rate_decay=learning.rate_decay,
             momentum=learning.momentum,
             seed=self.seed,
+            optimiser=learning.optimiser,
+            proximal=learning.proximal,
         )
 
     def learner(self, threads: int | None = None, test: bool = True) -> Differentiable:

@@ -5,6 +5,7 @@ The same seed gives the clients the same batches as in our own engine.
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,11 @@ from fedcell.core.errors import BadInput
 from fedcell.core.types import Floats, Ints
 
 from .data.dataset import Dataset
-from .engine import subset_of_test, subset_of_training
-from .learner import LocalTraining, Scores
+from .learner import BETA1, BETA2, EPSILON, LocalTraining, Scores
 from .neural import NeuralNetwork
 from .partition import Partition
+from .plain import PlainLayer, constructor, state_of
+from .subsets import subset_of_test, subset_of_training
 
 try:
     import torch
@@ -65,7 +67,7 @@ def _naming_single_samples(client: int, size: int) -> Iterator[None]:
 
 
 class TorchLearner:
-    """Trains a copy of `module` for each client with plain SGD, one after the other.
+    """Trains a copy of `module` for each client, one after the other, with SGD or Adam.
 
     `x` and `y` are tensors with a sample in each row; images of a Dataset come from `tensors`.
     Models travel as the parameters and floating-point buffers of the module, end to end.
@@ -101,6 +103,10 @@ class TorchLearner:
     def sizes(self) -> Ints:
         return self.partition.sizes
 
+    @property
+    def trained(self) -> int:
+        return sum(p.numel() for p in self.module.parameters())
+
     def start(self) -> Floats:
         return self._first.copy()
 
@@ -121,16 +127,27 @@ class TorchLearner:
         self._load(model)
         self.module.train()
         parameters = list(self.module.parameters())
-        sgd = torch.optim.SGD(parameters, lr=rates[0], momentum=self.training.momentum)
+        first = [p.detach().clone() for p in parameters] if self.training.proximal else []
+        optimiser = self._optimiser(parameters)
         for index, rate in zip(np.split(own[order], sizes.cumsum()[:-1]), rates, strict=True):
-            sgd.param_groups[0]["lr"] = rate
-            sgd.zero_grad()
+            optimiser.param_groups[0]["lr"] = rate
+            optimiser.zero_grad()
             some = torch.from_numpy(index)
             with _naming_single_samples(client, index.size):
                 outputs = self.module(x[some])
             self.loss(outputs, y[some]).mean().backward()  # type: ignore[no-untyped-call]
-            sgd.step()  # (3)
+            for p, begun in zip(parameters, first, strict=bool(first)):
+                if p.grad is not None:
+                    p.grad.add_(p.detach() - begun, alpha=self.training.proximal)
+            optimiser.step()  # (3)
         return self._vector()
+
+    def _optimiser(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
+        """A new one, that remembers nothing."""
+        how = self.training
+        if how.optimiser == "adam":
+            return torch.optim.Adam(parameters, how.rate, (BETA1, BETA2), EPSILON)
+        return torch.optim.SGD(parameters, how.rate, how.momentum)
 
     def gradients(
         self, model: Floats, batches: Iterable[tuple[int, Ints | None]]
@@ -171,8 +188,7 @@ class TorchLearner:
         return torch.cat(losses), torch.cat(hits)
 
     def _tensors(self) -> list[Tensor]:
-        buffers = [b for b in self.module.buffers() if b.is_floating_point()]
-        return [*(p.data for p in self.module.parameters()), *buffers]
+        return travelling(self.module)
 
     def _vector(self) -> Floats:
         flat = [tensor.detach().reshape(-1).float().cpu() for tensor in self._tensors()]
@@ -180,13 +196,42 @@ class TorchLearner:
         return vector
 
     def _load(self, model: Floats) -> None:
-        tensors = self._tensors()
-        parts = torch.from_numpy(model.copy()).split([tensor.numel() for tensor in tensors])
-        for tensor, part in zip(tensors, parts, strict=True):
-            tensor.copy_(part.reshape(tensor.shape))
+        load_weights(self.module, model)
         counts = (b for b in self.module.buffers() if not b.is_floating_point())
         for count, first in zip(counts, self._counts, strict=True):
             count.copy_(first)
+
+
+def travelling(module: nn.Module) -> list[Tensor]:
+    """What of a module a model is made of: its parameters, then its floating-point buffers."""
+    buffers = [b for b in module.buffers() if b.is_floating_point()]
+    return [*(p.data for p in module.parameters()), *buffers]
+
+
+def load_weights(module: nn.Module, weights: Floats) -> None:
+    """Puts a model into the module that it was made of, as `load_model(folder).weights`."""
+    into = travelling(module)
+    sizes = [tensor.numel() for tensor in into]
+    if np.shape(weights) != (sum(sizes),):
+        raise BadInput(f"the module has {sum(sizes)} numbers, and the model {np.shape(weights)}")
+    for tensor, part in zip(into, torch.tensor(weights).split(sizes), strict=True):
+        tensor.copy_(part.reshape(tensor.shape))
+
+
+def plain_module(layers: list[PlainLayer]) -> nn.Sequential:
+    """A trained network as nn.Sequential: `plain_module(load_model(folder).plain_layers())`."""
+    module = nn.Sequential(*(getattr(nn, x.name)(*x.sizes, **x.options) for x in layers))
+    module.load_state_dict(_state(layers))
+    return module
+
+
+def save_module(path: Path, layers: list[PlainLayer]) -> None:
+    """Writes the text of an nn.Sequential and its state_dict, for torch.load."""
+    torch.save({"module": constructor(layers), "state_dict": _state(layers)}, path)
+
+
+def _state(layers: list[PlainLayer]) -> dict[str, Tensor]:
+    return {name: torch.tensor(values) for name, values in state_of(layers).items()}
 
 
 def tensors(x: Any, y: Ints, data: Dataset) -> tuple[Tensor, Tensor]:

@@ -59,7 +59,7 @@ def chance_called(scenario: Scenario, fleet: Fleet) -> Array:
 
 def mean_loss_rate(scenario: Scenario) -> float:
     """gamma of an upload: the cell's, or the mean over clients as often as each is heard
-    (DECISIONS.md, 61)."""
+    (DECISIONS.md, 56)."""
     table = scenario.clients.table
     if table is None or table.loss_rate is None:
         return scenario.cell.loss_rate

@@ -48,7 +48,7 @@ class Fleet:
 
         Where a client takes more cycles for a sample than the task says, each counts as so many
         more: E_l alpha_0 times these are then its cycles, and by (26) all train for equally long
-        (DECISIONS.md, 60).
+        (DECISIONS.md, 55).
         """
         samples = scenario.step_samples(self.samples)
         if self.cycles_per_sample is None:

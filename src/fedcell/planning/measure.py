@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 
-from fedcell.core.errors import printable
+from fedcell.core.errors import BadInput, printable
 from fedcell.core.showing import Showable
-from fedcell.core.targets import Target, as_target
+from fedcell.core.targets import HOLD, Target, as_target
 from fedcell.learning.gradients import Probe, probe
-from fedcell.learning.learner import KnownOptimum, warm_up
+from fedcell.learning.learner import Differentiable, KnownOptimum, Learner, warm_up
 from fedcell.learning.setup import TrainingSetup, require_learning
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.participation import mean_loss_rate
@@ -83,6 +83,7 @@ def measure_constants(
     clients: int = 10,
     draws: int = 8,
     threads: int | None = None,
+    learner: Learner | None = None,
     name: str = "scenario",
     progress: Progress = Progress(),  # noqa: B008
 ) -> ConstantsReport:
@@ -90,30 +91,35 @@ def measure_constants(
 
     Gradients of all clients are taken before training, after 1, 2, 4, 8, ... rounds or `every`
     so many, and at the end; `clients` of them draw `draws` batches each, for C_1 and sigma^2.
+    A `learner` of your own, for the scenario of `setup`, must show its gradients.
     """
     scenario, seed = setup.scenario, setup.seed
     rounds = scenario.rounds if rounds is None else rounds
-    learning = require_learning(scenario)
-    goal = as_target(target, hold=learning.hold)
-    learner = setup.learner(threads, test=goal is not None and goal.accuracy is not None)
+    learning = require_learning(scenario) if learner is None else scenario.learning
+    goal = as_target(target, hold=learning.hold if learning else HOLD)
+    if learner is None:
+        learner = setup.learner(threads, test=goal is not None and goal.accuracy is not None)
+    if not isinstance(learner, Differentiable):
+        raise BadInput("the learner has no method gradients, from which constants are measured")
+    shown: Differentiable = learner
     with progress.compile():
-        warm_up(learner)
+        warm_up(shown)
     fleet = draw_fleet(scenario, seed)
     trace = draw_trace(scenario, fleet, rounds, seed)
     probes: list[Probe] = []
 
     def take(state: State) -> Probe:
         batch = scenario.task.batch_size
-        return probe(learner, state.model, state.rounds, batch, clients, draws)
+        return probe(shown, state.model, state.rounds, batch, clients, draws)
 
-    rules = [at_target(goal, learning.evaluate_every)]
-    for state in train_rounds(scenario, learner, fleet, trace, stop=rules):
+    rules = [at_target(goal, learning.evaluate_every if learning else 1)]
+    for state in train_rounds(scenario, shown, fleet, trace, stop=rules):
         if state.rounds % every == 0 if every else state.rounds in PROBED:
             probes.append(take(state))
     if probes[-1].round < state.rounds:
         probes.append(take(state))
-    least = learner.least_loss if isinstance(learner, KnownOptimum) else 0.0
-    measured = estimate_constants(probes, np.asarray(learner.sizes, float), least)
+    least = shown.least_loss if isinstance(shown, KnownOptimum) else 0.0
+    measured = estimate_constants(probes, np.asarray(shown.sizes, float), least)
     reached = None if goal is None else goal.reached(getattr(state.history, goal.column))
     return ConstantsReport(
         name=printable(name),

@@ -34,6 +34,8 @@ class Pilot(Showable):
     trials: tuple[Trial, ...] = ()
     seconds: float = 0.0  # that it has taken so far
     sizes: tuple[float, ...] | None = None  # D_j of a learner of one's own; None for ours
+    learner: str | None = None  # the name of that learner, and
+    server: str | None = None  # of a server of one's own; a name is not loaded
     path: Path | None = None  # where it was read from
     _laws: dict[Target, FittedLaw] = field(default_factory=dict, repr=False, compare=False)
 

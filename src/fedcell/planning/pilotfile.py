@@ -112,7 +112,9 @@ class PilotFile(Table, frozen=True, kw_only=True):
     seed: Seed
     kind: Kind
     seconds: NotNegative = 0.0  # that it has taken so far
-    sizes: tuple[NotNegative, ...] | None = None  # D_j of a learner of one's own
+    sizes: tuple[NotNegative, ...] | None = None  # D_j of a learner of one's own,
+    learner: Text | None = None  # its name, and
+    server: Text | None = None  # that of a server: for people to give again, never loaded
     trials: tuple[TrialRow, ...]
 
 
@@ -127,6 +129,8 @@ def save_pilot(path: Path, pilot: Pilot) -> None:
         "seconds": round(pilot.seconds, 1),
         "sizes": None if pilot.sizes is None else list(pilot.sizes),
     }
+    own = {"learner": pilot.learner, "server": pilot.server}
+    content |= {what: name for what, name in own.items() if name is not None}
     head = as_json(content).removesuffix("\n}\n")  # and then a line for each run
     rows = ",\n".join(json.dumps(_trial_row(trial)) for trial in pilot.trials)
     write_text(path, f'{head},\n"trials": [\n{rows}\n]\n}}\n')
@@ -175,6 +179,8 @@ def load_pilot(path: str | Path, what: str = "pilot") -> Pilot:
             name=file.name,
             what=file.what,
             sizes=file.sizes,
+            learner=file.learner,
+            server=file.server,
             trials=tuple(row.trial() for row in file.trials),
             seconds=file.seconds,
             path=path,

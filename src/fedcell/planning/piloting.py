@@ -9,6 +9,8 @@ from fedcell.core.errors import BadInput
 from fedcell.core.quantities import parse_duration, readable_duration
 from fedcell.core.targets import Target
 from fedcell.experiments.store import Store
+from fedcell.learning.own import LearnerLike
+from fedcell.learning.server import OwnServer
 from fedcell.network.policies.names import PolicyLike
 from fedcell.scenario.scenario import Scenario, check_scenario
 from fedcell.simulation.run import Progress
@@ -19,7 +21,7 @@ from .pilot import Pilot
 from .preparing import holding, most_rounds, pilot_engine, prepare_pilot, resumed_from
 from .search import search_space
 from .trial import Trial
-from .trials import Ask, LearnerFactory, PilotRunner
+from .trials import Ask, PilotRunner
 
 Report = Callable[[Trial, float], None]  # hears of each trial, and of the seconds spent so far
 Tell = Callable[[str], None]  # hears what is going on, in a sentence
@@ -47,7 +49,8 @@ def run_pilot(
     threads: int | None = None,
     workers: int | None = None,
     store: Store | None = None,
-    learner: LearnerFactory | None = None,
+    learner: LearnerLike | None = None,
+    server: OwnServer | None = None,
     progress: Progress = Progress(),  # noqa: B008
     report: Report | None = None,
     tell: Tell | None = None,
@@ -62,7 +65,9 @@ def run_pilot(
     loss to reach, or `Target(accuracy=...)`; the scenario's where left out. A run ends after
     `rounds` at the latest. Runs are made here, one after the other on `threads`, or by so many
     `workers`, each a process; those that a `store` holds, a sweep's or another pilot's, are taken
-    from there. A `learner` of your own is a function of a scenario and a seed.
+    from there. A `learner` of your own is a function of a scenario and a seed, or its name,
+    "module:callable", and a `server` of your own a function (old, mean) -> new; such runs are made
+    here, one after the other.
 
     >>> from fedcell import Learning, RoundPlan, Scenario
     >>> learning = Learning(model="quadratic-apart", target=1.0, rate=0.02)
@@ -75,9 +80,9 @@ def run_pilot(
     check_scenario(scenario)
     seconds = parse_duration(budget, "`budget`")
     runner, empty, world = prepare_pilot(
-        scenario, target, seed, name, data_dir, threads, learner, progress
+        scenario, target, seed, name, data_dir, threads, learner, progress, server
     )
-    runner.store, runner.engine = store, pilot_engine(scenario, workers)
+    runner.store, runner.engine = store, pilot_engine(scenario, workers, runner)
     space = search_space(world, policy, minimise, clients, steps, seed)
     most = most_rounds(scenario, rounds)
     seeds = trial_seeds(seed)

@@ -97,6 +97,8 @@ class TrainingPlan(Showable):
     chances: Mapping[str, float] = field(default_factory=dict)  # to keep each limit
     notes: tuple[str, ...] = ()
     devices: tuple[DeviceShare, ...] = ()  # of a table all; else the client that pays most
+    learner: str | None = None  # the names of one's own that the pilot was run with,
+    server: str | None = None  # which are not loaded
     grid: PlanGrid | None = None  # what it was chosen from; not in a file
     allowed: Bools | None = None  # plans of the grid within the limits
 
@@ -122,9 +124,12 @@ class TrainingPlan(Showable):
                 world = world.using(learning=goal_keys(self.target))
         return world.using(plan={"rounds": self.most_rounds})
 
-    def differences(self, scenario: Scenario, target: Target | None) -> list[str]:
+    def differences(
+        self, scenario: Scenario, target: Target | None, learner: str | None = None
+    ) -> list[str]:
         """In what a run is not the one that was planned."""
         differing = [] if target == self.target else ["another target"]
+        differing += [] if learner == self.learner else ["another learner"]
         if self.scenario is not None:
             now, then = to_tables(scenario), to_tables(self.apply_to())
             differing += [name for name in now if now[name] != then.get(name)]

@@ -46,6 +46,7 @@ def plan_tables(plan: TrainingPlan) -> dict[str, Any]:
         "notes": list(plan.notes),
         "devices": [asdict(device) for device in plan.devices],
         "scenario": kept,
+        **{n: name for n in ("learner", "server") if (name := getattr(plan, n)) is not None},
     }
 
 
@@ -105,4 +106,6 @@ def load_plan(path: Path) -> TrainingPlan:
             chances=dict(file.chances),
             notes=file.notes,
             devices=tuple(row.device() for row in file.devices),
+            learner=file.learner,
+            server=file.server,
         )

@@ -134,6 +134,8 @@ def plan_training(
         unit_costs=unit_costs(planned, used, seed),
         sensitivity=sensitivity(world, best, evaluate, choose) if what_if else (),
         bandwidth=world.cell.bandwidth if solve_for else None,
+        learner=None if pilot is None else pilot.learner,
+        server=None if pilot is None else pilot.server,
         notes=(
             *source.notes,
             *best.notes,

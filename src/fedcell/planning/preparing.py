@@ -1,28 +1,31 @@
 """Before trials are run: the engine warm, the file held, and what it has already."""
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from fedcell.core.dice import check_count
-from fedcell.core.errors import BadFile, BadInput, printable
+from fedcell.core.errors import BadFile, BadInput, FedcellWarning, printable
+from fedcell.core.files import naming
 from fedcell.core.locks import locked
 from fedcell.core.targets import HOLD, Target, as_target
 from fedcell.experiments.engines import LocalProcesses, SweepEngine
 from fedcell.learning.learner import warm_up
-from fedcell.learning.setup import require_learning
+from fedcell.learning.own import LearnerLike, OwnLearner, name_of
+from fedcell.learning.server import OwnServer, Server
 from fedcell.network.participation import mean_loss_rate
 from fedcell.scenario.identity import differences, pilot_identity
 from fedcell.scenario.scenario import Scenario
-from fedcell.simulation.checks import with_learner_sizes
+from fedcell.simulation.checks import learning_of, own_learner_setup
 from fedcell.simulation.run import Progress
 
 from .design import Setting
 from .looking import MOST_ROUNDS
 from .pilot import Pilot
 from .pilotfile import load_pilot
-from .trials import LearnerFactory, PilotRunner
+from .trials import PilotRunner
 
 
 def most_rounds(scenario: Scenario, rounds: int | None) -> int:
@@ -32,8 +35,20 @@ def most_rounds(scenario: Scenario, rounds: int | None) -> int:
     return scenario.rounds if scenario.cell.gains is not None else max(MOST_ROUNDS, scenario.rounds)
 
 
-def pilot_engine(scenario: Scenario, workers: int | None) -> SweepEngine | None:
-    """Processes where they are asked for and pay, which for quadratics they do not."""
+def pilot_engine(
+    scenario: Scenario, workers: int | None, runner: PilotRunner
+) -> SweepEngine | None:
+    """Processes where they are asked for and pay, which for quadratics they do not. Code of one's
+    own is run here alone: no name of it is sent to another process."""
+    if runner.learner is not None or runner.server is not None:
+        if workers not in (None, 1):
+            warnings.warn(
+                "runs with a learner or a server of your own are made one after the other, in this "
+                "process: `workers` changes nothing",
+                FedcellWarning,
+                stacklevel=3,
+            )
+        return None
     analytic = scenario.learning is not None and scenario.learning.analytic
     return None if analytic or workers in (None, 1) else LocalProcesses(workers, ahead=1)
 
@@ -56,12 +71,15 @@ def prepare_pilot(
     name: str,
     data_dir: Path | None,
     threads: int | None,
-    learner: LearnerFactory | None,
+    learner: LearnerLike | None,
     progress: Progress,
+    server: OwnServer | None = None,
 ) -> tuple[PilotRunner, Pilot, Scenario]:
     """Whoever runs the trials, with the engine warm, a pilot without any, and the scenario with
     its D_j, z_m and alpha_0."""
-    learning = require_learning(scenario) if learner is None else scenario.learning
+    whose = OwnLearner.of(learner)
+    learning = learning_of(scenario, whose)
+    Server.of(learning, server)  # or says why that cannot be
     own, hold = (None, HOLD) if learning is None else (learning.goal, learning.hold)
     goal = as_target(target, own, hold)
     if goal is None:
@@ -72,16 +90,20 @@ def prepare_pilot(
         data_dir=data_dir,
         threads=threads,
         download=progress.download,
-        learner=learner,
+        learner=whose,
+        server=server,
     )
-    if learner is None:
+    if whose is None:
         plan, gamma = scenario.plan, mean_loss_rate(scenario)
         setup = runner.setup(Setting(plan.cohort, plan.local_steps, gamma), seed)
         with progress.compile():
             warm_up(setup.learner(threads))
         settled, fingerprint, sizes = setup.scenario, setup.fingerprint, None
     else:
-        settled, fingerprint = with_learner_sizes(scenario, learner(scenario, seed)), None
+        settled, fingerprint = (
+            own_learner_setup(scenario, whose(scenario, seed), seed).scenario,
+            None,
+        )
         sizes = tuple(settled.clients.sizes.values.tolist())
     empty = Pilot(
         identity=pilot_identity(settled, fingerprint),
@@ -90,6 +112,8 @@ def prepare_pilot(
         kind=scenario.cell.loss_kind,
         name=printable(name),
         sizes=sizes,
+        learner=None if whose is None else whose.name,
+        server=None if server is None else name_of(server),
     )
     return runner, empty, settled
 
@@ -103,6 +127,8 @@ def resumed_from(path: Path, empty: Pilot) -> Pilot:
         raise BadFile(
             f"{path}: holds a {empty.what} with other settings ({named}): choose another `path`"
         )
+    with naming(path):
+        check_same_code(before, empty.learner, empty.server)
     for what, name in (("seed", "`seed`"), ("kind", "cell.loss_kind")):
         was, now = getattr(before, what), getattr(empty, what)
         if was != now:
@@ -113,3 +139,20 @@ def resumed_from(path: Path, empty: Pilot) -> Pilot:
             f"{empty.target} {empty.target.definition}: choose another `path`"
         )
     return replace(empty, trials=before.trials, seconds=before.seconds)
+
+
+def check_same_code(pilot: Pilot, learner: str | None, server: str | None) -> None:
+    """Refuses to go on with a pilot, or to judge it, with another learner or server than its own,
+    by their names."""
+    for what, now in (("learner", learner), ("server", server)):
+        was = getattr(pilot, what)
+        if was is None and what == "learner" and pilot.sizes and now is not None:
+            continue  # of a version that did not keep the name
+        if was is not None and now is None:
+            raise BadInput(
+                f"this {pilot.what} was run with the {what} {was}: give `{what}` {was} if you "
+                "trust it"
+            )
+        if was != now:
+            ours = "ours" if was is None else was
+            raise BadInput(f"this {pilot.what} was run with another {what} ({ours}, not {now})")

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -16,15 +16,16 @@ from fedcell.experiments.work import Done, Job, Trained, train, train_curve
 from fedcell.learning.data.download import Report
 from fedcell.learning.engine import available_threads
 from fedcell.learning.learner import Learner, warm_up
+from fedcell.learning.own import OwnLearner
+from fedcell.learning.server import OwnServer
 from fedcell.learning.setup import TrainingSetup, prepare_training, require_learning
 from fedcell.scenario.scenario import Scenario
-from fedcell.simulation.checks import with_learner_sizes
+from fedcell.simulation.checks import own_learner_setup
 
 from .design import Setting
 from .trial import Trial
 
 MOST_DEATHS = 3  # of the processes that runs are made in, each twice, before a pilot ends
-LearnerFactory = Callable[[Scenario, int], Learner]  # yours, of a scenario and a seed
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,8 @@ class PilotRunner:
     data_dir: Path | None = None
     threads: int | None = None
     download: Report | None = None
-    learner: LearnerFactory | None = None
+    learner: OwnLearner | None = None  # None: ours
+    server: OwnServer | None = None  # None: that of the scenario
     store: Store | None = None
     engine: SweepEngine | None = None  # None: here, on `threads`
     dead: set[tuple[Setting, int]] = field(default_factory=set)  # runs that killed their process
@@ -68,8 +70,9 @@ class PilotRunner:
     @property
     def portable(self) -> bool:
         """Whether a trial is a value that a store knows and another process can be sent: not with a
-        learner of one's own, nor with measured gains."""
-        return self.learner is None and self.scenario.cell.gains is None
+        learner or a server of one's own, nor with measured gains."""
+        ours = self.learner is None and self.server is None
+        return ours and self.scenario.cell.gains is None
 
     def _until(self, ask: Ask) -> Until:
         return Until(ask.rounds, self.target, ask.deadline, hopeful=True)
@@ -85,7 +88,7 @@ class PilotRunner:
         scenario, learner = self._learner(ask.setting, ask.seed)
         warm_up(learner)
         begin = time.perf_counter()
-        found = train_curve(scenario, learner, ask.seed, self._until(ask))
+        found = train_curve(scenario, learner, ask.seed, self._until(ask), self.server)
         return self._trial(ask, found, time.perf_counter() - begin)
 
     def _learner(self, setting: Setting, seed: int) -> tuple[Scenario, Learner]:
@@ -95,7 +98,7 @@ class PilotRunner:
             if world.learning is not None:
                 world = world.using(learning={"evaluate_every": 1})
             mine = self.learner(world, seed)
-            return with_learner_sizes(world, mine), mine
+            return own_learner_setup(world, mine, seed).scenario, mine
         setup = self.setup(setting, seed)
         return setup.scenario, setup.learner(self.threads, test=self.target.accuracy is not None)
 

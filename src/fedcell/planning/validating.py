@@ -9,6 +9,8 @@ from pathlib import Path
 from fedcell.core.errors import BadInput
 from fedcell.core.quantities import parse_duration
 from fedcell.experiments.store import Store
+from fedcell.learning.own import LearnerLike, OwnLearner, name_of
+from fedcell.learning.server import OwnServer
 from fedcell.scenario.identity import check_pilot_identity
 from fedcell.scenario.scenario import Scenario
 from fedcell.simulation.run import Progress
@@ -16,7 +18,14 @@ from fedcell.simulation.run import Progress
 from .design import Setting, trial_seeds, validation_settings
 from .pilot import Pilot
 from .piloting import Report
-from .preparing import holding, most_rounds, pilot_engine, prepare_pilot, resumed_from
+from .preparing import (
+    check_same_code,
+    holding,
+    most_rounds,
+    pilot_engine,
+    prepare_pilot,
+    resumed_from,
+)
 from .trial import Trial
 from .trials import Ask, PilotRunner
 from .validate import Validation, check_law
@@ -34,19 +43,25 @@ def validate_pilot(
     threads: int | None = None,
     workers: int | None = None,
     store: Store | None = None,
+    learner: LearnerLike | None = None,
+    server: OwnServer | None = None,
     progress: Progress = Progress(),  # noqa: B008
     report: Report | None = None,
 ) -> Validation:
     """Judges a pilot by runs that it has not seen: other K and E_l, and other seeds.
 
-    The arguments are those of `run_pilot`; with a `path` the runs are kept, and gone on with.
+    The arguments are those of `run_pilot`, also the `learner` and the `server` that it was run
+    with; with a `path` the runs are kept, and gone on with.
     """
     begin = time.time()
     seconds = parse_duration(budget, "`budget`")
+    own = OwnLearner.of(learner)
+    given = None if own is None else own.name, None if server is None else name_of(server)
+    check_same_code(pilot, *given)
     runner, empty, _ = prepare_pilot(
-        scenario, pilot.target, pilot.seed, name, data_dir, threads, None, progress
+        scenario, pilot.target, pilot.seed, name, data_dir, threads, own, progress, server
     )
-    runner.store, runner.engine = store, pilot_engine(scenario, workers)
+    runner.store, runner.engine = store, pilot_engine(scenario, workers, runner)
     check_pilot_identity(pilot.identity, empty.identity, pilot.path)
     law = pilot.fit()
     reached = pilot.reached(pilot.target)

@@ -7,9 +7,14 @@ from typing import Any
 
 from fedcell.core.errors import BadFile, BadInput
 
+from .learning import Learning
 from .save import plain_tables
 from .scenario import Scenario
 
+LATER = (  # keys of [learning] that older files do not have: left out where they change nothing
+    *("optimiser", "proximal"),
+    *("server", "server_momentum", "server_beta2", "server_tau"),
+)
 MOST_NAMED = 5  # of the values in which a run is another one
 LEARNT = ("clients", "learning", "plan", "task")  # tables in which a pilot depends on a scenario
 UNLEARNT = {  # what a training does not depend on: what radios and processors are like and cost
@@ -27,11 +32,17 @@ FREE = {  # what may differ between a pilot and the scenario that is planned wit
 }
 
 
-def run_identity(scenario: Scenario, fingerprint: str | None, seed: int) -> dict[str, Any]:
+def run_identity(
+    scenario: Scenario,
+    fingerprint: str | None,
+    seed: int,
+    learner: Mapping[str, str] | None = None,
+    server: str | None = None,
+) -> dict[str, Any]:
     """What makes a run this run and no other: a resumed one must agree in all of it.
 
     `fingerprint` is that of the data, and of who holds it where that is given; None where there
-    is none.
+    is none. `learner` and `server` say by what those of one's own are known, if there are any.
     """
     tables = plain_tables(scenario)
     for table, name in (("cell", "gains"), ("clients", "sizes")):
@@ -46,10 +57,16 @@ def run_identity(scenario: Scenario, fingerprint: str | None, seed: int) -> dict
     if "learning" in tables:  # a learner of one's own needs none
         for name in ("target", "target_accuracy", "hold"):
             tables["learning"].pop(name, None)
-        tables["learning"].pop("dataset")  # and where the data lies, or who holds it:
+        if learner is None:
+            tables["learning"].pop("dataset")  # and where the data lies, or who holds it:
         tables["learning"]["partition"].pop("owners", None)  # its fingerprint tells
         tables["learning"]["partition"].setdefault("kind", "iid")
-    return {"scenario": tables, "seed": seed, "data": fingerprint}
+        usual = Learning()
+        for name in LATER:
+            if tables["learning"][name] == getattr(usual, name):
+                del tables["learning"][name]
+    own = {"learner": None if learner is None else dict(learner), "server": server}
+    return {"scenario": tables, "seed": seed, "data": fingerprint, **own}
 
 
 def _checksum(content: bytes) -> str:
@@ -67,6 +84,7 @@ def pilot_identity(scenario: Scenario, fingerprint: str | None) -> dict[str, Any
 def training_identity(scenario: Scenario, fingerprint: str | None, seed: int) -> dict[str, Any]:
     """What the losses of a training depend on; not how long it runs."""
     identity = run_identity(scenario, fingerprint, seed)
+    del identity["learner"], identity["server"]  # always ours
     _leave_out(identity["scenario"], UNLEARNT, scenario)
     if table := identity["scenario"]["clients"].get("table"):
         identity["scenario"]["clients"]["table"] = {

@@ -17,6 +17,7 @@ from fedcell.core.schema import (
     Text,
     Whole,
     documented,
+    unused_options,
 )
 from fedcell.core.targets import HOLD, Target
 
@@ -24,6 +25,14 @@ from .partition import PartitionSpec
 
 QUADRATICS = ("quadratic-common", "quadratic-apart")
 DATASETS = ("digits", "mnist", "fashion-mnist", "cifar10")  # known by name, not by a path
+MOVING = ["momentum", "adam", "yogi"]  # servers that do more than average
+USERS = {  # the options that only some optimisers, or some servers, use
+    "momentum": ("optimiser", ["sgd"]),
+    "server_rate": ("server", MOVING),
+    "server_momentum": ("server", MOVING),
+    "server_beta2": ("server", ["adam", "yogi"]),
+    "server_tau": ("server", ["adam", "yogi"]),
+}
 
 
 @documented
@@ -109,7 +118,15 @@ class Learning(Table, frozen=True, kw_only=True):
         NotNegative,
         Doc("above 0: eta_t = rate / (1 + rate_decay t), t in local steps"),
     ] = 0.0
-    momentum: Annotated[Fraction, Doc("of the local steps, from zero in each round")] = 0.0
+    optimiser: Annotated[
+        Literal["sgd", "adam"],
+        Doc("of the local steps; what it remembers begins anew in each round (DECISIONS.md, 59)"),
+    ] = "sgd"
+    momentum: Annotated[Fraction, Doc('for "sgd": of the steps, from zero in each round')] = 0.0
+    proximal: Annotated[
+        NotNegative,
+        Doc("of FedProx: adds mu (w - the model of the round) to each gradient", "mu"),
+    ] = 0.0
     aggregation: Annotated[
         Literal["unbiased", "mean", "normalised"] | None,
         Doc(
@@ -118,6 +135,26 @@ class Learning(Table, frozen=True, kw_only=True):
             example='"normalised"',
         ),
     ] = None
+    server: Annotated[
+        Literal["average", "momentum", "adam", "yogi"],
+        Doc(
+            "what the server does with the mean of the uploads: takes it as the next model, or as "
+            "a direction for a step of its own (DECISIONS.md, 60)"
+        ),
+    ] = "average"
+    server_rate: Annotated[
+        Positive | None,
+        Doc("of the server's step; where left out, 1 with momentum, else 0.01", example="0.03"),
+    ] = None
+    server_momentum: Annotated[
+        Fraction, Doc('what is kept of the earlier directions (beta_1 of "adam" and "yogi")')
+    ] = 0.9
+    server_beta2: Annotated[
+        Fraction, Doc('for "adam" and "yogi": what is kept of their squares')
+    ] = 0.99
+    server_tau: Annotated[
+        Positive, Doc('for "adam" and "yogi": the smaller, the more each weight has its own rate')
+    ] = 1e-3
     target: Annotated[
         Positive | None, Doc("training loss (2) at which a run may stop", example="0.2")
     ] = None
@@ -138,7 +175,7 @@ class Learning(Table, frozen=True, kw_only=True):
     ] = 5000
 
     def faults(self) -> list[str]:
-        faults = []
+        faults = unused_options(self, USERS)
         if UNPRINTABLE.search(self.dataset):
             faults.append(
                 f"dataset = {self.dataset!r}: the path holds a character that cannot be shown: "

@@ -15,6 +15,7 @@ from fedcell.core.schema import (
     Table,
     Text,
     documented,
+    unused_options,
 )
 
 USERS = {  # the options that only some kinds, or some sizes, use
@@ -106,15 +107,9 @@ class PartitionSpec(Table, frozen=True, kw_only=True):
     ] = None
 
     def faults(self) -> list[str]:
-        default = {field.name: field.default for field in msgspec.structs.fields(type(self))}
         kind = self.kind or ("iid" if self.owners is None else "given")
-        chosen = {"kind": kind, "sizes": self.sizes}
-        faults = [
-            f"{name} is for {' and '.join(users)}, and "
-            f'{self.table_name}.{key} is "{chosen[key]}": leave it out'
-            for name, (key, users) in USERS.items()
-            if getattr(self, name) != default[name] and chosen[key] not in users
-        ]
+        faults = unused_options(self, USERS, {"kind": kind})
+        default = {field.name: field.default for field in msgspec.structs.fields(type(self))}
         if kind == "given":
             faults += [
                 f"{name} is for samples that are dealt, and {self.table_name}.kind is "

@@ -7,9 +7,10 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.schema import Doc, Table, decode, documented
+from fedcell.core.targets import Target
 from fedcell.core.types import Array
 
-from .learning import Learning
+from .learning import Learning, goal_keys
 from .tables import DEFAULT_COUNT, PAPER_BITS, PAPER_CYCLES, Cell, Clients, RoundPlan, Task
 
 
@@ -174,6 +175,11 @@ class Scenario(Table, frozen=True, kw_only=True):
                 f"{' and '.join(changed)}: the data of this scenario is dealt, and clients.sizes "
                 "and the task follow from it: change the scenario that `prepare_training` was given"
             )
+
+
+def with_goal(scenario: Scenario, goal: Target | None) -> Scenario:
+    """A scenario whose runs stop at a goal; the same where it says nothing of learning."""
+    return scenario if scenario.learning is None else scenario.using(learning=goal_keys(goal))
 
 
 def check_scenario(given: Any) -> Scenario:

@@ -7,8 +7,11 @@ import numpy as np
 from fedcell.core.errors import BadInput
 from fedcell.core.targets import Target
 from fedcell.learning.aggregate import Rule
-from fedcell.learning.learner import Learner, Scores
-from fedcell.scenario.scenario import Scenario
+from fedcell.learning.learner import Learner, Scores, first_model
+from fedcell.learning.own import OwnLearner
+from fedcell.learning.setup import TrainingSetup
+from fedcell.scenario.learning import Learning
+from fedcell.scenario.scenario import Scenario, check_scenario
 
 SENSIBLE = {("uniform", "unbiased"), ("weighted", "mean"), ("uniform", "normalised")}
 
@@ -51,8 +54,14 @@ def with_learner_sizes(scenario: Scenario, learner: Learner) -> Scenario:
         raise BadInput(
             f"the learner is a {type(learner).__name__}: expected sizes, start, train and evaluate"
         )
-    sizes, task = np.asarray(learner.sizes, float), scenario.task
-    if sizes.size != scenario.clients.count:
+    task = scenario.task
+    try:
+        sizes = np.asarray(learner.sizes, float)
+    except (TypeError, ValueError) as error:
+        raise BadInput("the learner's sizes are not numbers: give D_j of each client") from error
+    if sizes.shape == (sizes.size,) and not (np.isfinite(sizes) & (sizes >= 1)).all():
+        raise BadInput("the learner's sizes are samples that clients hold: expected 1 or more each")
+    if sizes.shape != (scenario.clients.count,):
         raise BadInput(
             f"the learner has {sizes.size} clients and the scenario {scenario.clients.count}"
         )
@@ -64,8 +73,37 @@ def with_learner_sizes(scenario: Scenario, learner: Learner) -> Scenario:
     return scenario.using(clients={"sizes": sizes})
 
 
+def learning_of(scenario: Scenario, own: OwnLearner | None) -> Learning | None:
+    """The [learning] of a scenario, which needs none where a learner of one's own is given."""
+    if own is None and check_scenario(scenario).learning is None:
+        raise BadInput(
+            "the scenario has no [learning]: say what is trained, see docs/training.md, or give a "
+            "`learner` of your own"
+        )
+    return scenario.learning
+
+
+def own_learner_setup(scenario: Scenario, learner: Learner, seed: int) -> TrainingSetup:
+    """What a learner of one's own learns in: the scenario with its D_j. What an upload and a
+    sample cost must be said, for nobody knows it of a stranger's model."""
+    task = scenario.task
+    names = ("model_bits", "cycles_per_sample")
+    if missing := [f"task.{name}" for name in names if getattr(task, name) is None]:
+        size = first_model(learner).size
+        raise BadInput(
+            f"{' and '.join(missing)}: give what a learner of your own costs (its model is {size} "
+            f"numbers, {32 * size} bits as 32-bit floats; cycles of a training step per sample)"
+        )
+    return TrainingSetup(with_learner_sizes(scenario, learner), seed)
+
+
 def check_scored(target: Target | None, scores: Scores) -> None:
-    """Refuses an accuracy as a target where nobody measures one."""
+    """Refuses a first model without a loss, and an accuracy as a target where nobody measures
+    one."""
+    if isnan(scores.train_loss):
+        raise BadInput(
+            "the training loss of the first model is not a number: nothing can be learnt"
+        )
     if target is not None and target.accuracy is not None and isnan(scores.accuracy):
         raise BadInput(
             f"{target} is to be reached, but there is no test data to measure it on: take a "

@@ -27,6 +27,7 @@ from fedcell.scenario.identity import differences
 from fedcell.scenario.save import GAINS, to_tables
 from fedcell.scenario.scenario import Scenario
 
+from .history import State
 from .records import Records
 
 FORMAT = 3
@@ -76,13 +77,16 @@ class RunFolder:
                 ) from error
             yield
 
-    def records(self, model_size: int, rounds: int, resume: bool) -> Records:
-        """The rounds that are done, of at most `rounds`; none where a run begins."""
-        return Records.load(self.path, model_size, rounds) if resume else Records(self.path)
+    def records(self, start: State, rounds: int, resume: bool) -> Records:
+        """The rounds that are done, of at most `rounds`, in a run that began with the state
+        `start`; none where a run begins."""
+        return Records.load(self.path, start, rounds) if resume else Records(self.path)
 
-    def begin(self, scenario: Scenario) -> None:
-        """Says what the run is, before anything else: with that, it can be resumed."""
+    def begin(self, scenario: Scenario, model_input: dict[str, Any] | None = None) -> None:
+        """Says what the run is, before anything else: with that, it can be resumed, and its model
+        be used."""
         written = stamp("run", FORMAT) | self.identity | {"vector_width": self.vector_width}
+        written |= {} if model_input is None else {"input": model_input}
         self.write_text(IDENTITY, as_json(written))
         if scenario.cell.gains is not None:
             values = scenario.cell.gains.values

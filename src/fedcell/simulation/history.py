@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.types import Array, Floats, Ints
-from fedcell.learning.learner import Learner, Scores
+from fedcell.learning.learner import Learner, Scores, first_model
+from fedcell.learning.server import Server
 
 COLUMNS: dict[str, type] = {
     "discarded_uploads": np.int64,  # uploads that arrived and were not finite
@@ -110,6 +111,7 @@ class State:
     model: Floats
     history: History
     average: Floats  # of the last models: each round moves it a part of the way (learning.hold)
+    server: Floats | None = None  # what the server remembers, (vector, number), if it does
 
     @property
     def rounds(self) -> int:
@@ -122,7 +124,7 @@ class State:
         return float(self.history.train_loss[-1]) if self.rounds else float("nan")
 
     @classmethod
-    def start(cls, learner: Learner) -> "State":
+    def start(cls, learner: Learner, server: Server = Server()) -> "State":  # noqa: B008
         """Before the first round."""
-        model = learner.start()
-        return cls(model, History.none(), model)
+        model = first_model(learner)
+        return cls(model, History.none(), model, server.start(learner, model.size))

@@ -37,12 +37,13 @@ class Records:
         self._checksum = 0  # and the checksum of the last, which the next begins with
 
     @classmethod
-    def load(cls, folder: Path, model_size: int, most: int) -> "Records":
-        """The records of a run that is gone on with, of at most `most` rounds."""
+    def load(cls, folder: Path, start: State, most: int) -> "Records":
+        """The records of a run that is gone on with, of at most `most` rounds; it is one that
+        began with the state `start`."""
         records, path = cls(folder), folder / CHECKPOINT
         if not path.exists():
             return records
-        found = _read_checkpoint(path, model_size)
+        found = _read_checkpoint(path, start)
         rounds = int(found["rounds"])
         if rounds > most:
             raise BadFile(
@@ -51,7 +52,8 @@ class Records:
         rows = records._read_lines(rounds - 1, int(found["checksum"]))
         rows.append(_checked(tuple(found["last"].tolist())))
         columns = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
-        records.state = State(found["model"], History.of(columns), found["average"])
+        history, server = History.of(columns), found.get("server")
+        records.state = State(found["model"], history, found["average"], server)
         return records
 
     def save(self, state: State) -> None:
@@ -65,6 +67,8 @@ class Records:
             "last": np.array(rows[-1], float),
             "checksum": np.int64(self._checksum),
         }
+        if state.server is not None:
+            arrays["server"] = state.server
         write_file(self._path / CHECKPOINT, lambda path: _save(path, arrays))
 
     def finish(self, state: State) -> None:
@@ -132,14 +136,16 @@ def _save(path: Path, arrays: dict[str, Any]) -> None:
         np.savez(file, **arrays)
 
 
-def _read_checkpoint(path: Path, model_size: int) -> Arrays:
+def _read_checkpoint(path: Path, start: State) -> Arrays:
     expected: dict[str, Any] = {
-        "model": (np.float32, (model_size,)),
-        "average": (np.float32, (model_size,)),
+        "model": (np.float32, start.model.shape),
+        "average": (np.float32, start.model.shape),
         "rounds": (np.int64, ()),
         "last": (np.float64, (len(COLUMNS),)),
         "checksum": (np.int64, ()),
     }
+    if start.server is not None:
+        expected["server"] = (np.float32, start.server.shape)
 
     def check(announced: Arrays) -> None:
         if {n: (a.dtype, a.shape) for n, a in announced.items()} != expected:
@@ -155,7 +161,8 @@ def _read_checkpoint(path: Path, model_size: int) -> Arrays:
         _checked(tuple(found["last"].tolist()))
     except ValueError as error:
         raise _damaged(path) from error
-    sound = all(np.isfinite(found[name]).all() for name in ("model", "average"))
+    models = [found[name] for name in ("model", "average", "server") if name in found]
+    sound = all(np.isfinite(values).all() for values in models)
     if found["rounds"] < 1 or not sound:
         raise _damaged(path)
     return found

@@ -14,22 +14,24 @@ from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput
 from fedcell.core.files import as_json
 from fedcell.core.showing import Showable
-from fedcell.core.targets import Target, as_target
+from fedcell.core.targets import HOLD, Target, as_target
 from fedcell.learning.data.download import Report
 from fedcell.learning.engine import Engine, vector_width
-from fedcell.learning.learner import warm_up
-from fedcell.learning.setup import prepare_training, require_learning
+from fedcell.learning.learner import evaluated, warm_up
+from fedcell.learning.own import LearnerLike, OwnLearner, name_of, unguarded
+from fedcell.learning.server import OwnServer, Server
+from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.ledger import Ledger, require_usable
 from fedcell.network.policies.names import NAMED, Policies, policies_by_name
 from fedcell.network.simulate import price_trace
 from fedcell.scenario.identity import run_identity
-from fedcell.scenario.learning import goal_keys
-from fedcell.scenario.scenario import Scenario, check_scenario
+from fedcell.scenario.scenario import Scenario, check_scenario, with_goal
 
-from .checks import check_scored
+from .checks import check_scored, learning_of, own_learner_setup
 from .folder import RunFolder
 from .history import State
+from .model import input_of
 from .summary import RunSummary, summarise
 from .train import at_target, train_rounds, with_training
 
@@ -85,6 +87,8 @@ def run(
     resume: bool = False,
     data_dir: Path | None = None,
     threads: int | None = None,
+    learner: LearnerLike | None = None,
+    server: OwnServer | None = None,
     progress: Progress = Progress(),  # noqa: B008
 ) -> RunResult:
     """Trains until a `target` (the scenario's where left out) or for `rounds` rounds. A number is
@@ -94,6 +98,11 @@ def run(
     clients.csv and summary.json; `resume` goes on with the run that is there. An interrupt
     (Ctrl-C) ends the run in good order. `result.plot("loss.png")` draws the loss.
 
+    A `learner` of your own is a function of a scenario and a seed, or its name, "module:callable";
+    with one, the scenario needs no [learning]. A `server` of your own, a function
+    (old, mean) -> new, makes the next model instead of learning.server. A run that is resumed asks
+    for the same ones.
+
     >>> from fedcell import load_scenario, run
     >>> result = run(load_scenario("digits"), ["even", "optimal"], rounds=3)
     >>> result.ledgers["optimal"].rounds, result.complete
@@ -101,18 +110,21 @@ def run(
     """
     check_scenario(scenario)
     rounds = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
-    learning = require_learning(scenario)
-    goal = as_target(target, learning.goal, learning.hold)
+    own = OwnLearner.of(learner)
+    learning = learning_of(scenario, own)
+    serving = Server.of(learning, server)
+    goal = as_target(target, *((learning.goal, learning.hold) if learning else (None, HOLD)))
     known = policies_by_name(policies)
     if resume and folder is None:
         raise BadInput("`resume` needs the folder of the run: give `folder`")
-    setup = prepare_training(scenario, seed, data_dir, progress.download)
-    used = setup.scenario.using(
-        plan={"rounds": rounds},
-        learning=goal_keys(goal),
-        clients={"sizes": scenario.clients.sizes},  # where left out, they follow from the rest
-    )
-    scenario = setup.scenario.using(learning=goal_keys(goal))
+    mine = None if own is None else own(scenario, seed)
+    if mine is None:
+        setup = prepare_training(scenario, seed, data_dir, progress.download)
+    else:
+        setup = own_learner_setup(scenario, mine, seed)
+    # Where sizes are left out, they follow from the rest.
+    sizes, scenario = scenario.clients.sizes, with_goal(setup.scenario, goal)
+    used = scenario.using(plan={"rounds": rounds}, clients={"sizes": sizes})
     fleet = draw_fleet(scenario, seed)
     trace = draw_trace(scenario, fleet, rounds, seed)
     networks = {
@@ -120,25 +132,28 @@ def run(
         for name, policy in known.items()
     }
     first = next(iter(networks.values()))
-    learner = setup.learner(threads)
+    trained = setup.learner(threads) if mine is None else mine
+    start = State.start(trained, serving)
     home, records = None, None
     with ExitStack() as held:
         if folder is not None:
-            identity = run_identity(used, setup.fingerprint, seed)
-            width = vector_width() if isinstance(learner, Engine) else None
+            known_by = None if own is None else own.identity(trained)
+            whose = None if server is None else name_of(server)
+            identity = run_identity(used, setup.fingerprint, seed, known_by, whose)
+            width = vector_width() if isinstance(unguarded(trained), Engine) else None
             home = RunFolder.find(Path(folder), identity, width, resume)
             held.enter_context(home.held())
-            records = home.records(learner.start().size, rounds, resume)
-        initial = learner.evaluate(learner.start())
+            records = home.records(start, rounds, resume)
+        initial = evaluated(trained, start.model)
         check_scored(goal, initial)
-        state = (records.state if records else None) or State.start(learner)
+        state = (records.state if records else None) or start
         with progress.compile():
-            warm_up(learner)
+            warm_up(trained)
         if home:
-            home.begin(used)
-        complete, rules = True, [at_target(goal, learning.evaluate_every)]
+            home.begin(used, input_of(setup))
+        complete, rules = True, [at_target(goal, learning.evaluate_every if learning else 1)]
         try:
-            states = train_rounds(scenario, learner, fleet, trace, state, rules)
+            states = train_rounds(scenario, trained, fleet, trace, state, rules, server)
             state = next(states)
             for after in states:
                 state = after  # what an interrupt leaves
@@ -153,7 +168,7 @@ def run(
             setup,
             fleet,
             initial,
-            learner.evaluate(state.average),
+            evaluated(trained, state.average),
             ledgers,
             goal,
             complete,

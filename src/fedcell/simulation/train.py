@@ -14,7 +14,8 @@ from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput, FedcellWarning
 from fedcell.core.targets import HOLD, Target, as_target
 from fedcell.learning.aggregate import aggregate
-from fedcell.learning.learner import Learner, Scores
+from fedcell.learning.learner import Learner, Scores, evaluated
+from fedcell.learning.server import OwnServer, Server
 from fedcell.network.draw import draw_fleet, draw_trace, has_enough_data
 from fedcell.network.ledger import Ledger, require_usable
 from fedcell.network.policies.names import PolicyLike
@@ -69,20 +70,25 @@ def train_rounds(
     trace: Trace,
     state: State | None = None,
     stop: Sequence[Stop] = (),
+    server: OwnServer | None = None,
 ) -> Iterator[State]:
     """The state to begin with, then that after each further round of the trace.
 
     Ends with the trace, or with the first state at which a rule of `stop` says so. A training
     goes on from a `state` that it gave before to the same bits as if it had never stopped.
+    A `server` of your own makes the next model of the old one and the mean of the uploads.
     """
+    serving = Server.of(scenario.learning, server)
     for doubt in aggregation_doubts(scenario):
         warnings.warn(doubt, FedcellWarning, stacklevel=3)
     every = scenario.learning.evaluate_every if scenario.learning else 1
     horizon = scenario.learning.hold if scenario.learning else HOLD  # of the average
     samples = np.where(has_enough_data(scenario, fleet), fleet.samples, 0)
     rule, shares = aggregation_rule(scenario), samples / samples.sum()  # q_j of those drawn from
-    state = State.start(learner) if state is None else state
+    state = State.start(learner, serving) if state is None else state
     state = _as_scheduled(state, learner, trace.rounds, every)
+    if state.server is None:
+        state = replace(state, server=serving.start(learner, state.model.size))
     yield state
     for t in range(state.rounds, trace.rounds):
         if any(rule_says(state) for rule_says in stop):
@@ -90,12 +96,15 @@ def train_rounds(
         clients, counts = trace.uploads(t)
         state.model.flags.writeable = False  # a learner trains a copy
         uploads = learner.train(state.model, clients, t)
-        model, discarded = aggregate(rule, state.model, clients, counts, uploads, shares, t)
+        mean, discarded = aggregate(rule, state.model, clients, counts, uploads, shares, t)
+        model, memory = mean, state.server
+        if mean is not state.model:  # else nothing arrived, and all stays as it is
+            model, memory = serving.step(state.model, mean, state.server)
         due = (t + 1) % every == 0 or t + 1 == trace.rounds
-        scores = learner.evaluate(model) if due else UNKNOWN
+        scores = evaluated(learner, model) if due else UNKNOWN
         part = 1 / min(t + 1, horizon)
         average = (1 - part) * state.average + part * model
-        state = State(model, state.history.with_round(discarded, scores), average)
+        state = State(model, state.history.with_round(discarded, scores), average, memory)
         yield state
 
 
@@ -120,13 +129,15 @@ def simulate(
     report: Callable[[State], None] | None = None,
     state: State | None = None,
     trace: Trace | None = None,
+    server: OwnServer | None = None,
 ) -> Ledger:
     """A run: at most `rounds` rounds, or until a `target` is reached: a training loss, or
     `Target(accuracy=0.9)`.
 
     `report` is called with the state after each round; a run is resumed from such a state,
     to the same bits as if it had never stopped. A `trace` of your own says who is called, how
-    they are heard and what is lost; otherwise it is drawn.
+    they are heard and what is lost; otherwise it is drawn. A `server` of your own, a function
+    (old, mean) -> new, makes the next model instead of learning.server.
 
     >>> from fedcell import load_scenario, prepare_training
     >>> setup = prepare_training(load_scenario("digits"))
@@ -143,7 +154,8 @@ def simulate(
     ledger = require_usable(price_trace(scenario, fleet, trace, policy, seed))  # refuses at once
     if target is not None and target.accuracy is not None:
         check_scored(target, learner.evaluate(learner.start()))
-    states = train_rounds(scenario, learner, fleet, trace, state, [at_target(target, every)])
+    rules = [at_target(target, every)]
+    states = train_rounds(scenario, learner, fleet, trace, state, rules, server)
     last = next(states)
     for last in states:
         if report:

@@ -133,7 +133,8 @@ def compiled(stamp: str, cache: bool = True) -> tuple[Any, Any]:
     return train, evaluate
 
 
-def _stamp() -> str:
+def sources() -> str:
+    """What the calls are made from."""
     files = [
         Path(str(module.__file__))
         for module in (registers, vector, layer_module, convolution, dense)
@@ -142,9 +143,9 @@ def _stamp() -> str:
 
 
 try:
-    train, evaluate = compiled(_stamp())
+    train, evaluate = compiled(sources())
 except RuntimeError:  # numba found no folder to write to
-    train, evaluate = compiled(_stamp(), cache=False)
+    train, evaluate = compiled(sources(), cache=False)
     warnings.warn(
         "the engine is compiled anew at every start: there is no folder to keep it in; "
         "name one in NUMBA_CACHE_DIR",

@@ -1,13 +1,10 @@
 """Policies by the names that people type."""
 
-import os
-import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from importlib import import_module
+from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
+from fedcell.core.callables import blaming, load_callable
 from fedcell.core.errors import UNPRINTABLE, BadInput
 from fedcell.core.schema import suggestion
 from fedcell.network.certificate import check_schedule
@@ -46,43 +43,15 @@ def policy_by_name(name: str, broadcast: Broadcast) -> Policy:
     if name in NAMED:
         return NAMED[name](broadcast)
     _check_name(name)
-    module, _, attribute = name.partition(":")
-    if "/" in module or module.endswith(".py"):
-        raise BadInput(f"the policy {name}: give the name of a module, as in mine:policy")
-    try:
-        with _current_folder():
-            policy = as_policy(getattr(import_module(module), attribute), broadcast, name)
-    except BadInput:
-        raise
-    except (Exception, SystemExit) as error:  # whatever their code raises
-        raise BadInput(f"the policy {name} cannot be loaded: {_in_words(error)}") from error
+    given = load_callable("policy", name)
+    with blaming(f"the policy {name} cannot be loaded"):
+        policy = as_policy(given, broadcast, name)
 
     def guarded(problem: Problem, /) -> Schedule:
-        try:
+        with blaming(f"the policy {name} failed"):
             return policy(problem)
-        except BadInput:
-            raise
-        except (Exception, SystemExit) as error:  # whatever their code raises
-            raise BadInput(f"the policy {name} failed: {_in_words(error)}") from error
 
     return guarded
-
-
-@contextmanager
-def _current_folder() -> Iterator[None]:
-    """Lets modules be found in the folder one is in: last, and for no longer than is needed, so
-    that no file there can stand in for a module of ours or of a library."""
-    try:
-        folder = os.getcwd()
-    except OSError:  # it is gone
-        yield
-        return
-    sys.path.append(folder)
-    try:
-        yield
-    finally:
-        if folder in sys.path:  # their code may have taken it off
-            del sys.path[len(sys.path) - 1 - sys.path[::-1].index(folder)]
 
 
 def _check_name(name: str) -> None:
@@ -148,7 +117,3 @@ def policy_name(policy: PolicyLike) -> str:
     if isinstance(policy, str):
         return policy
     return str(getattr(policy, "__name__", type(policy).__name__))
-
-
-def _in_words(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
