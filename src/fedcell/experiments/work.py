@@ -55,7 +55,7 @@ def train(job: Job, threads: int = 1) -> Done:
     data = None
     if learning is not None and not learning.analytic:
         data = _data(learning.dataset, job.data_dir)
-    with _quiet():
+    with quiet():
         setup = prepare_training(training.scenario, training.seed, job.data_dir, data=data)
         learner = setup.learner(threads, test=job.until.judged)  # else only the last model is
         warm_up(learner)
@@ -88,7 +88,7 @@ def train_curve(scenario: Scenario, learner: Learner, seed: int, until: Until) -
     """Rounds until the target is reached, training blows up, or there were enough."""
     fleet = draw_fleet(scenario, seed)
     trace = draw_trace(scenario, fleet, until.rounds, seed)
-    with _quiet():
+    with quiet():
         first = State.start(learner)
         scores = learner.evaluate(first.model)
         check_scored(until.target, scores)
@@ -118,10 +118,10 @@ def hopeless(until: Until) -> Stop:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Divergence is looked for, and doubts are told once by runs."""
-    quiet = warnings.catch_warnings(action="ignore", category=FedcellWarning)
-    with quiet, np.errstate(all="ignore"):
+    silent = warnings.catch_warnings(action="ignore", category=FedcellWarning)
+    with silent, np.errstate(all="ignore"):
         yield
 
 

@@ -9,7 +9,11 @@ from fedcell.core.dice import check_count
 from fedcell.core.errors import BadFile, BadInput, printable
 from fedcell.core.locks import locked
 from fedcell.core.targets import HOLD, Target, as_target
-from fedcell.experiments.engines import LocalProcesses, SweepEngine
+from fedcell.experiments.engines import (
+    LocalProcesses,
+    SweepEngine,
+    leave_if_started_by_a_script,
+)
 from fedcell.learning.learner import warm_up
 from fedcell.learning.setup import require_learning
 from fedcell.scenario.identity import differences, pilot_identity
@@ -60,6 +64,7 @@ def prepare_pilot(
 ) -> tuple[PilotRunner, Pilot, Scenario]:
     """Whoever runs the trials, with the engine warm, a pilot without any, and the scenario with
     its D_j, z_m and alpha_0."""
+    leave_if_started_by_a_script()
     learning = require_learning(scenario) if learner is None else scenario.learning
     own, hold = (None, HOLD) if learning is None else (learning.goal, learning.hold)
     goal = as_target(target, own, hold)

@@ -27,15 +27,17 @@ from fedcell.scenario.save import GAINS, to_tables
 from fedcell.scenario.scenario import Scenario
 
 from .records import Records
+from .summary import RunSummary
 
 FORMAT = 3
 IDENTITY, SCENARIO, LOCK = "run.json", "scenario.json", ".lock"
+SUMMARY, CLIENTS = "summary.json", "clients.csv"
 
 
 @dataclass(frozen=True)
 class RunFolder:
     """Where a run lives. Every file is written aside and renamed, so none is ever half there;
-    only the records of rounds grow, by a line that tells whether it is whole."""
+    only history.csv and ledger.csv grow, by whole lines."""
 
     path: Path
     identity: dict[str, Any]
@@ -88,6 +90,10 @@ class RunFolder:
             self.write(GAINS, lambda path: np.save(path, values))
         self.write_text(SCENARIO, as_json(to_tables(scenario)))
 
+    def write_outcome(self, outcome: RunSummary) -> None:
+        """What a run has come to; before its end, so that it can be looked at meanwhile."""
+        self.write_text(SUMMARY, as_json(outcome.to_dict()))
+
     def _check_same(self) -> None:
         """Refuses to go on with a run that is another one, or from another kind of processor."""
         path = self.path / IDENTITY
@@ -119,23 +125,18 @@ class RunFolder:
         """Writes a text file of the folder, whole or not at all."""
         write_text(self.path / name, text)
 
-    def write_ledgers(self, ledgers: Mapping[str, Ledger]) -> None:
-        """ledger.csv with a line for each round, clients.csv with one for each client."""
-        rounds = {policy: ledger.columns() for policy, ledger in ledgers.items()}
-        self._write_csv("ledger.csv", "round", 1, rounds)
-        clients = {policy: vars(ledger.totals) for policy, ledger in ledgers.items()}
-        self._write_csv("clients.csv", "client", 0, clients)
-
-    def _write_csv(
-        self, name: str, row: str, first: int, tables: Mapping[str, Mapping[str, Any]]
-    ) -> None:
-        names = ["policy", row, *next(iter(tables.values()))]
+    def finish(self, ledgers: Mapping[str, Ledger], outcome: RunSummary) -> None:
+        """Writes what is known at the end: clients.csv with a line for each client, and the
+        outcome."""
+        tables = {policy: vars(ledger.totals) for policy, ledger in ledgers.items()}
         rows = (
-            (policy, first + i, *line)
+            (policy, client, *line)
             for policy, columns in tables.items()
-            for i, line in enumerate(zip(*(c.tolist() for c in columns.values()), strict=True))
+            for client, line in enumerate(zip(*(c.tolist() for c in columns.values()), strict=True))
         )
-        write_csv(self.path / name, names, rows)
+        names = ["policy", "client", *next(iter(tables.values()))]
+        write_csv(self.path / CLIENTS, names, rows)
+        self.write_outcome(outcome)
 
 
 def _passing(name: str) -> bool:

@@ -37,14 +37,16 @@ class Records:
         self._checksum = 0  # and the checksum of the last, which the next begins with
 
     @classmethod
-    def load(cls, folder: Path, model_size: int, most: int) -> "Records":
+    def load(
+        cls, folder: Path, model_size: int | None = None, most: int | None = None
+    ) -> "Records":
         """The records of a run that is gone on with, of at most `most` rounds."""
         records, path = cls(folder), folder / CHECKPOINT
         if not path.exists():
             return records
         found = _read_checkpoint(path, model_size)
         rounds = int(found["rounds"])
-        if rounds > most:
+        if most is not None and rounds > most:
             raise BadFile(
                 f"{folder}: has done {rounds} rounds already: give `rounds` {rounds} or more"
             )
@@ -68,7 +70,9 @@ class Records:
         write_file(self._path / CHECKPOINT, lambda path: _save(path, arrays))
 
     def finish(self, state: State) -> None:
-        """Adds the last round as well, for people who read the file."""
+        """Adds the last round as well, for people who read the file; it is saved once more, for an
+        interrupt may have come before it was, and it may have been evaluated since."""
+        self.save(state)
         self._add(state.history.rows(self._lines))
 
     def _add(self, rows: list[tuple[Any, ...]]) -> None:
@@ -132,7 +136,7 @@ def _save(path: Path, arrays: dict[str, Any]) -> None:
         np.savez(file, **arrays)
 
 
-def _read_checkpoint(path: Path, model_size: int) -> Arrays:
+def _read_checkpoint(path: Path, model_size: int | None) -> Arrays:
     expected: dict[str, Any] = {
         "model": (np.float32, (model_size,)),
         "average": (np.float32, (model_size,)),
@@ -142,6 +146,8 @@ def _read_checkpoint(path: Path, model_size: int) -> Arrays:
     }
 
     def check(announced: Arrays) -> None:
+        if model_size is None:  # whatever was trained
+            expected["model"] = expected["average"] = (np.float32, (announced["model"].size,))
         if {n: (a.dtype, a.shape) for n, a in announced.items()} != expected:
             raise BadFile(f"{path}: does not fit this run: delete it to start anew")
 

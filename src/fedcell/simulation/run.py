@@ -12,10 +12,9 @@ from typing import Any
 
 from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput
-from fedcell.core.files import as_json
 from fedcell.core.showing import Showable
 from fedcell.core.targets import Target, as_target
-from fedcell.learning.data.download import Report
+from fedcell.learning.data.download import Report as Download
 from fedcell.learning.engine import Engine, vector_width
 from fedcell.learning.learner import warm_up
 from fedcell.learning.setup import prepare_training, require_learning
@@ -30,6 +29,8 @@ from fedcell.scenario.scenario import Scenario, check_scenario
 from .checks import check_scored
 from .folder import RunFolder
 from .history import State
+from .ledgerfile import LedgerFile, check_known, check_same_prices, policies_before
+from .report import Report, Reporter
 from .summary import RunSummary, summarise
 from .train import at_target, train_rounds, with_training
 
@@ -38,9 +39,9 @@ from .train import at_target, train_rounds, with_training
 class Progress:
     """Whom to tell what is going on; nobody, unless said otherwise."""
 
-    download: Report | None = None
+    download: Download | None = None
     compile: Callable[[], Any] = nullcontext  # a context while the engine is made ready
-    round: Callable[[State, Ledger, int], None] | None = None  # state, network, rounds in all
+    round: Report | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,14 +86,17 @@ def run(
     resume: bool = False,
     data_dir: Path | None = None,
     threads: int | None = None,
+    report: Report | None = None,
     progress: Progress = Progress(),  # noqa: B008
 ) -> RunResult:
     """Trains until a `target` (the scenario's where left out) or for `rounds` rounds. A number is
     a training loss; `Target(accuracy=0.9)` is the other kind.
 
-    With a `folder` there is a checkpoint after each round, and at the end ledger.csv,
-    clients.csv and summary.json; `resume` goes on with the run that is there. An interrupt
-    (Ctrl-C) ends the run in good order. `result.plot("loss.png")` draws the loss.
+    With a `folder` there is a checkpoint and a line for each policy in ledger.csv after each round,
+    and at the end clients.csv and summary.json; `resume` goes on with the run that is there, under
+    the policies that it was priced under before, too. An interrupt (Ctrl-C) ends the run in good
+    order. `report` is called with a `RoundReport` after each round. `result.plot("loss.png")` draws
+    the loss; `load_run(folder)` gives the result back.
 
     >>> from fedcell import load_scenario, run
     >>> result = run(load_scenario("digits"), ["even", "optimal"], rounds=3)
@@ -115,50 +119,58 @@ def run(
     scenario = setup.scenario.using(learning=goal_keys(goal))
     fleet = draw_fleet(scenario, seed)
     trace = draw_trace(scenario, fleet, rounds, seed)
-    networks = {
-        name: require_usable(price_trace(scenario, fleet, trace, policy, seed))
-        for name, policy in known.items()
-    }
-    first = next(iter(networks.values()))
     learner = setup.learner(threads)
-    home, records = None, None
+    home, records, before = None, None, {}
     with ExitStack() as held:
         if folder is not None:
             identity = run_identity(used, setup.fingerprint, seed)
             width = vector_width() if isinstance(learner, Engine) else None
             home = RunFolder.find(Path(folder), identity, width, resume)
             held.enter_context(home.held())
+            before = policies_before(home.path) if resume else {}
+            check_known(before, known, home.path)
             records = home.records(learner.start().size, rounds, resume)
+        networks = {
+            name: require_usable(price_trace(scenario, fleet, trace, known.get(name, name), seed))
+            for name in dict.fromkeys([*before, *known])
+        }
+        if home:
+            check_same_prices(before, networks, home.path)
         initial = learner.evaluate(learner.start())
         check_scored(goal, initial)
         state = (records.state if records else None) or State.start(learner)
         with progress.compile():
             warm_up(learner)
+        listeners = [listener for listener in (progress.round, report) if listener]
+        reporter, lines = Reporter(networks), home and LedgerFile(home.path, networks)
+
+        def result(state: State, complete: bool) -> RunResult:
+            ledgers = {n: with_training(net, state) for n, net in networks.items() if state.rounds}
+            average = learner.evaluate(state.average)
+            outcome = summarise(setup, initial, average, ledgers, goal, complete)
+            return RunResult(ledgers=ledgers, outcome=outcome, state=state)
+
         if home:
             home.begin(used)
         complete, rules = True, [at_target(goal, learning.evaluate_every)]
         try:
             states = train_rounds(scenario, learner, fleet, trace, state, rules)
             state = next(states)
+            if home and lines:
+                home.write_outcome(result(state, complete=False).outcome)
+                lines.begin(state)
             for after in states:
                 state = after  # what an interrupt leaves
-                if records:
+                if records and lines:
+                    lines.add(state)
                     records.save(state)
-                if progress.round:
-                    progress.round(state, first, rounds)
+                for listener in listeners:
+                    listener(reporter.report(state))
         except KeyboardInterrupt:
             complete = False
-        ledgers = {n: with_training(net, state) for n, net in networks.items() if state.rounds}
-        outcome = summarise(
-            setup,
-            initial,
-            learner.evaluate(state.average),
-            ledgers,
-            goal,
-            complete,
-        )
-        if home and records and ledgers:
+        found = result(state, complete)
+        if home and lines and records and found.ledgers:
             records.finish(state)
-            home.write_ledgers(ledgers)
-            home.write_text("summary.json", as_json(outcome.to_dict()))
-    return RunResult(ledgers=ledgers, outcome=outcome, state=state)
+            lines.finish(state)
+            home.finish(found.ledgers, found.outcome)
+    return found

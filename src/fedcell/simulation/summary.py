@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ class PolicyOutcome:
     received: float  # uploads that arrived a round, on average
     discarded_uploads: int  # that were not finite, in all
     scores: Scores  # after the last round
-    mean_client_energy: float  # [J]
+    mean_client_energy: float  # [J]; NaN while a run that was loaded is under way
     highest_client_energy: float  # of the client that pays most [J]
 
     @classmethod
@@ -64,8 +65,8 @@ class PolicyOutcome:
             received=float(ledger.received.mean()),
             discarded_uploads=int(ledger.discarded_uploads.sum()),
             scores=Scores(*losses),
-            mean_client_energy=float(energy.mean()),
-            highest_client_energy=float(energy.max()),
+            mean_client_energy=float(energy.mean()) if energy.size else nan,
+            highest_client_energy=float(energy.max()) if energy.size else nan,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -156,5 +157,10 @@ def summarise(
         average=average,
         swing=next((swing_of(ledger.train_loss) for ledger in ledgers.values()), None),
         partition=partition,
-        policies=tuple(PolicyOutcome.of(n, ledger, target) for n, ledger in ledgers.items()),
+        policies=outcomes_of(ledgers, target),
     )
+
+
+def outcomes_of(ledgers: Mapping[str, Ledger], target: Target | None) -> tuple[PolicyOutcome, ...]:
+    """What each policy took."""
+    return tuple(PolicyOutcome.of(name, ledger, target) for name, ledger in ledgers.items())
