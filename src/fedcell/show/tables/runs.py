@@ -4,10 +4,13 @@ from math import isnan
 
 from rich.console import Console
 
+from fedcell.experiments.seeds_result import SeedsResult
 from fedcell.learning.setup import PartitionReport
 from fedcell.simulation.run import RunResult
 
-from .console import digits, print_notes, print_table
+from .console import counted, digits, plus_minus, print_notes, print_table
+
+SCORES = {"train_loss": "training loss", "test_loss": "test loss", "accuracy": "accuracy"}
 
 
 def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
@@ -60,6 +63,39 @@ def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
     print_table(out, f"{title}, on the same dice", columns)
     if {"optimal", "optimal-staged"} <= set(columns["policy"]):
         out.print("optimal minimises the joint cost (22) of a round, optimal-staged that of (12)")
+
+
+def print_seeds(out: Console, result: SeedsResult, name: str = "scenario") -> None:
+    """What a scenario takes on average over seeds, under each policy."""
+    every, target = len(result.finished), result.target
+    if not every:
+        out.print("no run was finished")
+        return
+    run = next(iter(result.runs.values())).outcome
+    work = f"{run.local_epochs} local epochs" if run.local_epochs else f"E_l = {run.local_steps}"
+    out.print(f"{name}: K = {run.cohort}, {work}, {every} {counted(every, 'seed')}")
+    scores = result.scores()
+    known = [(words, scores[key]) for key, words in SCORES.items() if not isnan(scores[key].value)]
+    out.print(
+        "\n".join(f"{words} of the last models: {plus_minus(score)}" for words, score in known)
+    )
+    goal = target is not None and result.reached == every
+    if target is not None and not goal:
+        missed = every - result.reached
+        out.print(
+            f"{target} {target.definition} was not reached in {result.rounds} rounds by {missed} "
+            f"of {every} {counted(every, 'seed')}: they count as what they took, so the means are low"
+        )
+    found = result.estimates()
+    columns = {
+        "policy": [row.policy for row in found],
+        "rounds": [plus_minus(row.rounds.mean) for row in found],
+        "time [s]": [plus_minus(row.duration) for row in found],
+        "energy [J]": [plus_minus(row.energy) for row in found],
+        "cost (12) [s]": [plus_minus(row.cost) for row in found],
+    }
+    title = "In all" if target is None else f"To {target} {target.definition}"
+    print_table(out, f"{title}, means with 95 % intervals", columns)
 
 
 def print_partition(out: Console, report: PartitionReport) -> None:
