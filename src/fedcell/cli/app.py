@@ -57,6 +57,7 @@ WORDS = {
     "steps": "--steps",
     "threads": "--threads",
     "target": "--target-loss",
+    "track": "--track",
     "workers": "--workers",
     "load_round": "`fedcell schedule`",
     "load_scenario": "`fedcell cost`",

@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 
 from fedcell.core.errors import BadInput, FedcellWarning, printable
+from fedcell.core.targets import Target
 from fedcell.learning.setup import describe_partition, prepare_training
 from fedcell.network.policies.names import NAMED
 from fedcell.planning.plan import TrainingPlan
+from fedcell.scenario.learning import goal_keys
 from fedcell.scenario.load import SHIPPED, load_scenario
 from fedcell.scenario.scenario import Scenario
 from fedcell.show.results import print_result
@@ -26,8 +28,6 @@ from .app import (
     Rounds,
     ScenarioName,
     Seed,
-    TargetAccuracy,
-    TargetLoss,
     Threads,
     app,
     draw,
@@ -38,6 +38,7 @@ from .app import (
     target_of,
 )
 from .progress import progress_bars
+from .seeds import run_on_seeds, trackers_of, watched
 from .signals import exit_code
 
 
@@ -78,29 +79,62 @@ def run_command(
     ] = None,
     policy: PolicyNames = None,
     rounds: Rounds = None,
-    target_loss: TargetLoss = None,
-    target_accuracy: TargetAccuracy = None,
+    target_loss: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER|none",
+            help="Training loss to reach; none: run on. Default: learning.target.",
+        ),
+    ] = None,
+    target_accuracy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER|none", help="Accuracy on test data to reach, instead of a loss."
+        ),
+    ] = None,
     hold: Hold = None,
     seed: Seed = 0,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=10_000, help="Run on so many seeds, from --seed on: means with intervals."
+        ),
+    ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option("--out", help="Folder of the run. Default: run-SCENARIO-seedSEED."),
+        typer.Option(
+            "--out",
+            help="Folder of the run. Default: run-SCENARIO-seedSEED; of several seeds, "
+            "run-SCENARIO-seeds, with one inside for each.",
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TRACKER[:WHERE]",
+            help="Tell tensorboard[:FOLDER], mlflow[:FOLDER or URI] or wandb[:PROJECT] of each "
+            "round. Repeat it for several.",
+        ),
+    ] = None,
     as_json: AsJson = False,
     data_dir: DataDir = None,
     threads: Threads = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, max=4096, help="With --seeds: processes. Default: one run at a time."),
+    ] = None,
 ) -> None:
     """Train a scenario's model over its cell: loss against rounds, seconds and joules.
 
     Training does not depend on the policy, so all policies are priced on one training. The
-    folder gets ledger.csv (a line for each round), clients.csv (who pays), summary.json,
-    scenario.json and loss.png. Ctrl-C, or even kill -9, loses at most the round under way:
-    the same command with --resume goes on, to the same bits.
+    folder gets ledger.csv (a line for each policy as each round is done), clients.csv (who pays),
+    summary.json, scenario.json and loss.png. Ctrl-C, or even kill -9, loses at most the round
+    under way: the same command with --resume goes on, to the same bits.
     """
     planned = TrainingPlan.load(plan) if plan else None
     name, world = _world(scenario, planned, plan)
-    target = target_of(world, target_loss, target_accuracy, hold)
+    world, target = _goal(world, target_loss, target_accuracy, hold)
     policies = policy or list(NAMED)
     if planned and not policy:  # the plan's own first
         policies = list(dict.fromkeys([_own_policy(planned, plan), *NAMED]))
@@ -108,8 +142,28 @@ def run_command(
     if changed:
         note = f"this is not what was planned ({', '.join(changed)}): predictions are not compared"
         warnings.warn(note, FedcellWarning, stacklevel=2)
+    if seeds is not None:
+        run_on_seeds(
+            world,
+            name,
+            folder or Path(f"run-{file_stem(name)}-seeds"),
+            range(seed, seed + seeds),
+            workers=workers,
+            track=track or [],
+            as_json=as_json,
+            policies=policies,
+            rounds=rounds,
+            target=target,
+            resume=resume,
+            data_dir=data_dir,
+            threads=threads,
+        )
+        return
+    if workers is not None:
+        raise BadInput("--workers: one run is made by --threads: give --seeds for several")
     folder = folder or Path(f"run-{file_stem(name)}-seed{seed}")
-    with progress_bars() as progress:
+    trackers = trackers_of(track or [], world, name, folder.name, seed)
+    with watched("", trackers) as progress:
         result = run(
             world,
             policies,
@@ -157,6 +211,22 @@ def _world(
         return planned.name, planned.apply_to()
     world = load_scenario(name)
     return name, planned.apply_to(world) if planned else world
+
+
+def _goal(
+    world: Scenario, loss: str | None, accuracy: str | None, hold: int | None
+) -> tuple[Scenario, Target | None]:
+    """What is to be reached, and the scenario, without a target of its own where that is none."""
+    given = {"--target-loss": loss, "--target-accuracy": accuracy}
+    if "none" in given.values() and world.learning is not None:
+        world = world.using(learning=goal_keys(None))
+    numbers: list[float | None] = []
+    for option, text in given.items():
+        try:
+            numbers.append(None if text in (None, "none") else float(text or ""))
+        except ValueError as error:
+            raise BadInput(f"{option} = {text}: expected a number, or none") from error
+    return world, target_of(world, *numbers, hold)
 
 
 def _own_policy(planned: TrainingPlan, file: Path | None) -> str:

@@ -36,7 +36,7 @@ def measures(report: RoundReport) -> dict[str, float]:
 def _tensorboard(where: str, name: str, about: About) -> Sent:
     from tensorboardX import SummaryWriter
 
-    with SummaryWriter(where or f"{name}/tensorboard") as writer:
+    with SummaryWriter(str(Path(where or "tensorboard") / name)) as writer:
         writer.add_text("run", "\n".join(f"    {key} = {value}" for key, value in about.items()), 0)
         while True:
             report = yield
@@ -57,7 +57,7 @@ def _mlflow(where: str, name: str, about: About) -> Sent:
     client = MlflowClient(where)
     known = client.get_experiment_by_name("fedcell")
     experiment = known.experiment_id if known else client.create_experiment("fedcell")
-    run = client.create_run(experiment, run_name=Path(name).name).info.run_id
+    run = client.create_run(experiment, run_name=name).info.run_id
     client.log_batch(run, params=[Param(key, str(value)) for key, value in about.items()])
     try:
         while True:
@@ -73,9 +73,7 @@ def _wandb(where: str, name: str, about: About) -> Sent:
     import wandb
 
     settings = wandb.Settings(console="off", silent=True)
-    run = wandb.init(
-        project=where or "fedcell", name=Path(name).name, config=dict(about), settings=settings
-    )
+    run = wandb.init(project=where or "fedcell", name=name, config=dict(about), settings=settings)
     try:
         while True:
             report = yield
@@ -95,9 +93,9 @@ class Tracker:
     """Tells an experiment tracker of each round of a run: give it to `run` as `report`.
 
     `where` is "tensorboard", "mlflow" or "wandb", and after a colon a folder, a server or a
-    project; `name` is what the tracker calls the run.
+    project; `name` is what the tracker calls the run, and `about` what it says of it.
 
-        with Tracker("tensorboard:logs/first") as report:
+        with Tracker("tensorboard:logs", "first") as report:
             run(scenario, report=report)
     """
 

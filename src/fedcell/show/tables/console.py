@@ -47,6 +47,26 @@ def print_table(out: Console, title: str, columns: Mapping[str, Sequence[str]]) 
     Console(file=out.file, width=max(wide, out.width), markup=False, highlight=False).print(made)
 
 
+def print_stacked(out: Console, title: str, columns: Mapping[str, Sequence[str]]) -> None:
+    """Prints columns as tables below each other, each as wide as the console at most if it can be;
+    every one begins with the first column."""
+    (first, names), *rest = columns.items()
+    parts: list[dict[str, Sequence[str]]] = [{first: names}]
+    for heading, values in rest:
+        wider = parts[-1] | {heading: values}
+        if len(parts[-1]) > 1 and _width(wider) > out.width:
+            parts.append({first: names, heading: values})
+        else:
+            parts[-1] = wider
+    for i, part in enumerate(parts):
+        print_table(out, title if i == 0 else f"{title} (continued)", part)
+
+
+def _width(columns: Mapping[str, Sequence[str]]) -> int:
+    """Of a table, in letters."""
+    return sum(max(map(len, (name, *values))) + 3 for name, values in columns.items()) - 3
+
+
 def print_notes(out: Console, notes: Sequence[str]) -> None:
     """What whoever reads the table should know."""
     for note in notes:

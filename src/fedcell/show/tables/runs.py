@@ -1,14 +1,18 @@
 """Runs and partitions as tables: what was reached, what it took, who holds what."""
 
+import os
+from collections.abc import Sequence
 from math import isnan
 
 from rich.console import Console
 
 from fedcell.experiments.seeds_result import SeedsResult
 from fedcell.learning.setup import PartitionReport
+from fedcell.simulation.listing import RunEntry
 from fedcell.simulation.run import RunResult
+from fedcell.simulation.summary import RunSummary
 
-from .console import counted, digits, plus_minus, print_notes, print_table
+from .console import counted, digits, plus_minus, print_notes, print_stacked, print_table
 
 SCORES = {"train_loss": "training loss", "test_loss": "test loss", "accuracy": "accuracy"}
 
@@ -84,7 +88,7 @@ def print_seeds(out: Console, result: SeedsResult, name: str = "scenario") -> No
         missed = every - result.reached
         out.print(
             f"{target} {target.definition} was not reached in {result.rounds} rounds by {missed} "
-            f"of {every} {counted(every, 'seed')}: they count as what they took, so the means are low"
+            f"of {every} {counted(every, 'seed')}: counted as what they took, so means are at least"
         )
     found = result.estimates()
     columns = {
@@ -96,6 +100,55 @@ def print_seeds(out: Console, result: SeedsResult, name: str = "scenario") -> No
     }
     title = "In all" if target is None else f"To {target} {target.definition}"
     print_table(out, f"{title}, means with 95 % intervals", columns)
+
+
+def print_runs(out: Console, entries: Sequence[RunEntry], policy: str | None = None) -> None:
+    """Runs side by side, in two tables that are not wider than a terminal."""
+    known = [(entry, entry.outcome) for entry in entries if entry.outcome is not None]
+    names = {id(entry): name for entry, name in zip(entries, _short_names(entries), strict=True)}
+    if known:
+        scores = [outcome.policies[0].scores for _, outcome in known]
+        columns = {
+            "run": [names[id(entry)] for entry, _ in known],
+            "trained": [entry.trained for entry, _ in known],
+            "seed": [str(run.seed) for _, run in known],
+            "K": [str(run.cohort) for _, run in known],
+            "E_l": [_work(run) for _, run in known],
+            "rounds": [f"{entry.rounds}/{entry.most_rounds}" for entry, _ in known],
+            "loss": [digits(score.train_loss) for score in scores],
+            "accuracy": [digits(score.accuracy) for score in scores],
+            "": [entry.status for entry, _ in known],
+        }
+        print_stacked(out, f"{len(known)} {counted(len(known), 'run')}", columns)
+    taken = [(entry, found) for entry in entries if (found := entry.under(policy)) is not None]
+    if taken:
+        goals = [found.to_target for _, found in taken]
+        columns = {
+            "run": [names[id(entry)] for entry, _ in taken],
+            "policy": [found.policy for _, found in taken],
+            "time [s]": [digits(found.total.duration) for _, found in taken],
+            "energy [J]": [digits(found.total.energy) for _, found in taken],
+            "to target: rounds": ["-" if goal is None else str(goal.rounds) for goal in goals],
+            "[s]": [digits(goal and goal.duration) for goal in goals],
+            "[J]": [digits(goal and goal.energy) for goal in goals],
+        }
+        print_stacked(out, "What they took", columns)
+    elif known:
+        out.print(f"none of them was priced under {policy}")
+    print_notes(out, [entry.fault for entry in entries if entry.fault is not None])
+
+
+def _work(run: RunSummary) -> str:
+    return f"{run.local_epochs} epochs" if run.local_epochs else str(run.local_steps)
+
+
+def _short_names(entries: Sequence[RunEntry]) -> list[str]:
+    """Folders without the part that all share."""
+    paths = [entry.folder for entry in entries]
+    if len(paths) == 1:
+        return [paths[0].name or str(paths[0])]
+    shared = os.path.commonpath(paths) if len({p.is_absolute() for p in paths}) == 1 else ""
+    return [os.path.relpath(path, shared or ".") if shared else str(path) for path in paths]
 
 
 def print_partition(out: Console, report: PartitionReport) -> None:
