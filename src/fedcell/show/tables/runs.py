@@ -110,14 +110,14 @@ def print_runs(out: Console, entries: Sequence[RunEntry], policy: str | None = N
         scores = [outcome.policies[0].scores for _, outcome in known]
         columns = {
             "run": [names[id(entry)] for entry, _ in known],
-            "trained": [entry.trained for entry, _ in known],
+            "state": [entry.status for entry, _ in known],
             "seed": [str(run.seed) for _, run in known],
             "K": [str(run.cohort) for _, run in known],
             "E_l": [_work(run) for _, run in known],
             "rounds": [f"{entry.rounds}/{entry.most_rounds}" for entry, _ in known],
             "loss": [digits(score.train_loss) for score in scores],
             "accuracy": [digits(score.accuracy) for score in scores],
-            "": [entry.status for entry, _ in known],
+            "trained": [entry.trained for entry, _ in known],
         }
         print_stacked(out, f"{len(known)} {counted(len(known), 'run')}", columns)
     taken = [(entry, found) for entry in entries if (found := entry.under(policy)) is not None]
@@ -128,14 +128,16 @@ def print_runs(out: Console, entries: Sequence[RunEntry], policy: str | None = N
             "policy": [found.policy for _, found in taken],
             "time [s]": [digits(found.total.duration) for _, found in taken],
             "energy [J]": [digits(found.total.energy) for _, found in taken],
-            "to target: rounds": ["-" if goal is None else str(goal.rounds) for goal in goals],
+            "to target": ["-" if goal is None else f"{goal.rounds} rounds" for goal in goals],
             "[s]": [digits(goal and goal.duration) for goal in goals],
             "[J]": [digits(goal and goal.energy) for goal in goals],
         }
         print_stacked(out, "What they took", columns)
     elif known:
         out.print(f"none of them was priced under {policy}")
-    print_notes(out, [entry.fault for entry in entries if entry.fault is not None])
+    for entry in entries:
+        if entry.fault is not None:
+            out.print(f"note: {entry.fault}", soft_wrap=True)
 
 
 def _work(run: RunSummary) -> str:
