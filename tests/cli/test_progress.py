@@ -53,10 +53,12 @@ def test_the_time_left_is_that_of_the_rounds_that_are(world, monkeypatch, capsys
     clock = Clock(step=0.0)
     monkeypatch.setattr(module, "time", clock)
     with progress_bars() as progress:
+        tell = progress.round
+        assert tell
 
         def each(report):
             clock.now += 60.0
-            progress.round(report)
+            tell(report)
 
         run(world, ["even"], report=each)
     lines = capsys.readouterr().err.splitlines()

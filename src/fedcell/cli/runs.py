@@ -217,16 +217,19 @@ def _goal(
     world: Scenario, loss: str | None, accuracy: str | None, hold: int | None
 ) -> tuple[Scenario, Target | None]:
     """What is to be reached, and the scenario, without a target of its own where that is none."""
-    given = {"--target-loss": loss, "--target-accuracy": accuracy}
-    if "none" in given.values() and world.learning is not None:
+    if "none" in (loss, accuracy) and world.learning is not None:
         world = world.using(learning=goal_keys(None))
-    numbers: list[float | None] = []
-    for option, text in given.items():
-        try:
-            numbers.append(None if text in (None, "none") else float(text or ""))
-        except ValueError as error:
-            raise BadInput(f"{option} = {text}: expected a number, or none") from error
-    return world, target_of(world, *numbers, hold)
+    numbers = _number(loss, "--target-loss"), _number(accuracy, "--target-accuracy")
+    return world, target_of(world, numbers[0], numbers[1], hold)
+
+
+def _number(text: str | None, option: str) -> float | None:
+    if text is None or text == "none":
+        return None
+    try:
+        return float(text)
+    except ValueError as error:
+        raise BadInput(f"{option} = {text}: expected a number, or none") from error
 
 
 def _own_policy(planned: TrainingPlan, file: Path | None) -> str:

@@ -83,7 +83,8 @@ def mean_band(
     at = known[known >= begin] if (known % 1 == 0).all() else np.linspace(begin, end, points)
     each = np.array([np.interp(at, x, y) for x, y in zip(xs, ys, strict=True)])
     found = [mean_estimate(column) for column in each.T]
-    return at, *(np.array([getattr(e, k) for e in found]) for k in ("value", "low", "high"))
+    mean, low, high = np.array([(e.value, e.low, e.high) for e in found]).T
+    return np.asarray(at, float), mean, low, high
 
 
 def relative_change(each: Array, other: Array) -> Array:

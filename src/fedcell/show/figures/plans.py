@@ -194,7 +194,7 @@ def draw_pl_ratios(panel: Any, report: ConstantsReport) -> None:
     panel.set_ylabel("$|\\nabla f|^2 / 2(f - f^*)$, at least $\\mu$")
 
 
-def _draw_along(panel: Any, report: ConstantsReport, values: Array, colour: str) -> None:
+def _draw_along(panel: Any, report: ConstantsReport, values: Sequence[float], colour: str) -> None:
     panel.plot(report.measured.rounds, values, "o-", color=colour)
     panel.set(xlabel="rounds", yscale="log")
     readable_logarithms(panel.yaxis)

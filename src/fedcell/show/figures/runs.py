@@ -57,6 +57,7 @@ def draw_rounds(panel: Any, drawing: RunsDrawing, measure: str | None = None) ->
             textcoords="offset points",
             ha="right" if late else "left",
             fontsize="small",
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 1},
         )
 
 

@@ -117,7 +117,8 @@ def panel_grid(count: int, columns: int | None = None) -> tuple[Any, list[Any]]:
     """A figure with three or four panels: side by side on a screen, two by two in two columns of a
     paper, one below the other in one."""
     if columns is None:
-        wide, size = (2, (10, 7.4)) if count == 4 else (count, (12, 4.2))
+        wide = 2 if count == 4 else count
+        size = (10.0, 7.4) if count == 4 else (12.0, 4.2)
     else:
         sized_figure(columns)  # letters as small as there
         wide = 1 if columns == 1 else 2

@@ -119,7 +119,10 @@ def print_runs(out: Console, entries: Sequence[RunEntry], policy: str | None = N
             "accuracy": [digits(score.accuracy) for score in scores],
             "trained": [entry.trained for entry, _ in known],
         }
-        print_stacked(out, f"{len(known)} {counted(len(known), 'run')}", columns)
+        title = f"{len(known)} {counted(len(known), 'run')}"
+        if len(set(columns["trained"])) == 1:
+            title += f" of {columns.pop('trained')[0]}"
+        print_stacked(out, title, columns)
     taken = [(entry, found) for entry in entries if (found := entry.under(policy)) is not None]
     if taken:
         goals = [found.to_target for _, found in taken]
@@ -129,8 +132,8 @@ def print_runs(out: Console, entries: Sequence[RunEntry], policy: str | None = N
             "time [s]": [digits(found.total.duration) for _, found in taken],
             "energy [J]": [digits(found.total.energy) for _, found in taken],
             "to target": ["-" if goal is None else f"{goal.rounds} rounds" for goal in goals],
-            "[s]": [digits(goal and goal.duration) for goal in goals],
-            "[J]": [digits(goal and goal.energy) for goal in goals],
+            "[s]": [digits(goal.duration if goal else None) for goal in goals],
+            "[J]": [digits(goal.energy if goal else None) for goal in goals],
         }
         print_stacked(out, "What they took", columns)
     elif known:
