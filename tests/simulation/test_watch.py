@@ -229,7 +229,9 @@ def test_a_policy_of_ones_own_is_asked_for_when_its_run_goes_on(tmp_path):
     folder = tmp_path / "o"
     run(SCENARIO, {"mine": mine, "even": "even"}, rounds=5, folder=folder)
     before = held(folder)
-    with pytest.raises(BadFile, match="was priced under mine before, which is not one of ours"):
+    with pytest.raises(
+        BadFile, match="was priced under mine before, which is not one of ours: name it, too"
+    ):
         run(SCENARIO, ["even"], folder=folder, resume=True)
     assert held(folder) == before
     both = run(SCENARIO, {"mine": mine}, folder=folder, resume=True)
@@ -358,6 +360,8 @@ def test_a_run_under_way_is_loaded_without_who_pays(tmp_path):
         ("ledger.csv", "cut", "ledger.csv: has fewer rounds than checkpoint.npz: go on"),
         ("ledger.csv", "number", "ledger.csv: is damaged"),
         ("ledger.csv", "missing", "ledger.csv: is damaged"),
+        ("ledger.csv", "count", "ledger.csv: is damaged"),
+        ("ledger.csv", "short", "ledger.csv: is damaged"),
         ("clients.csv", b"policy,client\neven,1\n", "clients.csv: is damaged: go on"),
         ("clients.csv", b"policy\n", "clients.csv: has other policies than ledger.csv"),
         ("summary.json", b"{}", "summary.json: is damaged: go on"),
@@ -376,6 +380,10 @@ def test_folders_that_cannot_be_loaded_say_why(tmp_path, name, content, message)
         file.write_bytes(b"".join(lines[:-2]))
     elif content == "number":
         file.write_bytes(b"".join(lines).replace(b"even,3,", b"even,3,x"))
+    elif content == "count":
+        file.write_bytes(b"".join(lines).replace(b",3,3,", b",nan,3,"))
+    elif content == "short":
+        file.write_bytes(b"".join([*lines[:3], b"even,3\n"]))
     elif content == "missing":
         file.write_bytes(b"".join([*lines[:3], *lines[4:]]))
     else:

@@ -8,6 +8,7 @@ at its end, however many there were.
 import csv
 import io
 import os
+from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -16,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.errors import BadFile
-from fedcell.core.files import naming, read_text, write_file
+from fedcell.core.files import naming, write_csv
 from fedcell.network.ledger import Ledger
 from fedcell.network.policies.names import NAMED
 
@@ -24,7 +25,8 @@ from .history import COLUMNS, State
 
 LEDGER = "ledger.csv"
 TOTALS = ("total_duration", "total_energy")
-COUNTS = ("called", "draws", "received", "excluded_by_channel", "excluded_by_data")
+COUNTS = {"called", "draws", "received", "excluded_by_channel", "excluded_by_data"}
+COUNTS |= {"discarded_uploads"}
 FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 Columns = dict[str, Any]  # arrays of equal length, by name
@@ -45,17 +47,19 @@ class LedgerFile:
 
     def begin(self, state: State) -> None:
         """Writes the rounds that are done, whole or not at all."""
-        done = state.history.rows()
-        text = self._text(
-            [self._names, *(line for t in range(len(done)) for line in self._round(t, done[t]))]
+        done = enumerate(state.history.rows())
+        write_csv(
+            self._path, self._names, (line for t, row in done for line in self._round(t, row))
         )
-        write_file(self._path, lambda aside: _write(aside, text))
         self._rounds = state.rounds
 
     def add(self, state: State) -> None:
         """Adds the last round of a state."""
         self._rounds = None
-        text = self._text(self._round(state.rounds - 1, state.history.rows(state.rounds - 1)[0]))
+        lines = io.StringIO()
+        t = state.rounds - 1
+        csv.writer(lines, lineterminator="\n").writerows(self._round(t, state.history.rows(t)[0]))
+        text = lines.getvalue().encode()
         try:
             handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | FLAGS)
             try:
@@ -80,62 +84,46 @@ class LedgerFile:
             *priced, duration, energy = (column[t].item() for column in columns)
             yield [policy, t + 1, *priced, *learnt, duration, energy]
 
-    @staticmethod
-    def _text(lines: Any) -> bytes:
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows(lines)
-        return text.getvalue().encode()
-
-
-def _write(path: Path, text: bytes) -> None:
-    path.write_bytes(text)
-
 
 def read_ledgers(folder: Path) -> dict[str, Columns]:
     """The columns of ledger.csv by policy, in order of appearance: the rounds that all have.
 
-    What follows the last line that is whole is passed over: a run may be under way.
+    A last line without an end is passed over: a run may be under way.
     """
     path = folder / LEDGER
-    text = read_text(path)
-    with naming(path):
-        lines = csv.reader(io.StringIO(text[: text.rfind("\n") + 1]))
-        names = next(lines, [])
-        if sorted(names) != sorted({"policy", "round", *TOTALS, *_column_names()}):
-            raise _damaged()
-        rows: dict[str, list[dict[str, str]]] = {}
-        for line in lines:
-            if len(line) != len(names):
-                raise _damaged()
-            row = dict(zip(names, line, strict=True))
-            mine = rows.setdefault(row["policy"], [])
-            mine.append(row)
-            if row["round"] != str(len(mine)):
-                raise _damaged()
-        done = min(map(len, rows.values()), default=0)
-        return {policy: _columns(mine[:done]) for policy, mine in rows.items()}
-
-
-def _column_names() -> list[str]:
-    """The columns of a ledger that was trained."""
-    return [f.name for f in fields(Ledger) if f.name not in ("totals", "spending")]
-
-
-def _columns(rows: list[dict[str, str]]) -> Columns:
-    counts = (*COUNTS, "discarded_uploads")
     try:
-        return {
-            name: np.array([row[name] for row in rows]).astype(
-                np.int64 if name in counts else float
-            )
-            for name in _column_names()
+        with path.open(newline="", encoding="utf-8") as file, naming(path):
+            return _read(csv.reader(line for line in file if line.endswith("\n")))
+    except OSError as error:
+        raise BadFile(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def _read(lines: Iterator[list[str]]) -> dict[str, Columns]:
+    wanted = [f.name for f in fields(Ledger) if f.name not in ("totals", "spending")]
+    numbers: dict[str, array[float]] = {}  # row after row
+    try:
+        names = next(lines)
+        if names[:2] != ["policy", "round"] or sorted(names[2:]) != sorted([*wanted, *TOTALS]):
+            raise ValueError
+        for policy, number, *values in lines:
+            mine = numbers.setdefault(policy, array("d"))
+            if len(values) != len(names) - 2 or int(number) != 1 + len(mine) // len(values):
+                raise ValueError
+            mine.extend(map(float, values))
+        tables = {p: np.array(mine).reshape(-1, len(names) - 2) for p, mine in numbers.items()}
+        counts = [names.index(name) - 2 for name in COUNTS]
+        if not all(np.isfinite(table[:, counts]).all() for table in tables.values()):
+            raise ValueError
+    except (ValueError, StopIteration, csv.Error, UnicodeDecodeError) as error:
+        raise BadFile("is damaged: delete it, and the run with `resume` writes it anew") from error
+    done = min(map(len, tables.values()), default=0)
+    return {
+        policy: {
+            name: table[:done, names.index(name) - 2].astype(np.int64 if name in COUNTS else float)
+            for name in wanted
         }
-    except ValueError as error:
-        raise _damaged() from error
-
-
-def _damaged() -> BadFile:
-    return BadFile("is damaged: delete it, and the run with `resume` writes it anew")
+        for policy, table in tables.items()
+    }
 
 
 def policies_before(folder: Path) -> dict[str, Columns]:
@@ -148,8 +136,8 @@ def check_known(before: Mapping[str, Columns], given: Mapping[str, Any], folder:
     own = [name for name in before if name not in given and name not in NAMED]
     if own:
         raise BadFile(
-            f"{folder}: was priced under {', '.join(own)} before, which is not one of ours: give "
-            "it among the `policies`, so that its lines go on, too"
+            f"{folder}: was priced under {', '.join(own)} before, which is not one of ours: name "
+            "it, too (`policies`), so that its lines go on"
         )
 
 
@@ -164,5 +152,5 @@ def check_same_prices(
             if not np.array_equal(then[:rounds], now[:rounds]):
                 raise BadFile(
                     f"{folder}: was priced under another policy that is called {name}: give this "
-                    "one another name among the `policies`"
+                    "one another name (`policies`)"
                 )
