@@ -36,11 +36,14 @@ def draw_rounds(panel: Any, drawing: RunsDrawing, measure: str | None = None) ->
     measure = measure or drawing.measure
     curves = drawing.curves(measure)
     alone = len(curves) == 1
-    for i, curve in enumerate(curves):
-        y, label = (curve.values, "after each round") if alone else (curve.held, "each seed")
-        looks = {"color": BLUE, "linewidth": 0.7, "alpha": 0.45}
-        panel.plot(curve.seen + 1, y, label=label if i == 0 else None, **looks)
     held = f"mean of {drawing.hold} rounds" if alone else f"mean of {len(curves)} seeds, 95 % band"
+    if alone and curves[0].held is curves[0].values:  # too few for a mean
+        held = "after each round"
+    else:
+        for i, curve in enumerate(curves):
+            y, label = (curve.values, "after each round") if alone else (curve.held, "each seed")
+            looks = {"color": BLUE, "linewidth": 0.7, "alpha": 0.45}
+            panel.plot(curve.seen + 1, y, label=label if i == 0 else None, **looks)
     _draw_mean(panel, [c.seen + 1.0 for c in curves], [c.held for c in curves], BLUE, label=held)
     panel.set_xlabel("rounds")
     panel.set_ylabel(MEASURES[measure])
