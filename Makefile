@@ -23,7 +23,7 @@ $(VENV)/.test: $(VENV)/.installed
 	touch $@
 
 $(VENV)/.extras: constraints.txt $(VENV)/.test
-	$(PIP) install --constraint constraints.txt --editable '.[test,bench,torch,pandas,cluster]'
+	$(PIP) install --constraint constraints.txt --editable '.[test,bench,torch,pandas,cluster,tensorboard,mlflow,wandb]'
 	touch $@
 
 $(VENV)/.check: $(VENV)/.installed

@@ -18,6 +18,7 @@ PAGES = ["README.md", *sorted(f"docs/{file.name}" for file in ROOT.glob("docs/*.
 PILOT = ROOT / "benchmarks" / "results" / "planning" / "pilot-digits.json"
 TRAINS = (
     "run",
+    "runs",
     "constants",
 )  # another processor rounds differently, and training goes on from that
 NUMBER = r"[+-]?\d+\.?\d*(?:e[+-]?\d+)?"

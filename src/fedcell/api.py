@@ -12,6 +12,7 @@ from fedcell.core.errors import (
 )
 from fedcell.core.estimates import Estimate
 from fedcell.core.targets import Target
+from fedcell.experiments.seeds import run_seeds
 from fedcell.learning.data.dataset import Dataset
 from fedcell.learning.learner import Learner
 from fedcell.learning.setup import prepare_training
@@ -43,6 +44,7 @@ from fedcell.scenario.partition import PartitionSpec
 from fedcell.scenario.save import save_scenario
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.tables import Cell, Clients, RoundPlan, Task
+from fedcell.simulation.load import load_run
 from fedcell.simulation.model import load_model
 from fedcell.simulation.run import run
 from fedcell.simulation.train import simulate
@@ -93,6 +95,7 @@ __all__ = [
     "load_model",
     "load_pilot",
     "load_round",
+    "load_run",
     "load_scenario",
     "make_problem",
     "plan_training",
@@ -101,6 +104,7 @@ __all__ = [
     "price",
     "run",
     "run_pilot",
+    "run_seeds",
     "save_scenario",
     "schedule_round",
     "simulate",

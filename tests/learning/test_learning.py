@@ -291,8 +291,8 @@ def test_a_run_stops_at_its_target_and_goes_on_from_a_state():
     setup = prepare_training(scenario_of(model="logistic"))
     whole, seen = simulate(setup.scenario, "even", setup.learner(), rounds=10), []
     simulate(setup.scenario, "even", setup.learner(), rounds=4, report=seen.append)
-    assert [state.rounds for state in seen] == [1, 2, 3, 4]
-    after = simulate(setup.scenario, "even", setup.learner(), rounds=10, state=seen[-1])
+    assert [report.round for report in seen] == [1, 2, 3, 4]
+    after = simulate(setup.scenario, "even", setup.learner(), rounds=10, state=seen[-1].state)
     assert_array_equal(after.train_loss, whole.train_loss)
     target = Target(loss=float(whole.train_loss[6]), hold=1)
     stopped = simulate(setup.scenario, "even", setup.learner(), rounds=10, target=target)
@@ -360,15 +360,15 @@ def test_what_a_run_needs_to_know_is_not_guessed():
     seen = []
     simulate(setup.scenario, "even", setup.learner(), rounds=3, report=seen.append)
     with pytest.raises(BadInput, match="the run has done 3 already"):
-        simulate(setup.scenario, "even", setup.learner(), rounds=2, state=seen[-1])
+        simulate(setup.scenario, "even", setup.learner(), rounds=2, state=seen[-1].state)
 
 
 def test_a_run_from_a_state_is_evaluated_when_an_uninterrupted_one_is():
     setup = prepare_training(scenario_of(model="logistic", evaluate_every=3))
     whole, seen = simulate(setup.scenario, "even", setup.learner(), rounds=10), []
     simulate(setup.scenario, "even", setup.learner(), rounds=4, report=seen.append)
-    assert np.isfinite(seen[-1].last_loss)  # its last round, out of turn
-    after = simulate(setup.scenario, "even", setup.learner(), rounds=10, state=seen[-1])
+    assert np.isfinite(seen[-1].train_loss)  # its last round, out of turn
+    after = simulate(setup.scenario, "even", setup.learner(), rounds=10, state=seen[-1].state)
     assert_array_equal(after.train_loss, whole.train_loss)
 
 

@@ -101,24 +101,6 @@ def test_a_round_is_drawn_client_by_client(tmp_path):
     assert (tmp_path / "round.pdf").read_bytes().startswith(b"%PDF")
 
 
-def test_a_run_is_drawn_over_rounds_seconds_and_joules(tmp_path):
-    result = run(QUADRATIC, ["even", "optimal"])
-    figure = result.plot(tmp_path / "loss.png")
-    assert is_picture(tmp_path / "loss.png")
-    rounds, seconds, joules = figure.axes
-    loss = result.ledgers["even"].train_loss
-    assert_allclose(rounds.get_lines()[0].get_xdata(), np.arange(1, 9))
-    assert_allclose(rounds.get_lines()[0].get_ydata(), loss)
-    for name, ledger in result.ledgers.items():
-        assert_allclose(lines(seconds)[name].get_xdata(), ledger.duration.cumsum())
-        assert_allclose(lines(joules)[name].get_xdata(), ledger.energy.cumsum())
-        assert_allclose(lines(joules)[name].get_ydata(), loss)
-    target = [line for line in rounds.get_lines() if line.get_linestyle() == "--"]
-    assert target[0].get_ydata()[0] == 0.01
-    alone = result.ledgers["even"].plot()
-    assert_allclose(lines(alone.axes[1])["this run"].get_ydata(), loss)
-
-
 def test_rounds_without_training_are_drawn_as_what_they_take():
     ledger = simulate_network(Scenario(), "even", 10)
     left, right = ledger.plot().axes

@@ -59,6 +59,7 @@ WORDS = {
     "steps": "--steps",
     "threads": "--threads",
     "target": "--target-loss",
+    "track": "--track",
     "which": "--which",
     "workers": "--workers",
     "load_round": "`fedcell schedule`",

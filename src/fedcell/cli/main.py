@@ -13,12 +13,12 @@ import typer
 from fedcell.core.errors import FedcellError, FedcellWarning, printable
 from fedcell.core.version import __version__
 
-from . import constants, demo, export, network, pilot, plan, reproduce, runs, sweep
+from . import constants, demo, export, listing, network, pilot, plan, reproduce, runs, sweep
 from .app import app, failed_figures, in_options
 from .signals import ending_in_order, exit_code, was_stopped
 
 # Importing them is what adds them.
-COMMANDS = (network, runs, export, pilot, plan, constants, sweep, reproduce, demo)
+COMMANDS = (network, runs, listing, export, pilot, plan, constants, sweep, reproduce, demo)
 ORDER = [
     "demo",
     "scenario",
@@ -26,6 +26,7 @@ ORDER = [
     "pilot",
     "plan",
     "run",
+    "runs",
     "export",
     "cost",
     "schedule",

@@ -5,7 +5,11 @@ from typing import Annotated, Any
 
 import typer
 
+from fedcell.core.errors import BadInput
 from fedcell.core.files import check_target
+from fedcell.core.showing import Showable
+from fedcell.experiments.seeds import load_seeds
+from fedcell.experiments.seeds_result import SeedsResult
 from fedcell.experiments.store import Store
 from fedcell.experiments.table import load_sweep
 from fedcell.paper.judges import PANELS
@@ -13,6 +17,9 @@ from fedcell.paper.reproduce import load_reproduction, panel_text, reproduce
 from fedcell.show.figures.style import FORMATS
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
+from fedcell.simulation.folder import IDENTITY
+from fedcell.simulation.load import load_run
+from fedcell.simulation.run import RunResult
 
 from .app import RUNS, AsJson, DataDir, StoreFolder, Workers, app, check_folder, draw, out
 from .signals import keeping_what_is_done
@@ -92,7 +99,7 @@ def reproduce_command(
 
 @app.command("figure")
 def figure_command(
-    folder: Annotated[Path, typer.Argument(help="What sweep or reproduce has written.")],
+    folder: Annotated[Path, typer.Argument(help="What run, sweep or reproduce has written.")],
     target: Annotated[
         Path | None,
         typer.Option("--out", help=f"One file, of {', '.join(FORMATS)}. Default: .png and .pdf."),
@@ -107,17 +114,33 @@ def figure_command(
         typer.Option(min=1, max=2, help="As wide as 1 or 2 columns of a paper. Default: a screen."),
     ] = None,
 ) -> None:
-    """Draw a sweep again from its folder, without a simulation.
+    """Draw a run, several seeds of one, or a sweep again from its folder, without a simulation.
 
-    Looks at runs.csv and experiment.json alone. Vector PDF with fonts that journals take, and PNG.
+    Vector PDF with fonts that journals take, and PNG. Of a sweep it looks at runs.csv and
+    experiment.json alone; of a run at its ledgers, also while it is under way.
     """
-    table = load_sweep(folder)
-    found = load_reproduction(folder) if "panel" in table.about else table
-    name = str(table.about.get("panel", "figure"))
+    options: dict[str, Any] = {"columns": columns}
+    found, name = _drawable(folder)
+    if isinstance(found, RunResult | SeedsResult):
+        if by or axis:
+            raise BadInput(f"{folder}: holds runs: --by and --axis are for sweeps")
+    else:
+        options |= {"by": by, "axis": axis}
     files = [target] if target else [folder / f"{name}.png", folder / f"{name}.pdf"]
     for file in files:
         check_target(file, FORMATS)
     for file in files:
-        if not draw(found, file, by=by, axis=axis, columns=columns):
+        if not draw(found, file, **options):
             return  # the others would fail alike
         out.print(f"figure: {file}", soft_wrap=True)
+
+
+def _drawable(folder: Path) -> tuple[Showable, str]:
+    """What a folder holds, and what its picture is called."""
+    if (folder / IDENTITY).is_file():
+        return load_run(folder), "loss"
+    if any(folder.glob(f"seed*/{IDENTITY}")):
+        return load_seeds(folder), "loss"
+    table = load_sweep(folder)
+    found = load_reproduction(folder) if "panel" in table.about else table
+    return found, str(table.about.get("panel", "figure"))

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fedcell.core.errors import FedcellWarning, printable
+from fedcell.core.errors import BadInput, FedcellWarning, printable
 from fedcell.learning.report import describe_partition
 from fedcell.learning.setup import prepare_training
 from fedcell.network.policies.names import NAMED
@@ -27,8 +27,6 @@ from .app import (
     Rounds,
     ScenarioName,
     Seed,
-    TargetAccuracy,
-    TargetLoss,
     Threads,
     app,
     draw,
@@ -36,10 +34,10 @@ from .app import (
     figure_target,
     file_stem,
     out,
-    target_of,
 )
-from .planned import check_own_code, own_policy, planned_world
+from .planned import check_own_code, goal_of, own_policy, planned_world
 from .progress import progress_bars
+from .seeds import run_on_seeds, trackers_of, watched
 from .signals import exit_code
 
 
@@ -80,31 +78,64 @@ def run_command(
     ] = None,
     policy: PolicyNames = None,
     rounds: Rounds = None,
-    target_loss: TargetLoss = None,
-    target_accuracy: TargetAccuracy = None,
+    target_loss: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER|none",
+            help="Training loss to reach; none: run on. Default: learning.target.",
+        ),
+    ] = None,
+    target_accuracy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER|none", help="Accuracy on test data to reach, instead of a loss."
+        ),
+    ] = None,
     hold: Hold = None,
     learner: LearnerName = None,
     seed: Seed = 0,
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=10_000, help="Run on so many seeds, from --seed on: means with intervals."
+        ),
+    ] = None,
     folder: Annotated[
         Path | None,
-        typer.Option("--out", help="Folder of the run. Default: run-SCENARIO-seedSEED."),
+        typer.Option(
+            "--out",
+            help="Folder of the run. Default: run-SCENARIO-seedSEED; of several seeds, "
+            "run-SCENARIO-seeds, with one inside for each.",
+        ),
     ] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TRACKER[:WHERE]",
+            help="Tell tensorboard[:FOLDER], mlflow[:FOLDER or URI] or wandb[:PROJECT] of each "
+            "round. Repeat it for several.",
+        ),
+    ] = None,
     as_json: AsJson = False,
     data_dir: DataDir = None,
     threads: Threads = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(min=1, max=4096, help="With --seeds: processes. Default: one run at a time."),
+    ] = None,
 ) -> None:
     """Train a scenario's model over its cell: loss against rounds, seconds and joules.
 
     Training does not depend on the policy, so all policies are priced on one training. The
-    folder gets ledger.csv (a line for each round), clients.csv (who pays), summary.json,
-    scenario.json and loss.png. Ctrl-C, or even kill -9, loses at most the round under way:
-    the same command with --resume goes on, to the same bits.
+    folder gets ledger.csv (a line for each policy as each round is done), clients.csv (who pays),
+    summary.json, scenario.json and loss.png. Ctrl-C, or even kill -9, loses at most the round
+    under way: the same command with --resume goes on, to the same bits.
     """
     planned = TrainingPlan.load(plan) if plan else None
     name, world = planned_world(scenario, planned, plan)
     own_target = planned.target if planned and world.learning is None else None
-    target = target_of(world, target_loss, target_accuracy, hold, own_target)
+    world, target = goal_of(world, target_loss, target_accuracy, hold, own_target)
     check_own_code(planned, plan, learner)
     policies = policy or list(NAMED)
     if planned and not policy:  # the plan's own first
@@ -113,8 +144,28 @@ def run_command(
     if changed:
         note = f"this is not what was planned ({', '.join(changed)}): predictions are not compared"
         warnings.warn(note, FedcellWarning, stacklevel=2)
+    if seeds is not None:
+        run_on_seeds(
+            world,
+            name,
+            folder or Path(f"run-{file_stem(name)}-seeds"),
+            range(seed, seed + seeds),
+            workers=workers,
+            track=track or [],
+            as_json=as_json,
+            policies=policies,
+            rounds=rounds,
+            target=target,
+            resume=resume,
+            data_dir=data_dir,
+            threads=threads,
+        )
+        return
+    if workers is not None:
+        raise BadInput("--workers: one run is made by --threads: give --seeds for several")
     folder = folder or Path(f"run-{file_stem(name)}-seed{seed}")
-    with progress_bars() as progress:
+    trackers = trackers_of(track or [], world, name, folder.name, seed)
+    with watched("", trackers) as progress:
         result = run(
             world,
             policies,

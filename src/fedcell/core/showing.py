@@ -26,11 +26,21 @@ class Showable(ABC):
 
         return summary(self, **options)
 
-    def plot(self, path: str | Path | None = None, **options: Any) -> Any:
-        """The result as a matplotlib Figure, written to `path` (.png, .pdf or .svg) if given."""
+    def plot(
+        self,
+        path: str | Path | None = None,
+        ax: Any = None,
+        panel: str | None = None,
+        **options: Any,
+    ) -> Any:
+        """The result as a matplotlib Figure, written to `path` (.png, .pdf or .svg) if given.
+
+        With `ax`, one panel of it is drawn on these Axes of yours, in your style, and they are
+        given back. `panel` says which, by name; a wrong one is answered with those that there are.
+        """
         from fedcell.show.results import plot
 
-        return plot(self, path, **options)
+        return plot(self, path, ax, panel, **options)
 
     def to_pandas(self) -> Any:
         """The rows as a pandas DataFrame, where pandas is installed."""

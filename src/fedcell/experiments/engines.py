@@ -20,6 +20,7 @@ from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput
 from fedcell.learning.engine import available_threads
 
+UNGUARDED = 97  # how a process ends that would start processes before it has begun
 J = TypeVar("J")
 R = TypeVar("R")
 Result = tuple[J, R | Exception]
@@ -27,6 +28,16 @@ Result = tuple[J, R | Exception]
 
 class DiedError(RuntimeError):
     """The process that a job ran in died."""
+
+
+def leave_if_started_by_a_script() -> None:
+    """Ends a new process that is still importing the script it was started from.
+
+    Python starts it by importing that script; where the script calls us outside of
+    `if __name__ == "__main__"`, the call comes again, and again. Who started it is told why.
+    """
+    if getattr(multiprocessing.current_process(), "_inheriting", False):  # as Python itself looks
+        os._exit(UNGUARDED)
 
 
 class SweepEngine(Protocol):
@@ -57,6 +68,7 @@ class LocalProcesses:
         self.workers = available_threads() if workers is None else check_count(workers, "`workers`")
 
     def run(self, work: Callable[[J], R], jobs: Iterable[J]) -> Iterator[Result[J, R]]:
+        leave_if_started_by_a_script()
         waiting, suspects = iter(jobs), deque[J]()
         while True:
             yield from self._pool(work, waiting, suspects, self.workers)
@@ -87,10 +99,12 @@ class LocalProcesses:
                     job = running.pop(future)
                     error = future.exception()
                     if isinstance(error, BrokenProcessPool):
+                        _check_guarded(pool)
                         suspects += [job, *running.values()]
                         return
                     yield job, future.result() if error is None else _plain(error)
         except BrokenProcessPool:  # while a job was handed over
+            _check_guarded(pool)
             suspects += [job, *running.values()]
         finally:
             _end(pool)
@@ -109,9 +123,24 @@ def _begin() -> None:
     threading.Thread(target=leave, daemon=True).start()
 
 
+def _check_guarded(pool: ProcessPoolExecutor) -> None:
+    """Says what is wrong where processes ended because a script called us while they began."""
+    for process in _processes(pool):
+        process.join(5)
+        if process.exitcode == UNGUARDED:
+            raise BadInput(
+                "each of several `workers` begins by importing the script that called, which calls "
+                'again: put the call under `if __name__ == "__main__":`, or give `workers` 1'
+            )
+
+
+def _processes(pool: ProcessPoolExecutor) -> list[Any]:
+    return list((getattr(pool, "_processes", None) or {}).values())
+
+
 def _end(pool: ProcessPoolExecutor) -> None:
     """Ends the processes, without waiting for what they are at."""
-    processes = list((getattr(pool, "_processes", None) or {}).values())
+    processes = _processes(pool)
     pool.shutdown(wait=False, cancel_futures=True)
     for process in processes:
         with contextlib.suppress(Exception):

@@ -70,6 +70,23 @@ def rounds_of_mean_curve(curves: Sequence[Sequence[float]], target: Target) -> i
     return replace(target, hold=1).reached(whole.mean(0))
 
 
+def mean_band(
+    xs: Sequence[Array], ys: Sequence[Array], points: int
+) -> tuple[Array, Array, Array, Array]:
+    """The mean of curves y over x, and its 95 % interval: x, mean, low and high.
+
+    A curve that ends before others goes on at its last value. Whole x (rounds) are kept as they
+    are, others are taken at so many `points`.
+    """
+    begin, end = max(x[0] for x in xs), max(x[-1] for x in xs)
+    known = np.unique(np.concatenate(xs))
+    at = known[known >= begin] if (known % 1 == 0).all() else np.linspace(begin, end, points)
+    each = np.array([np.interp(at, x, y) for x, y in zip(xs, ys, strict=True)])
+    found = [mean_estimate(column) for column in each.T]
+    mean, low, high = np.array([(e.value, e.low, e.high) for e in found]).T
+    return np.asarray(at, float), mean, low, high
+
+
 def relative_change(each: Array, other: Array) -> Array:
     """How much larger a measure is than another, seed by seed, in parts of the other's mean.
 

@@ -9,7 +9,12 @@ from typing import Any
 
 from fedcell.core.errors import BadInput, DataUnavailable, printable
 
-from .engines import DiedError, LocalProcesses, SweepEngine
+from .engines import (
+    DiedError,
+    LocalProcesses,
+    SweepEngine,
+    leave_if_started_by_a_script,
+)
 from .experiment import MOST_SEEDS, Experiment, check_precision
 from .result import SweepResult
 from .store import Store
@@ -50,6 +55,7 @@ def run_sweep(
 
     What failed before is made again with `retry`. An interrupt loses what is under way.
     """
+    leave_if_started_by_a_script()
     wanted = {
         (i, seed): (point.training(seed), point.until(experiment.rounds, experiment.hold))
         for i, point in enumerate(experiment.points)

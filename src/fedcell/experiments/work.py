@@ -54,7 +54,7 @@ def train(job: Job, threads: int = 1) -> Done:
     training = job.training
     learning = training.scenario.learning
     data = None
-    with _quiet():
+    with quiet():
         if learning is not None and not learning.analytic:
             data = _data(learning.dataset, job.data_dir, file_stamp(learning.dataset))
         setup = prepare_training(training.scenario, training.seed, job.data_dir, data=data)
@@ -95,7 +95,7 @@ def train_curve(
     """Rounds until the target is reached, training blows up, or there were enough."""
     fleet = draw_fleet(scenario, seed)
     trace = draw_trace(scenario, fleet, until.rounds, seed)
-    with _quiet():
+    with quiet():
         first = State.start(learner)
         scores = evaluated(learner, first.model)
         check_scored(until.target, scores)
@@ -125,10 +125,10 @@ def hopeless(until: Until) -> Stop:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Divergence is looked for, and doubts are told once by runs."""
-    quiet = warnings.catch_warnings(action="ignore", category=FedcellWarning)
-    with quiet, np.errstate(all="ignore"):
+    silent = warnings.catch_warnings(action="ignore", category=FedcellWarning)
+    with silent, np.errstate(all="ignore"):
         yield
 
 

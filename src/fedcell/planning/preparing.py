@@ -11,7 +11,11 @@ from fedcell.core.errors import BadFile, BadInput, FedcellWarning, printable
 from fedcell.core.files import naming
 from fedcell.core.locks import locked
 from fedcell.core.targets import HOLD, Target, as_target
-from fedcell.experiments.engines import LocalProcesses, SweepEngine
+from fedcell.experiments.engines import (
+    LocalProcesses,
+    SweepEngine,
+    leave_if_started_by_a_script,
+)
 from fedcell.learning.learner import warm_up
 from fedcell.learning.own import LearnerLike, OwnLearner, name_of
 from fedcell.learning.server import OwnServer, Server
@@ -77,6 +81,7 @@ def prepare_pilot(
 ) -> tuple[PilotRunner, Pilot, Scenario]:
     """Whoever runs the trials, with the engine warm, a pilot without any, and the scenario with
     its D_j, z_m and alpha_0."""
+    leave_if_started_by_a_script()
     whose = OwnLearner.of(learner)
     learning = learning_of(scenario, whose)
     Server.of(learning, server)  # or says why that cannot be

@@ -29,15 +29,17 @@ from fedcell.scenario.scenario import Scenario
 
 from .history import State
 from .records import Records
+from .summary import RunSummary
 
 FORMAT = 3
 IDENTITY, SCENARIO, LOCK = "run.json", "scenario.json", ".lock"
+SUMMARY, CLIENTS = "summary.json", "clients.csv"
 
 
 @dataclass(frozen=True)
 class RunFolder:
     """Where a run lives. Every file is written aside and renamed, so none is ever half there;
-    only the records of rounds grow, by a line that tells whether it is whole."""
+    only history.csv and ledger.csv grow, by whole lines."""
 
     path: Path
     identity: dict[str, Any]
@@ -93,6 +95,10 @@ class RunFolder:
             self.write(GAINS, lambda path: np.save(path, values))
         self.write_text(SCENARIO, as_json(to_tables(scenario)))
 
+    def write_outcome(self, outcome: RunSummary) -> None:
+        """What a run has come to; before its end, so that it can be looked at meanwhile."""
+        self.write_text(SUMMARY, as_json(outcome.to_dict()))
+
     def _check_same(self) -> None:
         """Refuses to go on with a run that is another one, or from another kind of processor."""
         path = self.path / IDENTITY
@@ -124,23 +130,22 @@ class RunFolder:
         """Writes a text file of the folder, whole or not at all."""
         write_text(self.path / name, text)
 
-    def write_ledgers(self, ledgers: Mapping[str, Ledger], table: ClientTable | None) -> None:
-        """ledger.csv with a line for each round, clients.csv with one for each client."""
-        rounds = {policy: ledger.columns() for policy, ledger in ledgers.items()}
-        self._write_csv("ledger.csv", "round", 1, rounds)
-        clients = {policy: _client_columns(ledger, table) for policy, ledger in ledgers.items()}
-        self._write_csv("clients.csv", "client", 0, clients)
-
-    def _write_csv(
-        self, name: str, row: str, first: int, tables: Mapping[str, Mapping[str, Any]]
+    def finish(
+        self, ledgers: Mapping[str, Ledger], outcome: RunSummary, table: ClientTable | None
     ) -> None:
-        names = ["policy", row, *next(iter(tables.values()))]
+        """Writes what is known at the end: clients.csv with a line for each client, and the
+        outcome."""
+        tables = {policy: _client_columns(ledger, table) for policy, ledger in ledgers.items()}
         rows = (
-            (policy, first + i, *line)
+            (policy, client, *line)
             for policy, columns in tables.items()
-            for i, line in enumerate(zip(*(map(_plain, c) for c in columns.values()), strict=True))
+            for client, line in enumerate(
+                zip(*(map(_plain, c) for c in columns.values()), strict=True)
+            )
         )
-        write_csv(self.path / name, names, rows)
+        names = ["policy", "client", *next(iter(tables.values()))]
+        write_csv(self.path / CLIENTS, names, rows)
+        self.write_outcome(outcome)
 
 
 def _client_columns(ledger: Ledger, table: ClientTable | None) -> dict[str, Any]:

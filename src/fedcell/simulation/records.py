@@ -37,15 +37,15 @@ class Records:
         self._checksum = 0  # and the checksum of the last, which the next begins with
 
     @classmethod
-    def load(cls, folder: Path, start: State, most: int) -> "Records":
+    def load(cls, folder: Path, start: State | None = None, most: int | None = None) -> "Records":
         """The records of a run that is gone on with, of at most `most` rounds; it is one that
-        began with the state `start`."""
+        began with the state `start`, where that is known."""
         records, path = cls(folder), folder / CHECKPOINT
         if not path.exists():
             return records
         found = _read_checkpoint(path, start)
         rounds = int(found["rounds"])
-        if rounds > most:
+        if most is not None and rounds > most:
             raise BadFile(
                 f"{folder}: has done {rounds} rounds already: give `rounds` {rounds} or more"
             )
@@ -72,7 +72,9 @@ class Records:
         write_file(self._path / CHECKPOINT, lambda path: _save(path, arrays))
 
     def finish(self, state: State) -> None:
-        """Adds the last round as well, for people who read the file."""
+        """Adds the last round as well, for people who read the file; it is saved once more, for an
+        interrupt may have come before it was, and it may have been evaluated since."""
+        self.save(state)
         self._add(state.history.rows(self._lines))
 
     def _add(self, rows: list[tuple[Any, ...]]) -> None:
@@ -136,23 +138,29 @@ def _save(path: Path, arrays: dict[str, Any]) -> None:
         np.savez(file, **arrays)
 
 
-def _read_checkpoint(path: Path, start: State) -> Arrays:
-    expected: dict[str, Any] = {
-        "model": (np.float32, start.model.shape),
-        "average": (np.float32, start.model.shape),
-        "rounds": (np.int64, ()),
-        "last": (np.float64, (len(COLUMNS),)),
-        "checksum": (np.int64, ()),
-    }
-    if start.server is not None:
-        expected["server"] = (np.float32, start.server.shape)
+def _read_checkpoint(path: Path, start: State | None) -> Arrays:
+    def expected(model: Any, server: Any) -> dict[str, Any]:
+        found: dict[str, Any] = {
+            "model": (np.float32, model.shape),
+            "average": (np.float32, model.shape),
+            "rounds": (np.int64, ()),
+            "last": (np.float64, (len(COLUMNS),)),
+            "checksum": (np.int64, ()),
+        }
+        return found if server is None else found | {"server": (np.float32, server.shape)}
 
     def check(announced: Arrays) -> None:
-        if {n: (a.dtype, a.shape) for n, a in announced.items()} != expected:
+        if start is not None:
+            wanted = expected(start.model, start.server)
+        else:  # whatever was trained
+            wanted = expected(announced["model"].ravel(), announced.get("server"))
+        if {n: (a.dtype, a.shape) for n, a in announced.items()} != wanted:
             raise BadFile(f"{path}: does not fit this run: delete it to start anew")
 
     try:
-        found = read_npz(path, expected, check)
+        nothing = np.empty(0)
+        names = expected(nothing, None if start is None else start.server)
+        found = read_npz(path, names, check, optional=("server",) if start is None else ())
     except BadFile:
         raise
     except BadInput as error:

@@ -12,10 +12,9 @@ from typing import Any
 
 from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput
-from fedcell.core.files import as_json
 from fedcell.core.showing import Showable
 from fedcell.core.targets import HOLD, Target, as_target
-from fedcell.learning.data.download import Report
+from fedcell.learning.data.download import Report as Download
 from fedcell.learning.engine import Engine, vector_width
 from fedcell.learning.learner import evaluated, warm_up
 from fedcell.learning.own import LearnerLike, OwnLearner, name_of, unguarded
@@ -31,7 +30,9 @@ from fedcell.scenario.scenario import Scenario, check_scenario, with_goal
 from .checks import check_scored, learning_of, own_learner_setup
 from .folder import RunFolder
 from .history import State
+from .ledgerfile import LedgerFile, check_known, check_same_prices, policies_before
 from .model import input_of
+from .report import Report, Reporter
 from .summary import RunSummary, summarise
 from .train import at_target, train_rounds, with_training
 
@@ -40,9 +41,9 @@ from .train import at_target, train_rounds, with_training
 class Progress:
     """Whom to tell what is going on; nobody, unless said otherwise."""
 
-    download: Report | None = None
+    download: Download | None = None
     compile: Callable[[], Any] = nullcontext  # a context while the engine is made ready
-    round: Callable[[State, Ledger, int], None] | None = None  # state, network, rounds in all
+    round: Report | None = None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -89,14 +90,17 @@ def run(
     threads: int | None = None,
     learner: LearnerLike | None = None,
     server: OwnServer | None = None,
+    report: Report | None = None,
     progress: Progress = Progress(),  # noqa: B008
 ) -> RunResult:
     """Trains until a `target` (the scenario's where left out) or for `rounds` rounds. A number is
     a training loss; `Target(accuracy=0.9)` is the other kind.
 
-    With a `folder` there is a checkpoint after each round, and at the end ledger.csv,
-    clients.csv and summary.json; `resume` goes on with the run that is there. An interrupt
-    (Ctrl-C) ends the run in good order. `result.plot("loss.png")` draws the loss.
+    With a `folder` there is a checkpoint and a line for each policy in ledger.csv after each round,
+    and at the end clients.csv and summary.json; `resume` goes on with the run that is there, under
+    the policies that it was priced under before, too. An interrupt (Ctrl-C) ends the run in good
+    order. `report` is called with a `RoundReport` after each round. `result.plot("loss.png")` draws
+    the loss; `load_run(folder)` gives the result back.
 
     A `learner` of your own is a function of a scenario and a seed, or its name, "module:callable";
     with one, the scenario needs no [learning]. A `server` of your own, a function
@@ -127,14 +131,9 @@ def run(
     used = scenario.using(plan={"rounds": rounds}, clients={"sizes": sizes})
     fleet = draw_fleet(scenario, seed)
     trace = draw_trace(scenario, fleet, rounds, seed)
-    networks = {
-        name: require_usable(price_trace(scenario, fleet, trace, policy, seed))
-        for name, policy in known.items()
-    }
-    first = next(iter(networks.values()))
     trained = setup.learner(threads) if mine is None else mine
     start = State.start(trained, serving)
-    home, records = None, None
+    home, records, before = None, None, {}
     with ExitStack() as held:
         if folder is not None:
             known_by = None if own is None else own.identity(trained)
@@ -143,38 +142,50 @@ def run(
             width = vector_width() if isinstance(unguarded(trained), Engine) else None
             home = RunFolder.find(Path(folder), identity, width, resume)
             held.enter_context(home.held())
+            before = policies_before(home.path) if resume else {}
+            check_known(before, known, home.path)
             records = home.records(start, rounds, resume)
+        networks = {
+            name: require_usable(price_trace(scenario, fleet, trace, known.get(name, name), seed))
+            for name in dict.fromkeys([*before, *known])
+        }
+        if home:
+            check_same_prices(before, networks, home.path)
         initial = evaluated(trained, start.model)
         check_scored(goal, initial)
         state = (records.state if records else None) or start
         with progress.compile():
             warm_up(trained)
+        listeners = [listener for listener in (progress.round, report) if listener]
+        reporter, lines = Reporter(networks), home and LedgerFile(home.path, networks)
+
+        def result(state: State, complete: bool) -> RunResult:
+            ledgers = {n: with_training(net, state) for n, net in networks.items() if state.rounds}
+            average = evaluated(trained, state.average)
+            outcome = summarise(setup, fleet, initial, average, ledgers, goal, complete)
+            return RunResult(ledgers=ledgers, outcome=outcome, state=state)
+
         if home:
             home.begin(used, input_of(setup))
         complete, rules = True, [at_target(goal, learning.evaluate_every if learning else 1)]
         try:
             states = train_rounds(scenario, trained, fleet, trace, state, rules, server)
             state = next(states)
+            if home and lines:
+                home.write_outcome(result(state, complete=False).outcome)
+                lines.begin(state)
             for after in states:
                 state = after  # what an interrupt leaves
-                if records:
+                if records and lines:
+                    lines.add(state)
                     records.save(state)
-                if progress.round:
-                    progress.round(state, first, rounds)
+                for listener in listeners:
+                    listener(reporter.report(state))
         except KeyboardInterrupt:
             complete = False
-        ledgers = {n: with_training(net, state) for n, net in networks.items() if state.rounds}
-        outcome = summarise(
-            setup,
-            fleet,
-            initial,
-            evaluated(trained, state.average),
-            ledgers,
-            goal,
-            complete,
-        )
-        if home and records and ledgers:
+        found = result(state, complete)
+        if home and lines and records and found.ledgers:
             records.finish(state)
-            home.write_ledgers(ledgers, scenario.clients.table)
-            home.write_text("summary.json", as_json(outcome.to_dict()))
-    return RunResult(ledgers=ledgers, outcome=outcome, state=state)
+            lines.finish(state)
+            home.finish(found.ledgers, found.outcome, scenario.clients.table)
+    return found

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -60,9 +61,9 @@ class PolicyOutcome:
     received: float  # uploads that arrived a round, on average
     discarded_uploads: int  # that were not finite, in all
     scores: Scores  # after the last round
-    mean_client_energy: float  # [J]
+    mean_client_energy: float  # [J]; NaN while a run that was loaded is under way
     highest_client_energy: float  # of the client that pays most [J]
-    highest_client: int  # which that is,
+    highest_client: int | None  # which that is,
     highest_client_name: str | None  # and what it is called
     empty_batteries: tuple[EmptyBattery, ...]  # the first to be empty first
 
@@ -80,7 +81,7 @@ class PolicyOutcome:
         losses = (x[-1].item() for x in (ledger.train_loss, ledger.test_loss, ledger.accuracy))
         reached = None if target is None else ledger.rounds_to(target)
         energy = ledger.totals.energy
-        most = int(energy.argmax())
+        most = int(energy.argmax()) if energy.size else None
         return cls(
             policy=policy,
             total=RunTotals.by(ledger, ledger.rounds),
@@ -88,10 +89,10 @@ class PolicyOutcome:
             received=float(ledger.received.mean()),
             discarded_uploads=int(ledger.discarded_uploads.sum()),
             scores=Scores(*losses),
-            mean_client_energy=float(energy.mean()),
-            highest_client_energy=float(energy[most]),
+            mean_client_energy=float(energy.mean()) if energy.size else nan,
+            highest_client_energy=nan if most is None else float(energy[most]),
             highest_client=most,
-            highest_client_name=None if names is None else names[most],
+            highest_client_name=None if names is None or most is None else names[most],
             empty_batteries=_empty_batteries(ledger, names, battery),
         )
 
@@ -206,9 +207,16 @@ def summarise(
         average=average,
         swing=next((swing_of(ledger.train_loss) for ledger in ledgers.values()), None),
         partition=partition,
-        policies=tuple(
-            PolicyOutcome.of(n, ledger, target, scenario.clients.names, fleet.battery)
-            for n, ledger in ledgers.items()
-        ),
+        policies=outcomes_of(ledgers, target, scenario.clients.names, fleet.battery),
         notes=tuple(rarely_heard(scenario, fleet, setup.label_counts)),
     )
+
+
+def outcomes_of(
+    ledgers: Mapping[str, Ledger],
+    target: Target | None,
+    names: Sequence[str] | None = None,
+    battery: Array | None = None,
+) -> tuple[PolicyOutcome, ...]:
+    """What each policy took; `names` and `battery` [J] of the clients, where they are known."""
+    return tuple(PolicyOutcome.of(n, led, target, names, battery) for n, led in ledgers.items())

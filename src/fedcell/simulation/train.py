@@ -18,13 +18,14 @@ from fedcell.learning.learner import Learner, Scores, evaluated
 from fedcell.learning.server import OwnServer, Server
 from fedcell.network.draw import draw_fleet, draw_trace, has_enough_data
 from fedcell.network.ledger import Ledger, require_usable
-from fedcell.network.policies.names import PolicyLike
+from fedcell.network.policies.names import PolicyLike, policy_name
 from fedcell.network.simulate import price_trace
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
 
 from .checks import aggregation_doubts, aggregation_rule, check_scored, with_learner_sizes
 from .history import State
+from .report import Report, Reporter
 
 BLOWN = 100  # a training has diverged when its loss is so many times the first
 UNKNOWN = Scores(float("nan"))  # of a round that was not evaluated
@@ -126,7 +127,7 @@ def simulate(
     rounds: int | None = None,
     seed: int = 0,
     target: Target | float | None = None,
-    report: Callable[[State], None] | None = None,
+    report: Report | None = None,
     state: State | None = None,
     trace: Trace | None = None,
     server: OwnServer | None = None,
@@ -134,10 +135,10 @@ def simulate(
     """A run: at most `rounds` rounds, or until a `target` is reached: a training loss, or
     `Target(accuracy=0.9)`.
 
-    `report` is called with the state after each round; a run is resumed from such a state,
-    to the same bits as if it had never stopped. A `trace` of your own says who is called, how
-    they are heard and what is lost; otherwise it is drawn. A `server` of your own, a function
-    (old, mean) -> new, makes the next model instead of learning.server.
+    `report` is called with a `RoundReport` after each round; a run is resumed from the `state` of
+    such a report, to the same bits as if it had never stopped. A `trace` of your own says who is
+    called, how they are heard and what is lost; otherwise it is drawn. A `server` of your own, a
+    function (old, mean) -> new, makes the next model instead of learning.server.
 
     >>> from fedcell import load_scenario, prepare_training
     >>> setup = prepare_training(load_scenario("digits"))
@@ -156,10 +157,10 @@ def simulate(
         check_scored(target, learner.evaluate(learner.start()))
     rules = [at_target(target, every)]
     states = train_rounds(scenario, learner, fleet, trace, state, rules, server)
-    last = next(states)
+    last, reporter = next(states), Reporter({policy_name(policy): ledger})
     for last in states:
         if report:
-            report(last)
+            report(reporter.report(last))
     return with_training(ledger, last)
 
 

@@ -10,21 +10,31 @@ from fedcell.paper.optimum import best_clients
 from fedcell.paper.reproduce import Reproduction
 
 from .style import STYLES, legend_outside, plain, plain_axes, readable_logarithms, sized_figure
-from .sweeps import LINES, Line, draw_lines, sweep_figure
+from .sweeps import LINES, Line, draw_lines, draw_sweep, sweep_figure
+
+
+def draw_panel(
+    panel: Any, found: Reproduction, by: str | None = None, axis: str | None = None
+) -> None:
+    """A panel as the paper draws it."""
+    drawer = SPECIAL.get(found.panel)
+    if drawer is None or by is not None:
+        draw_sweep(panel, found.table, by, axis)
+    else:
+        drawer(found, panel)
+        plain_axes(panel)
 
 
 def panel_figure(
     found: Reproduction, by: str | None = None, axis: str | None = None, columns: int | None = None
 ) -> Any:
-    """A panel as the paper draws it."""
-    drawer = SPECIAL.get(found.panel)
-    if drawer is None or by is not None:
+    """A panel as the paper draws it, for a screen or for columns of a paper."""
+    if found.panel not in SPECIAL or by is not None:
         return sweep_figure(found.table, by, axis, columns)
     figure, panel = sized_figure(columns)
-    drawer(found, panel)
+    draw_panel(panel, found)
     if columns is None:
         panel.set_title(plain(found.table.title), fontsize=10)
-    plain_axes(panel)
     legend_outside(figure, panel, columns)
     return figure
 

@@ -14,14 +14,24 @@ from fedcell.planning.outcome import PlanOutcome
 from fedcell.planning.plan import TOLERANCE, TrainingPlan
 from fedcell.planning.validate import SettingCheck
 
-from .style import BLUE, GREEN, GREY, ORANGE, new_figure, plain, plain_axes, readable_logarithms
+from .style import (
+    BLUE,
+    GREEN,
+    GREY,
+    ORANGE,
+    new_figure,
+    one_panel,
+    plain,
+    plain_axes,
+    readable_logarithms,
+)
 
 AIMS = {"cost": "cost", "duration": "time", "energy": "energy"}
 FINE, MOST_DOTS = 60, 500  # lines of the picture; settings that are marked
 LEVELS = [1, 1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10]
 
 
-def plan_figure(plan: TrainingPlan) -> Any:
+def draw_plan(panel: Any, plan: TrainingPlan) -> None:
     """What is minimised over K and E_l, with the best plan, those as good, what was tried,
     and the paper's."""
     grid, allowed, paper = plan.grid, plan.allowed, plan.paper
@@ -31,8 +41,6 @@ def plan_figure(plan: TrainingPlan) -> Any:
     best = float(getattr(plan, plan.minimised).value)
     more = getattr(paper, plan.minimised) / best - 1
     k, e, relative = _surface(grid, plan.minimised, best)
-    figure = new_figure(8.4, 5.2)
-    panel = figure.subplots()
     shades = panel.contourf(
         e, k, relative, levels=LEVELS, colors=_shades(len(LEVELS) + 1), extend="both"
     )
@@ -68,8 +76,14 @@ def plan_figure(plan: TrainingPlan) -> Any:
     panel.set_ylim(k[0], k[-1])
     readable_logarithms(panel.xaxis, panel.yaxis)
     label = f"{AIMS[plan.minimised]}, over the plan's"
-    bar = figure.colorbar(shades, ax=panel, label=label, ticks=LEVELS)
+    bar = panel.figure.colorbar(shades, ax=panel, label=label, ticks=LEVELS)
     bar.ax.set_yticklabels([f"{level:g}" for level in LEVELS])
+
+
+def plan_figure(plan: TrainingPlan) -> Any:
+    """The cost over K and E_l, with the plan in it."""
+    figure = new_figure(8.4, 5.2)
+    draw_plan(figure.subplots(), plan)
     figure.legend(loc="outside upper center", ncols=4, frameon=False, fontsize=9)
     return figure
 
@@ -93,12 +107,10 @@ def _shades(count: int) -> list[Any]:
     return [colormaps["Blues"](0.9 * i / (count - 1)) for i in range(count)]
 
 
-def checks_figure(checks: Sequence[SettingCheck], title: str) -> Any:
+def draw_checks(panel: Any, checks: Sequence[SettingCheck], title: str) -> None:
     """Predicted against measured rounds, with the intervals; on the line they agree."""
     if not checks:
         raise BadInput("there are no settings to draw: let there be some runs first")
-    figure = new_figure(5.6, 5.2)
-    panel = figure.subplots()
     ends = [
         min(check.predicted.low for check in checks) * 0.9,
         max(max(check.predicted.high, check.measured) for check in checks) * 1.1,
@@ -124,14 +136,15 @@ def checks_figure(checks: Sequence[SettingCheck], title: str) -> Any:
     panel.set_title(plain(title), fontsize=10)
     readable_logarithms(panel.xaxis, panel.yaxis)
     plain_axes(panel)
-    panel.legend(frameon=False)
-    return figure
 
 
-def law_figure(law: FittedLaw, loss_rate: float = 0.0) -> Any:
+def checks_figure(checks: Sequence[SettingCheck], title: str) -> Any:
+    """Predicted against measured rounds."""
+    return one_panel(5.6, 5.2, lambda panel: draw_checks(panel, checks, title))
+
+
+def draw_law(panel: Any, law: FittedLaw, loss_rate: float = 0.0) -> None:
     """Rounds to the target over local steps for several K, with the interval of one run."""
-    figure = new_figure(6.4, 4.2)
-    panel = figure.subplots()
     steps = np.unique(np.rint(np.geomspace(1, 200, 60)).astype(int))
     for cohort, colour in ((1, ORANGE), (5, GREEN), (20, BLUE)):
         mean, low, high = law.predict(np.full(steps.size, cohort), steps, loss_rate)
@@ -141,14 +154,15 @@ def law_figure(law: FittedLaw, loss_rate: float = 0.0) -> Any:
     panel.set_title("Rounds to the target, with the 90 % interval of one run", fontsize=10)
     readable_logarithms(panel.xaxis, panel.yaxis)
     plain_axes(panel)
-    panel.legend(frameon=False)
-    return figure
 
 
-def outcome_figure(outcome: PlanOutcome) -> Any:
+def law_figure(law: FittedLaw, loss_rate: float = 0.0) -> Any:
+    """Rounds to the target over local steps for several K."""
+    return one_panel(6.4, 4.2, lambda panel: draw_law(panel, law, loss_rate))
+
+
+def draw_outcome(panel: Any, outcome: PlanOutcome) -> None:
     """What a run took over what was predicted, with the intervals of the plan."""
-    figure = new_figure(7.2, 1.4 + 0.26 * len(outcome.measured))
-    panel = figure.subplots()
     for i, measured in enumerate(outcome.measured):
         p = measured.predicted
         panel.plot([p.low / p.value, p.high / p.value], [i, i], color=GREY, linewidth=4, alpha=0.5)
@@ -160,20 +174,37 @@ def outcome_figure(outcome: PlanOutcome) -> Any:
     panel.invert_yaxis()
     panel.set_xlabel("taken over predicted; grey: the plan's 90 % interval")
     plain_axes(panel)
-    return figure
+
+
+def outcome_figure(outcome: PlanOutcome) -> Any:
+    """What a run took over what was predicted."""
+    height = 1.4 + 0.26 * len(outcome.measured)
+    return one_panel(7.2, height, lambda panel: draw_outcome(panel, outcome))
+
+
+def draw_diversities(panel: Any, report: ConstantsReport) -> None:
+    """lambda along a training: a constant would be level."""
+    _draw_along(panel, report, report.measured.diversities, BLUE)
+    panel.set_ylabel("$\\lambda$ (Definition 1)")
+
+
+def draw_pl_ratios(panel: Any, report: ConstantsReport) -> None:
+    """The Polyak-Lojasiewicz ratio along a training: a constant would be level."""
+    _draw_along(panel, report, report.measured.pl_ratios, GREEN)
+    panel.set_ylabel("$|\\nabla f|^2 / 2(f - f^*)$, at least $\\mu$")
+
+
+def _draw_along(panel: Any, report: ConstantsReport, values: Sequence[float], colour: str) -> None:
+    panel.plot(report.measured.rounds, values, "o-", color=colour)
+    panel.set(xlabel="rounds", yscale="log")
+    readable_logarithms(panel.yaxis)
+    plain_axes(panel)
 
 
 def constants_figure(report: ConstantsReport) -> Any:
-    """lambda and the Polyak-Lojasiewicz ratio along a training: constants would be level."""
-    measured = report.measured
+    """lambda and the Polyak-Lojasiewicz ratio along a training."""
     figure = new_figure(8.4, 3.4)
     left, right = figure.subplots(1, 2, sharex=True)
-    left.plot(measured.rounds, measured.diversities, "o-", color=BLUE)
-    left.set_ylabel("$\\lambda$ (Definition 1)")
-    right.plot(measured.rounds, measured.pl_ratios, "o-", color=GREEN)
-    right.set_ylabel("$|\\nabla f|^2 / 2(f - f^*)$, at least $\\mu$")
-    for panel in (left, right):
-        panel.set(xlabel="rounds", yscale="log")
-        readable_logarithms(panel.yaxis)
-    plain_axes(left, right)
+    draw_diversities(left, report)
+    draw_pl_ratios(right, report)
     return figure

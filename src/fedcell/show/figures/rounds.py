@@ -12,7 +12,16 @@ from fedcell.network.compare import Comparison, CostSweep, SweepPoint
 from fedcell.network.ledger import Ledger
 from fedcell.network.schedule import ScheduledRound
 
-from .style import GREY, MARKERS, STYLES, new_figure, plain, plain_axes, policy_colours
+from .style import (
+    GREY,
+    MARKERS,
+    STYLES,
+    legend_inside,
+    new_figure,
+    plain,
+    plain_axes,
+    policy_colours,
+)
 
 TITLES = {
     "cohort": "clients per round, K",
@@ -32,13 +41,30 @@ class _Line:
     points: list[SweepPoint]
 
 
-def cost_figure(sweep: CostSweep) -> Any:
-    """The cost of a round over K and over E_l, with confidence bands, as in Fig. 6."""
+def draw_costs(panel: Any, sweep: CostSweep, axis: str, change: bool = False) -> None:
+    """The cost of a round over "cohort" (K) or "local_steps" (E_l), with confidence bands; or its
+    change against the first policy."""
     from matplotlib.ticker import MaxNLocator
 
-    first = sweep.points[0].comparison
+    for line in _lines([point for point in sweep.points if point.axis == axis]):
+        x = [point.value for point in line.points]
+        if change:
+            _band(panel, x, [_percent(point, line.policy) for point in line.points], line)
+        else:
+            costs = [point.comparison[line.policy] for point in line.points]
+            _band(panel, x, [cost.mean["staged_cost"] for cost in costs], line)
+            panel.set_ylim(bottom=0)
+    first = plain(sweep.points[0].comparison.policies[0].policy)
+    words = f"change against\n{first} [%]" if change else "cost of a round,\n$C_u + C_n$ [s]"
+    panel.set(xlabel=TITLES[axis], ylabel=words)
+    panel.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
+    plain_axes(panel)
+
+
+def cost_figure(sweep: CostSweep) -> Any:
+    """The cost of a round over K and over E_l, with confidence bands, as in Fig. 6."""
     axes = list(dict.fromkeys(point.axis for point in sweep.points))
-    several = len(first.policies) > 1
+    several = len(sweep.points[0].comparison.policies) > 1
     figure = new_figure(10, 7.2 if several else 5.4)
     panels = figure.subplots(
         2 if several else 1,
@@ -48,19 +74,11 @@ def cost_figure(sweep: CostSweep) -> Any:
         gridspec_kw={"height_ratios": [2, 1] if several else [1]},
     )
     for column, axis in zip(panels.T, axes, strict=True):
-        for line in _lines([point for point in sweep.points if point.axis == axis]):
-            x = [point.value for point in line.points]
-            costs = [point.comparison[line.policy] for point in line.points]
-            _band(column[0], x, [cost.mean["staged_cost"] for cost in costs], line)
-            if several:
-                _band(column[1], x, [_percent(point, line.policy) for point in line.points], line)
-        column[0].set_ylim(bottom=0)
-        column[-1].set_xlabel(TITLES[axis])
-        column[-1].xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
-        plain_axes(*column)
-    panels[0, 0].set_ylabel("cost of a round,\n$C_u + C_n$ [s]")
-    if several:
-        panels[1, 0].set_ylabel(f"change against\n{plain(first.policies[0].policy)} [%]")
+        draw_costs(column[0], sweep, axis)
+        if several:
+            draw_costs(column[1], sweep, axis, change=True)
+    for panel in panels.flat:
+        panel.label_outer()
     handles, labels = panels[0, 0].get_legend_handles_labels()
     figure.suptitle(_caption(sweep), fontsize=10)
     wide = 3 + max(map(len, labels))  # of a label, in letters; some 120 fit in a line
@@ -113,32 +131,37 @@ def _lines(points: Sequence[SweepPoint]) -> list[_Line]:
     return lines
 
 
-def comparison_figure(comparison: Comparison) -> Any:
-    """Policies side by side: the cost of a round, its duration and its energy, with intervals."""
-    panels_of = {
-        "staged_cost": "$C_u + C_n$ [s]",
-        "objective": "joint cost (22) [s]",
-        "duration": "time of a round [s]",
-        "energy": "energy of a round [J]",
-    }
+MEASURES = {
+    "staged_cost": "$C_u + C_n$ [s]",
+    "objective": "joint cost (22) [s]",
+    "duration": "time of a round [s]",
+    "energy": "energy of a round [J]",
+}
+
+
+def draw_measure(panel: Any, comparison: Comparison, measure: str) -> None:
+    """A measure of a round, policy by policy, with intervals."""
     names = [costs.policy for costs in comparison.policies]
     colours = policy_colours(names)
-    figure = new_figure(11, 1.8 + 0.3 * len(names))
-    for panel, (measure, title) in zip(
-        figure.subplots(1, len(panels_of), sharey=True), panels_of.items(), strict=True
-    ):
-        values = [costs.mean[measure] for costs in comparison.policies]
-        widths = np.nan_to_num([value.half_width for value in values])
-        panel.barh(
-            [plain(name) for name in names],
-            [value.value for value in values],
-            xerr=widths,
-            color=[colours[name] for name in names],
-            error_kw={"ecolor": GREY, "elinewidth": 2},
-        )
-        panel.set_xlabel(title)
-        plain_axes(panel)
-    figure.axes[0].invert_yaxis()
+    values = [costs.mean[measure] for costs in comparison.policies]
+    panel.barh(
+        [plain(name) for name in names],
+        [value.value for value in values],
+        xerr=np.nan_to_num([value.half_width for value in values]),
+        color=[colours[name] for name in names],
+        error_kw={"ecolor": GREY, "elinewidth": 2},
+    )
+    panel.set_ylim(len(names) - 0.5, -0.5)  # the first above
+    panel.set_xlabel(MEASURES[measure])
+    plain_axes(panel)
+
+
+def comparison_figure(comparison: Comparison) -> Any:
+    """Policies side by side: the cost of a round, its duration and its energy, with intervals."""
+    figure = new_figure(11, 1.8 + 0.3 * len(comparison.policies))
+    panels = figure.subplots(1, len(MEASURES), sharey=True)
+    for panel, measure in zip(panels, MEASURES, strict=True):
+        draw_measure(panel, comparison, measure)
     figure.suptitle(
         f"Means of {comparison.rounds} rounds, with 95 % intervals; K = "
         f"{comparison.scenario.plan.cohort}",
@@ -147,43 +170,64 @@ def comparison_figure(comparison: Comparison) -> Any:
     return figure
 
 
-def schedule_figure(scheduled: ScheduledRound) -> Any:
-    """One round, client by client: training, then uploading, and the share of the band."""
+def draw_times(panel: Any, scheduled: ScheduledRound) -> None:
+    """One round, client by client: training, then uploading."""
+    compute, upload = (
+        np.asarray(t)[:CROWD] for t in (scheduled.cost.compute_time, scheduled.cost.upload_time)
+    )
+    panel.barh(np.arange(compute.size), compute, color="#56B4E9", label="training")
+    panel.barh(np.arange(compute.size), upload, left=compute, color="#E69F00", label="uploading")
+    panel.set_xlabel("time [s]")
+    _finish_clients(panel, scheduled, compute.size)
+
+
+def draw_shares(panel: Any, scheduled: ScheduledRound) -> None:
+    """One round, client by client: the share of the band."""
+    shares = 100 * scheduled.schedule.share[:CROWD]
+    panel.barh(np.arange(shares.size), shares, color=GREY)
+    panel.set_xlabel("share of the band [%]")
+    _finish_clients(panel, scheduled, shares.size)
+
+
+def _finish_clients(panel: Any, scheduled: ScheduledRound, count: int) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    cost, clients = scheduled.cost, np.arange(scheduled.schedule.share.size)[:CROWD]
-    compute, upload = (np.asarray(t)[:CROWD] for t in (cost.compute_time, cost.upload_time))
-    figure = new_figure(9, 1.6 + 0.22 * clients.size)
-    times, shares = figure.subplots(1, 2, sharey=True, gridspec_kw={"width_ratios": [2.4, 1]})
-    times.barh(clients, compute, color="#56B4E9", label="training")
-    times.barh(clients, upload, left=compute, color="#E69F00", label="uploading")
-    times.set(xlabel="time [s]", ylabel="client")
-    figure.legend(loc="outside upper center", ncols=2, frameon=False)
-    times.set_ylim(clients.size - 0.5, -0.5)
+    panel.set_ylabel("client")
+    panel.set_ylim(count - 0.5, -0.5)
     if scheduled.of is None:
-        times.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
+        panel.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
     else:
         titles = scheduled.of.names or scheduled.of.clients
-        shown = [plain(shortened(str(title), 24)) for title in titles[:CROWD]]
-        times.set_yticks(clients, shown)
-    shares.barh(clients, 100 * scheduled.schedule.share[:CROWD], color=GREY)
-    shares.set_xlabel("share of the band [%]")
-    plain_axes(times, shares)
+        shown = [plain(shortened(str(title), 24)) for title in titles[:count]]
+        panel.set_yticks(range(count), shown)
+    plain_axes(panel)
+
+
+def schedule_figure(scheduled: ScheduledRound) -> Any:
+    """One round, client by client: training, then uploading, and the share of the band."""
+    clients = min(CROWD, scheduled.schedule.share.size)
+    figure = new_figure(9, 1.6 + 0.22 * clients)
+    times, shares = figure.subplots(1, 2, sharey=True, gridspec_kw={"width_ratios": [2.4, 1]})
+    draw_times(times, scheduled)
+    draw_shares(shares, scheduled)
+    shares.set_ylabel("")
+    figure.legend(loc="outside upper center", ncols=2, frameon=False)
     return figure
+
+
+def draw_each_round(panel: Any, ledger: Ledger, what: str) -> None:
+    """The "duration" or the "energy" of each round."""
+    values = getattr(ledger, what)
+    panel.plot(np.arange(1, ledger.rounds + 1), values, color="#0072B2", linewidth=1)
+    panel.axhline(values.mean(), color=GREY, linestyle="--", label=f"mean {values.mean():.4g}")
+    panel.set(xlabel="round", ylabel=MEASURES[what], ylim=(0, None))
+    plain_axes(panel)
 
 
 def ledger_figure(ledger: Ledger) -> Any:
     """What each round took where nothing was trained: its duration and its energy."""
     figure = new_figure(9, 3.2)
-    rounds = np.arange(1, ledger.rounds + 1)
-    for panel, (values, name) in zip(
-        figure.subplots(1, 2),
-        [(ledger.duration, "time of a round [s]"), (ledger.energy, "energy of a round [J]")],
-        strict=True,
-    ):
-        panel.plot(rounds, values, color="#0072B2", linewidth=1)
-        panel.axhline(values.mean(), color=GREY, linestyle="--", label=f"mean {values.mean():.4g}")
-        panel.set(xlabel="round", ylabel=name, ylim=(0, None))
-        panel.legend(frameon=False)
-        plain_axes(panel)
+    for panel, what in zip(figure.subplots(1, 2), ("duration", "energy"), strict=True):
+        draw_each_round(panel, ledger, what)
+        legend_inside(panel)
     return figure

@@ -1,45 +1,183 @@
-"""Pictures of a run: its loss over rounds, over simulated time and over energy."""
+"""Pictures of runs: what was learnt over rounds, over simulated time and over energy."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from fedcell.core.targets import Target
-from fedcell.network.ledger import Ledger
+from fedcell.core.types import Array
+from fedcell.experiments.statistics import mean_band
 
-from .style import GREY, new_figure, plain, plain_axes, policy_colours, readable_logarithms
+from .curves import Ledgers, RunsDrawing, first
+from .style import (
+    BLUE,
+    GREY,
+    legend_below,
+    panel_grid,
+    plain,
+    plain_axes,
+    policy_colours,
+    readable_logarithms,
+)
+
+MEASURES = {"train_loss": "training loss", "accuracy": "accuracy on test data"}
+TITLES = {"duration": "simulated time [s]", "energy": "energy of all clients [J]"}
+UNITS = {"duration": "s", "energy": "J"}
+ALIKE = 0.01  # of their end: policies that are nearer to each other share a line
+FINE = 300  # points of a mean over seeds along seconds or joules
 
 
-def run_figure(ledgers: Mapping[str, Ledger], target: Target | None = None) -> Any:
-    """The training loss, or the accuracy where that is the target, over rounds, over simulated
-    seconds and over joules, for each policy."""
-    first = next(iter(ledgers.values()))
-    accurate = target is not None and target.accuracy is not None
-    watched = first.accuracy if accurate else first.train_loss
-    seen = np.flatnonzero(np.isfinite(watched))  # rounds that were evaluated
-    loss = watched[seen]
-    figure = new_figure(11, 3.6)
-    panels = figure.subplots(1, 3, sharey=True)
-    panels[0].plot(seen + 1, loss, color="black", linewidth=1.5)
-    panels[0].set_xlabel("rounds")
-    panels[0].set_ylabel("accuracy" if accurate else "training loss")
-    colours = policy_colours(list(ledgers))
-    for i, (name, ledger) in enumerate(ledgers.items()):
-        # Lines that lie on each other stay visible: the later, the thinner.
-        looks: dict[str, Any] = {"color": colours[name]}
-        looks |= {"linewidth": 1 + 3 * (len(ledgers) - 1 - i) / max(1, len(ledgers) - 1)}
-        panels[1].plot(ledger.total_duration[seen], loss, label=plain(name), **looks)
-        panels[2].plot(ledger.total_energy[seen], loss, label=plain(name), **looks)
-    panels[1].set_xlabel("simulated time [s]")
-    panels[2].set_xlabel("energy of all clients [J]")
-    for panel in panels:
-        if seen.size and loss.min() > 0 and not accurate:
-            panel.set_yscale("log")
-            readable_logarithms(panel.yaxis)
-        if target is not None:
-            panel.axhline(target.value, color=GREY, linestyle="--", linewidth=1)
-        plain_axes(panel)
-        panel.set_xlim(left=0)
-    figure.legend(*panels[1].get_legend_handles_labels(), loc="outside right center", frameon=False)
+def draw_rounds(panel: Any, drawing: RunsDrawing, measure: str | None = None) -> None:
+    """The loss, or the accuracy, over rounds: as it was, faint, and its held mean; of several seeds
+    their mean with its 95 % band."""
+    from matplotlib.ticker import MaxNLocator
+
+    measure = measure or drawing.measure
+    curves = drawing.curves(measure)
+    alone = len(curves) == 1
+    held = f"mean of {drawing.hold} rounds" if alone else f"mean of {len(curves)} seeds, 95 % band"
+    if alone and curves[0].held is curves[0].values:  # too few for a mean
+        held = "after each round"
+    else:
+        for i, curve in enumerate(curves):
+            y, label = (curve.values, "after each round") if alone else (curve.held, "each seed")
+            looks = {"color": BLUE, "linewidth": 0.7, "alpha": 0.45}
+            panel.plot(curve.seen + 1, y, label=label if i == 0 else None, **looks)
+    _draw_mean(panel, [c.seen + 1.0 for c in curves], [c.held for c in curves], BLUE, label=held)
+    panel.set_xlabel("rounds")
+    panel.set_ylabel(MEASURES[measure])
+    panel.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    _finish(panel, drawing, measure)
+    found = drawing.reached()[0] if alone and measure == drawing.measure else None
+    if found is not None:
+        late = found > first(drawing.runs[0]).rounds / 4
+        panel.plot(found, curves[0].at(found), "o", color="black", markersize=4, zorder=4)
+        panel.annotate(
+            f"round {found}",
+            (found, curves[0].at(found)),
+            (-6 if late else 6, 8 if measure == "accuracy" else -12),
+            textcoords="offset points",
+            ha="right" if late else "left",
+            fontsize="small",
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 1},
+        )
+
+
+def draw_over(panel: Any, drawing: RunsDrawing, what: str) -> None:
+    """The held mean of what is to reach the target over simulated time ("duration") or over energy,
+    a line for each policy; those that nobody could tell apart share one."""
+    curves = drawing.curves(drawing.measure)
+    totals = {
+        policy: [getattr(run[policy], f"total_{what}") for run in drawing.runs]
+        for policy in drawing.policies
+    }
+    colours, found = policy_colours(drawing.policies), drawing.reached()
+    for group in _alike(totals):
+        ends = [
+            float(total[-1 if rounds is None else rounds - 1])
+            for total, rounds in zip(totals[group[0]], found, strict=True)
+        ]
+        names = "all policies" if len(group) == len(totals) > 2 else ", ".join(map(plain, group))
+        label = f"{names}: {np.mean(ends):.3g} {UNITS[what]}"
+        xs = [total[c.seen] for total, c in zip(totals[group[0]], curves, strict=True)]
+        ys = [c.held for c in curves]
+        for i, policy in enumerate(group):
+            dashes: Any = "-" if i == 0 else (4 * i, (4, 4 * (len(group) - 1)))
+            named = label if i == 0 else None
+            _draw_mean(panel, xs, ys, colours[policy], linestyle=dashes, label=named)
+        if len(curves) == 1 and found[0] is not None:
+            looks = {"color": colours[group[0]], "markersize": 4, "zorder": 4}
+            panel.plot(ends[0], curves[0].at(found[0]), "o", **looks)
+    panel.set_xlabel(TITLES[what])
+    panel.set_ylabel(MEASURES[drawing.measure])
+    _finish(panel, drawing, drawing.measure)
+
+
+def _alike(totals: Mapping[str, Sequence[Array]]) -> list[list[str]]:
+    """Policies in groups whose lines lie on each other."""
+    groups: list[list[str]] = []
+    for policy, mine in totals.items():
+        for group in groups:
+            pairs = zip(mine, totals[group[0]], strict=True)
+            if all(np.abs(a - b).max() <= ALIKE * max(a[-1], b[-1]) for a, b in pairs):
+                group.append(policy)
+                break
+        else:
+            groups.append([policy])
+    return groups
+
+
+def _draw_mean(
+    panel: Any, xs: Sequence[Array], ys: Sequence[Array], colour: str, **looks: Any
+) -> None:
+    """A curve, or the mean of several with its band."""
+    looks = {"linewidth": 1.8, "color": colour} | looks
+    if len(xs) == 1:
+        panel.plot(xs[0], ys[0], **looks)
+        return
+    known = [i for i, x in enumerate(xs) if x.size]
+    if known:
+        x, mean, low, high = mean_band([xs[i] for i in known], [ys[i] for i in known], FINE)
+        panel.plot(x, mean, **looks)
+        if looks.get("linestyle", "-") == "-":
+            panel.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
+
+
+def _finish(panel: Any, drawing: RunsDrawing, measure: str) -> None:
+    """Scales, and the target where this is what is to reach it."""
+    values = np.concatenate([curve.values for curve in drawing.curves(measure)])
+    if measure == "train_loss" and values.size and values.min() > 0:
+        panel.set_yscale("log")
+        readable_logarithms(panel.yaxis)
+    panel.set_xlim(left=0)
+    plain_axes(panel)
+    target = drawing.target
+    if target is None or measure != target.column:
+        return
+    every, missed = len(drawing.runs), drawing.reached().count(None)
+    words = f"target {target.value:.4g}" + (", not reached" if missed else "")
+    words += f" by {missed} of {every} seeds" if missed and every > 1 else ""
+    panel.axhline(target.value, color=GREY, linestyle="--", linewidth=1, zorder=1)
+    panel.annotate(
+        words,
+        (0, target.value),
+        (4, 3),
+        xycoords=panel.get_yaxis_transform(),
+        textcoords="offset points",
+        color="#555555",
+        fontsize="small",
+    )
+
+
+PANELS: Mapping[str, Callable[[Any, RunsDrawing], None]] = {
+    "rounds": draw_rounds,
+    "accuracy": lambda panel, drawing: draw_rounds(panel, drawing, "accuracy"),
+    "duration": lambda panel, drawing: draw_over(panel, drawing, "duration"),
+    "energy": lambda panel, drawing: draw_over(panel, drawing, "energy"),
+}
+
+
+def run_figure(ledgers: Ledgers, target: Target | None = None, columns: int | None = None) -> Any:
+    """One run: its loss over rounds, beside its accuracy; and over seconds and joules by policy."""
+    return runs_figure(RunsDrawing([ledgers], target), columns)
+
+
+def runs_figure(drawing: RunsDrawing, columns: int | None = None) -> Any:
+    """The panels of one run or of several seeds, for a screen or for columns of a paper."""
+    names = list(PANELS)
+    if not drawing.has_accuracy or drawing.measure == "accuracy":
+        names.remove("accuracy")  # there is none, or it is what all panels show
+    figure, panels = panel_grid(len(names), columns)
+    for name, panel in zip(names, panels, strict=True):
+        PANELS[name](panel, drawing)
+        heading = "" if name not in TITLES else legend_heading(drawing)
+        legend_below(panel, heading)
     return figure
+
+
+def legend_heading(drawing: RunsDrawing) -> str:
+    """What the numbers beside the names of policies are."""
+    what = "to the target" if all(drawing.reached()) else "in all"
+    alike = f"; policies that share a line are within {100 * ALIKE:.0f} %"
+    return what + (alike if len(drawing.policies) > 1 else "")

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -79,6 +79,21 @@ def new_figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
+def one_panel(width: float, height: float, draw: Callable[[Any], None]) -> Any:
+    """A figure of one panel, with the names of its lines inside."""
+    figure = new_figure(width, height)
+    panel = figure.subplots()
+    draw(panel)
+    legend_inside(panel)
+    return figure
+
+
+def legend_inside(panel: Any) -> None:
+    """Names of lines in the panel, if there are any."""
+    if panel.get_legend_handles_labels()[1]:
+        panel.legend(frameon=False)
+
+
 TWO_FIT = 30  # letters of a line's name, up to which two stand side by side in a column
 WIDTHS = {1: 3.5, 2: 7.16}  # [in] of one column and of two, as journals have them
 
@@ -96,6 +111,46 @@ def sized_figure(columns: int | None = None) -> tuple[Any, Any]:
     matplotlib.rcParams.update({"font.size": 8, "legend.fontsize": 7, "axes.linewidth": 0.6})
     figure = new_figure(WIDTHS[columns], 2.9)
     return figure, figure.subplots()
+
+
+def panel_grid(count: int, columns: int | None = None) -> tuple[Any, list[Any]]:
+    """A figure with three or four panels: side by side on a screen, two by two in two columns of a
+    paper, one below the other in one."""
+    if columns is None:
+        wide = 2 if count == 4 else count
+        size = (10.0, 7.4) if count == 4 else (12.0, 4.2)
+    else:
+        sized_figure(columns)  # letters as small as there
+        wide = 1 if columns == 1 else 2
+        size = (WIDTHS[columns], 2.6 * -(-count // wide))
+    figure = new_figure(*size)
+    return figure, [
+        figure.add_subplot(-(-count // wide), wide, place) for place in range(1, count + 1)
+    ]
+
+
+def legend_below(panel: Any, heading: str = "") -> None:
+    """Names of lines under a panel, where they hide none, however high the panel is."""
+    from matplotlib.transforms import ScaledTranslation
+
+    handles, labels = panel.get_legend_handles_labels()
+    points = 3.4 * panel.xaxis.label.get_size()  # of the axis below
+    under = panel.transAxes + ScaledTranslation(0, -points / 72, panel.figure.dpi_scale_trans)
+    panel.legend(
+        handles,
+        labels,
+        loc="upper left",
+        bbox_to_anchor=(0, 0),
+        bbox_transform=under,
+        borderaxespad=0,
+        frameon=False,
+        fontsize="small",
+        title=heading or None,
+        title_fontsize="small",
+        alignment="left",
+        ncols=2 if max(map(len, labels)) <= TWO_FIT else 1,
+        columnspacing=1.0,
+    )
 
 
 def legend_outside(figure: Any, panel: Any, columns: int | None = None) -> None:

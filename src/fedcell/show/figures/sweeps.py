@@ -48,13 +48,13 @@ PRICED = (*SUMMED, *AVERAGED)  # columns that depend on the policy
 WIDE = 20  # an axis whose ends are so many times apart is drawn in logarithms
 
 
-def sweep_figure(
-    table: SweepTable, by: str | None = None, axis: str | None = None, columns: int | None = None
-) -> Any:
+def draw_sweep(
+    panel: Any, table: SweepTable, by: str | None = None, axis: str | None = None
+) -> None:
     """A measure over an axis of numbers, a line with its band for each of the others.
 
     By default rounds to the target, or the cost of a round where nothing was trained, over the
-    longest axis. `columns`: as wide as one or two columns of a paper.
+    longest axis.
     """
     by = by or default_measure(table)
     if by not in measures(table):
@@ -67,7 +67,6 @@ def sweep_figure(
     lines = lines_along(table, axis, by)
     if not lines:
         raise BadInput(f"there is no {by} to draw: choose of {', '.join(measures(table))}")
-    figure, panel = sized_figure(columns)
     draw_lines(panel, lines)
     x = [float(v) for v in table.axes[axis]]
     if min(x) > 0 and max(x) / min(x) > WIDE:
@@ -75,9 +74,17 @@ def sweep_figure(
         readable_logarithms(panel.xaxis)
     panel.set_xlabel(TITLES.get(axis, plain(axis)))
     panel.set_ylabel(TITLES.get(by, plain(by)))
+    plain_axes(panel)
+
+
+def sweep_figure(
+    table: SweepTable, by: str | None = None, axis: str | None = None, columns: int | None = None
+) -> Any:
+    """A measure of a sweep over an axis. `columns`: as wide as one or two columns of a paper."""
+    figure, panel = sized_figure(columns)
+    draw_sweep(panel, table, by, axis)
     if columns is None:
         panel.set_title("\n".join(textwrap.wrap(plain(table.title), 70)), fontsize=10)
-    plain_axes(panel)
     legend_outside(figure, panel, columns)
     return figure
 

@@ -1,5 +1,6 @@
 """Runs and partitions as tables: what was reached, what it took, who holds what."""
 
+import os
 from collections.abc import Sequence
 from math import isnan
 
@@ -7,14 +8,17 @@ import numpy as np
 from rich.console import Console
 
 from fedcell.core.showing import client_title
+from fedcell.experiments.seeds_result import SeedsResult
 from fedcell.learning.report import PartitionReport
+from fedcell.simulation.listing import RunEntry
 from fedcell.simulation.run import RunResult
-from fedcell.simulation.summary import PolicyOutcome
+from fedcell.simulation.summary import PolicyOutcome, RunSummary
 
-from .console import counted, digits, print_notes, print_table
+from .console import counted, digits, plus_minus, print_notes, print_table
 
 MOST_OWNERS = 50  # clients that have a line of their own
 MOST_NAMED = 3  # clients that a sentence names; how many more there are is said
+SCORES = {"train_loss": "training loss", "test_loss": "test loss", "accuracy": "accuracy"}
 
 
 def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
@@ -79,6 +83,8 @@ def _who_pays(rows: Sequence[PolicyOutcome]) -> list[str]:
     """The clients that spend most, and those whose battery would not have lasted."""
     payers: dict[str, list[str]] = {}
     for row in rows:
+        if row.highest_client is None:  # a run that was loaded while it is under way
+            return []
         title = client_title(row.highest_client, row.highest_client_name)
         payers.setdefault(title, []).append(row.policy)
     most = [f"{who} (under {', '.join(policies)})" for who, policies in payers.items()]
@@ -95,6 +101,94 @@ def _who_pays(rows: Sequence[PolicyOutcome]) -> list[str]:
                 f"under {row.policy}, batteries would have been empty: {', '.join(named)}{rest}"
             )
     return sentences
+
+
+def print_seeds(out: Console, result: SeedsResult, name: str = "scenario") -> None:
+    """What a scenario takes on average over seeds, under each policy."""
+    every, target = len(result.finished), result.target
+    if not every:
+        out.print("no run was finished")
+        return
+    run = next(iter(result.runs.values())).outcome
+    clients = f"{run.cohort} {counted(run.cohort, 'client')} a round"
+    work = f"{run.local_epochs} epochs" if run.local_epochs else f"{run.local_steps} steps"
+    out.print(f"{name}: {clients}, {work} each, {every} {counted(every, 'seed')}")
+    scores = result.scores()
+    known = [(words, scores[key]) for key, words in SCORES.items() if not isnan(scores[key].value)]
+    out.print(
+        "\n".join(f"{words} of the last models: {plus_minus(score)}" for words, score in known)
+    )
+    goal = target is not None and result.reached == every
+    if target is not None and not goal:
+        missed = every - result.reached
+        out.print(
+            f"{target} {target.definition} was not reached in {result.rounds} rounds by {missed} "
+            f"of {every} {counted(every, 'seed')}: counted as what they took, so means are at least"
+        )
+    found = result.estimates()
+    columns = {
+        "policy": [row.policy for row in found],
+        "rounds": [plus_minus(row.rounds.mean) for row in found],
+        "time [s]": [plus_minus(row.duration) for row in found],
+        "energy [J]": [plus_minus(row.energy) for row in found],
+        "cost [s]": [plus_minus(row.cost) for row in found],
+    }
+    title = "In all" if target is None else f"To {target} {target.definition}"
+    print_table(out, f"{title}, means with 95 % intervals", columns)
+
+
+def print_runs(out: Console, entries: Sequence[RunEntry], policy: str | None = None) -> None:
+    """Runs side by side, in two tables that are not wider than a terminal."""
+    known = [(entry, entry.outcome) for entry in entries if entry.outcome is not None]
+    names = {id(entry): name for entry, name in zip(entries, _short_names(entries), strict=True)}
+    if known:
+        scores = [outcome.policies[0].scores for _, outcome in known]
+        columns = {
+            "run": [names[id(entry)] for entry, _ in known],
+            "state": [entry.status for entry, _ in known],
+            "seed": [str(run.seed) for _, run in known],
+            "clients": [str(run.cohort) for _, run in known],
+            "steps": [_work(run) for _, run in known],
+            "rounds": [f"{entry.rounds}/{entry.most_rounds}" for entry, _ in known],
+            "loss": [digits(score.train_loss) for score in scores],
+            "accuracy": [digits(score.accuracy) for score in scores],
+            "trained": [entry.trained for entry, _ in known],
+        }
+        title = f"{len(known)} {counted(len(known), 'run')}"
+        if len(set(columns["trained"])) == 1:
+            title += f" of {columns.pop('trained')[0]}"
+        print_table(out, title, columns)
+    taken = [(entry, found) for entry in entries if (found := entry.under(policy)) is not None]
+    if taken:
+        goals = [found.to_target for _, found in taken]
+        columns = {
+            "run": [names[id(entry)] for entry, _ in taken],
+            "policy": [found.policy for _, found in taken],
+            "time [s]": [digits(found.total.duration) for _, found in taken],
+            "energy [J]": [digits(found.total.energy) for _, found in taken],
+            "to target": ["-" if goal is None else f"{goal.rounds} rounds" for goal in goals],
+            "[s]": [digits(goal.duration if goal else None) for goal in goals],
+            "[J]": [digits(goal.energy if goal else None) for goal in goals],
+        }
+        print_table(out, "What they took", columns)
+    elif known:
+        out.print(f"none of them was priced under {policy}")
+    for entry in entries:
+        if entry.fault is not None:
+            out.print(f"note: {entry.fault}", soft_wrap=True)
+
+
+def _work(run: RunSummary) -> str:
+    return f"{run.local_epochs} epochs" if run.local_epochs else str(run.local_steps)
+
+
+def _short_names(entries: Sequence[RunEntry]) -> list[str]:
+    """Folders without the part that all share."""
+    paths = [entry.folder for entry in entries]
+    if len(paths) == 1:
+        return [paths[0].name or str(paths[0])]
+    shared = os.path.commonpath(paths) if len({p.is_absolute() for p in paths}) == 1 else ""
+    return [os.path.relpath(path, shared or ".") if shared else str(path) for path in paths]
 
 
 def print_partition(out: Console, report: PartitionReport) -> None:

@@ -1,0 +1,175 @@
+"""One scenario on several seeds: a run each, in its own folder."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedcell.core.dice import check_count
+from fedcell.core.errors import BadFile, BadInput
+from fedcell.core.files import read_tables
+from fedcell.core.targets import Target
+from fedcell.network.policies.names import NAMED, Policies, policies_by_name
+from fedcell.scenario.scenario import Scenario, check_scenario
+from fedcell.simulation.folder import IDENTITY, SCENARIO
+from fedcell.simulation.load import load_run
+from fedcell.simulation.run import Progress, RunResult, run
+
+from .engines import DiedError, LocalProcesses, leave_if_started_by_a_script
+from .experiment import MOST_SEEDS
+from .seeds_result import SeedsResult
+from .work import quiet
+
+Watch = Callable[[int], AbstractContextManager[Progress]]  # by seed, whom to tell of its run
+
+
+@dataclass(frozen=True)
+class _SeedRun:
+    """A run on one seed, as a process is handed it."""
+
+    seed: int
+    arguments: Mapping[str, Any]  # those of `run`
+
+
+def _run_alone(job: _SeedRun) -> RunResult:
+    with quiet():
+        return run(**job.arguments, seed=job.seed, threads=1)
+
+
+def run_seeds(
+    scenario: Scenario,
+    policies: Policies = tuple(NAMED),
+    *,
+    seeds: int | Sequence[int] = 10,
+    rounds: int | None = None,
+    target: Target | float | None = None,
+    folder: str | Path | None = None,
+    resume: bool = False,
+    data_dir: Path | None = None,
+    threads: int | None = None,
+    workers: int | None = None,
+    watch: Watch | None = None,
+) -> SeedsResult:
+    """Runs a scenario on several seeds: so many from 0 on, or those that are listed.
+
+    The other arguments are those of `run`. With a `folder` each run has its own in it (seed0,
+    seed1, ...); `resume` goes on with those that are there, and makes those that are not. Runs are
+    made one after the other on `threads`, or by so many `workers`, each a process. `watch` gives
+    for a seed a context with the `Progress` to tell of its run. An interrupt (Ctrl-C) ends the run
+    under way in good order, and the others are not begun.
+
+    >>> from fedcell import load_scenario, run_seeds
+    >>> result = run_seeds(load_scenario("digits"), ["optimal"], seeds=3, target=1.0)
+    >>> result.reached, result.estimates()[0].rounds.mean.low > 5
+    (3, True)
+    """
+    leave_if_started_by_a_script()
+    check_scenario(scenario)
+    wanted = _checked_seeds(seeds)
+    most = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
+    if resume and folder is None:
+        raise BadInput("`resume` needs the folder of the runs: give `folder`")
+    home = None if folder is None else _found(Path(folder), wanted, resume)
+    arguments: dict[str, Any] = {
+        "scenario": scenario,
+        "policies": policies_by_name(policies),
+        "rounds": most,
+        "target": target,
+        "data_dir": data_dir,
+    }
+
+    def place(seed: int) -> dict[str, Any]:
+        inside = None if home is None else seed_folder(home, seed)
+        return {"folder": inside, "resume": inside is not None and (inside / IDENTITY).exists()}
+
+    runs: dict[int, RunResult] = {}
+    try:
+        if workers in (None, 1):
+            watching: Watch = watch or (lambda _: nullcontext(Progress()))
+            for seed in wanted:
+                with watching(seed) as progress:
+                    runs[seed] = run(
+                        **arguments, **place(seed), seed=seed, threads=threads, progress=progress
+                    )
+                if not runs[seed].complete:
+                    break
+        else:
+            jobs = [_SeedRun(seed, arguments | place(seed)) for seed in wanted]
+            runs |= _by_processes(jobs, workers)
+    except KeyboardInterrupt:
+        pass  # what is done is kept
+    complete = set(runs) == set(wanted) and all(result.complete for result in runs.values())
+    result = SeedsResult(
+        runs={seed: runs[seed] for seed in wanted if seed in runs}, rounds=most, complete=complete
+    )
+    if home is not None and result.policies:
+        result.save(home)
+    return result
+
+
+def _by_processes(jobs: list[_SeedRun], workers: int | None) -> Iterator[tuple[int, RunResult]]:
+    for job, result in LocalProcesses(workers, ahead=1).run(_run_alone, jobs):
+        if isinstance(result, DiedError):
+            raise BadInput(
+                f"the process of seed {job.seed} died: is there too little memory? Give fewer "
+                "`workers`; with a `folder`, what is done is kept"
+            )
+        if isinstance(result, Exception):
+            raise result
+        yield job.seed, result
+
+
+def _checked_seeds(seeds: int | Sequence[int]) -> list[int]:
+    if isinstance(seeds, str) or not isinstance(seeds, Sequence):
+        if (count := check_count(seeds, "`seeds`")) > MOST_SEEDS:
+            raise BadInput(f"`seeds` = {count}: {MOST_SEEDS} at most")
+        return list(range(count))
+    if not seeds or len(set(seeds)) < len(seeds):
+        raise BadInput("`seeds`: give how many, or a list of different whole numbers from 0")
+    return list(seeds)
+
+
+def seed_folder(folder: Path, seed: int) -> Path:
+    """Where the run of a seed is."""
+    return folder / f"seed{seed}"
+
+
+def _found(folder: Path, seeds: Sequence[int], resume: bool) -> Path:
+    """The folder of several runs, if it is one, or is to be made."""
+    if folder.exists() and not folder.is_dir():
+        raise BadFile(f"{folder}: is not a folder: choose another `folder`")
+    if (folder / IDENTITY).exists():
+        raise BadFile(f"{folder}: holds the run of one seed: choose another `folder`")
+    there = [seed for seed in seeds if (seed_folder(folder, seed) / IDENTITY).exists()]
+    if there and not resume:
+        raise BadFile(f"{folder}: holds such runs already: give `resume` to go on, or remove it")
+    if resume and not folder.is_dir():
+        raise BadFile(f"{folder}: there are no runs to resume; leave `resume` out to start them")
+    others = list(folder.iterdir()) if folder.is_dir() else []
+    if others and not any((file / IDENTITY).exists() for file in others):
+        raise BadFile(f"{folder}: holds other things than runs: choose another `folder`")
+    return folder
+
+
+def load_seeds(folder: str | Path) -> SeedsResult:
+    """The runs of a folder that `run_seeds` made, as far as they have come."""
+    home = Path(folder)
+    found = sorted(
+        (int(file.name.removeprefix("seed")), file)
+        for file in (home.iterdir() if home.is_dir() else ())
+        if file.name.removeprefix("seed").isdecimal() and (file / IDENTITY).is_file()
+    )
+    if not found:
+        raise BadFile(f"{home}: holds no runs: expected seed0, seed1, ... in it")
+    runs = {seed: load_run(file) for seed, file in found}
+    most = max(_most_rounds(file / SCENARIO) for _, file in found)
+    complete = all(result.complete for result in runs.values())
+    return SeedsResult(runs=runs, rounds=most, complete=complete)
+
+
+def _most_rounds(path: Path) -> int:
+    try:
+        return check_count(read_tables(path)["plan"]["rounds"], "plan.rounds")
+    except (KeyError, TypeError, BadInput) as error:
+        raise BadFile(f"{path}: is damaged: go on with the run (`resume`)") from error

@@ -1,0 +1,124 @@
+"""A run back out of its folder: finished, interrupted, killed, or still under way."""
+
+import csv
+import io
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from fedcell.core.errors import BadFile, BadInput
+from fedcell.core.files import check_stamp, naming, read_tables, read_text
+from fedcell.learning.learner import Scores
+from fedcell.network.ledger import Ledger
+from fedcell.network.spending import Totals
+
+from .folder import CLIENTS, FORMAT, IDENTITY, SUMMARY
+from .ledgerfile import LEDGER, read_ledgers
+from .records import CHECKPOINT, Records
+from .run import RunResult
+from .summary import EmptyBattery, RunSummary, outcomes_of, swing_of
+
+WAY_OUT = "go on with the run (`resume`), and it is written anew"
+UNKNOWN = Scores(math.nan)
+
+
+def load_run(folder: str | Path) -> RunResult:
+    """The result of a run from its folder: what `run` returned, to the bit.
+
+    Nothing is simulated, and no data is needed. A run that was killed, or is under way, is given as
+    far as it has come, its `complete` False; who pays is known at the end only, so until then the
+    `totals` of its ledgers are empty. A ledger from a folder cannot be cut (`Ledger.first`).
+
+    >>> from tempfile import mkdtemp
+    >>> from fedcell import load_scenario, run
+    >>> folder = f"{mkdtemp()}/first"
+    >>> result = run(load_scenario("digits"), ["even"], rounds=3, folder=folder)
+    >>> load_run(folder).outcome == result.outcome
+    True
+    """
+    place = Path(folder)
+    if not (place / IDENTITY).is_file():
+        raise BadFile(f"{place}: holds no run: expected {IDENTITY} in it")
+    identity = read_tables(place / IDENTITY)
+    with naming(place):
+        check_stamp(identity, "run", [FORMAT], "run it anew in another `folder`")
+    state = Records.load(place).state
+    if state is None:
+        raise BadFile(f"{place}: no round is done yet: {WAY_OUT}")
+    stored, known, done = _read_summary(place / SUMMARY)
+    columns = read_ledgers(place)
+    if not columns or any(c["duration"].size < state.rounds for c in columns.values()):
+        raise BadFile(f"{place / LEDGER}: has fewer rounds than {CHECKPOINT}: {WAY_OUT}")
+    ended = done == state.rounds  # what was written at the end is of these rounds
+    totals = _read_clients(place / CLIENTS) if ended else {}
+    if ended and set(totals) != set(columns):
+        raise BadFile(f"{place / CLIENTS}: has other policies than {LEDGER}: {WAY_OUT}")
+    learnt = state.history.columns()
+    ledgers = {
+        policy: Ledger(
+            **{name: column[: state.rounds] for name, column in found.items()} | learnt,
+            totals=totals.get(policy, Totals.none(0)),
+        )
+        for policy, found in columns.items()
+    }
+    outcome = replace(
+        stored,
+        complete=stored.complete and ended,
+        average=stored.average if ended else UNKNOWN,
+        swing=swing_of(state.history.train_loss),
+        policies=tuple(
+            replace(row, **known.get(row.policy, {}) if ended else {})
+            for row in outcomes_of(ledgers, stored.target)
+        ),
+    )
+    return RunResult(ledgers=ledgers, outcome=outcome, state=state)
+
+
+def _read_summary(path: Path) -> tuple[RunSummary, dict[str, dict[str, Any]], int]:
+    """The outcome as it was written, without the policies'; what only it knows of these: names and
+    batteries; and the rounds that it is of."""
+    content = read_tables(path)
+    try:
+        policies = content.pop("policies")
+        done = max((row["rounds"] for row in policies), default=0)
+        for name in ("initial", "average"):
+            content[name] = {k: math.nan if v is None else v for k, v in content[name].items()}
+        known: dict[str, Any] = {"partition": None} | content | {"policies": ()}
+        own = {row["policy"]: _names_and_batteries(row) for row in policies}
+        return msgspec.convert(known, RunSummary), own, int(done)
+    except (KeyError, TypeError, ValueError, AttributeError, msgspec.ValidationError) as error:
+        raise BadFile(f"{path}: is damaged: {WAY_OUT}") from error
+
+
+def _names_and_batteries(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "highest_client_name": row["energy_per_client"]["name"],
+        "empty_batteries": msgspec.convert(row["empty_batteries"], tuple[EmptyBattery, ...]),
+    }
+
+
+def _read_clients(path: Path) -> Mapping[str, Totals]:
+    """Who pays, by policy."""
+    lines = csv.DictReader(io.StringIO(read_text(path)))
+    columns: dict[str, dict[str, list[str]]] = {}
+    try:
+        for line in lines:
+            mine = columns.setdefault(line["policy"], {})
+            for name in ("called", "arrived", "duration", "energy"):
+                mine.setdefault(name, []).append(line[name])
+        return {
+            policy: Totals(
+                called=np.array(mine["called"]).astype(np.int64),
+                arrived=np.array(mine["arrived"]).astype(np.int64),
+                duration=np.array(mine["duration"]).astype(float),
+                energy=np.array(mine["energy"]).astype(float),
+            )
+            for policy, mine in columns.items()
+        }
+    except (KeyError, TypeError, ValueError, csv.Error, BadInput) as error:
+        raise BadFile(f"{path}: is damaged: {WAY_OUT}") from error

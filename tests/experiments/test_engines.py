@@ -1,0 +1,50 @@
+"""Scripts that ask for several processes without a guard are told so, in one sentence."""
+
+import subprocess
+import sys
+
+import pytest
+
+SCRIPTS = {
+    "pilot": """
+from fedcell import load_scenario, run_pilot
+made = run_pilot(load_scenario("digits"), budget=6, path="pilot.json", workers=2)
+""",
+    "sweep": """
+from pathlib import Path
+from fedcell import load_scenario
+from fedcell.experiments.experiment import Experiment
+from fedcell.experiments.store import Store
+from fedcell.experiments.sweep import run_sweep
+axes = {"plan.cohort": [2, 4]}
+asked = Experiment.sweep(load_scenario("digits"), axes, seeds=1, rounds=2)
+made = run_sweep(asked, Store(Path("store")))
+""",
+    "seeds": """
+from fedcell import load_scenario, run_seeds
+made = run_seeds(load_scenario("digits"), ["even"], seeds=2, rounds=2, workers=2, folder="o")
+""",
+}
+
+
+def told(folder, text):
+    (folder / "script.py").write_text(text)
+    command = [sys.executable, "script.py"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_without_a_guard_is_told_what_is_missing(tmp_path, name):
+    said = told(tmp_path, SCRIPTS[name])
+    assert said.returncode == 1
+    assert said.stderr.count("Traceback") == 1  # that of the caller's own call
+    last = said.stderr.splitlines()[-1]
+    assert last.startswith("fedcell.core.errors.BadInput: each of several `workers` begins by ")
+    assert last.endswith('put the call under `if __name__ == "__main__":`, or give `workers` 1')
+
+
+def test_with_the_guard_it_works(tmp_path):
+    first, *lines = SCRIPTS["seeds"].strip().splitlines()
+    guarded = [first, 'if __name__ == "__main__":', *(f"    {line}" for line in lines)]
+    said = told(tmp_path, "\n".join([*guarded, "    print(len(made.runs))"]))
+    assert (said.stdout, said.returncode) == ("2\n", 0), said.stderr
