@@ -119,9 +119,9 @@ def test_workers_of_a_sweep_train_with_the_owners_that_are_given(tmp_path, monke
 def test_pilots_and_plans_know_their_owners(tmp_path, fedcell, monkeypatch):
     npz(tmp_path / "mine.npz", owner=np.where(THREE == 1, "d", NAMED))
     (tmp_path / "fleet.csv").write_text("name,distance\na,50\nb,60\nc,70\nd,80\n")
-    world(tmp_path, 'dataset = "mine.npz"\ntarget = 0.6', 'table = "fleet.csv"')
+    world(tmp_path, 'dataset = "mine.npz"\ntarget = 0.9\nhold = 1', 'table = "fleet.csv"')
     monkeypatch.chdir(tmp_path)
-    said = fedcell("pilot", "world.toml", "--budget", "3s", "--workers", 2, "--out", "pilot.json")
+    said = fedcell("pilot", "world.toml", "--budget", "8s", "--workers", 2, "--out", "pilot.json")
     assert said.code == 0, said.err
     assert said.err.count("1 client holds no samples and sits all rounds out: b") == 1
     assert max(s.cohort for s in load_pilot("pilot.json").tried) <= 3
