@@ -15,6 +15,7 @@ from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
 from fedcell.experiments.training import Training, Until
 from fedcell.experiments.work import Job, train
+from fedcell.learning.setup import require_learning
 from fedcell.planning.plan import TrainingPlan
 from support.owned import CLOUDS, npz, scenario_in, world
 
@@ -45,7 +46,7 @@ def test_a_run_goes_on_from_its_own_folder_wherever_its_files_lie(tmp_path):
     (tmp_path / "who.csv").write_text(RANGES)
     first = run(scenario_in(tmp_path, BY_FILE), ["even"], folder=tmp_path / "run", rounds=2)
     kept = load_scenario(tmp_path / "run" / "scenario.json")
-    assert kept.learning.partition.owners == str(tmp_path / "who.csv")
+    assert require_learning(kept).partition.owners == str(tmp_path / "who.csv")
     assert prepare_training(kept).partition.sizes.tolist() == [20, 20, 20]
     shutil.copytree(tmp_path / "run", tmp_path / "copy")
     (tmp_path / "moved").mkdir()
@@ -128,7 +129,7 @@ def test_pilots_and_plans_know_their_owners(tmp_path, fedcell, monkeypatch):
     said = fedcell("plan", "world.toml", "--pilot", "pilot.json", "--out", "plan.json")
     assert said.code == 0, said.err
     planned = TrainingPlan.load("plan.json")
-    assert planned.scenario.learning.dataset == str(tmp_path / "mine.npz")
+    assert require_learning(planned.apply_to()).dataset == str(tmp_path / "mine.npz")
     said = fedcell("run", "--plan", "plan.json", "--json", "--out", "run")
     assert said.code == 0, said.err
     rows = (tmp_path / "run" / "clients.csv").read_text().splitlines()
