@@ -12,6 +12,7 @@ from fedcell import BadInput, Dataset, FedcellWarning, Scenario, prepare_trainin
 from fedcell.learning.owners import in_order
 from fedcell.learning.partition import Partition, summarise_partition
 from fedcell.learning.report import describe_partition
+from fedcell.learning.setup import require_learning
 from support.owned import CLOUDS, clouds, owned, scenario_in
 
 THREE = np.arange(CLOUDS) % 3
@@ -121,6 +122,7 @@ def test_owners_belong_to_the_dataset_alone():
     data = owned(owner)
     owner[:] = 10**9
     assert_array_equal(data.owner, THREE)
+    assert data.owner is not None
     assert not data.owner.flags.writeable
 
 
@@ -131,7 +133,7 @@ def test_given_owners_decide_who_holds_what_whatever_the_seed(seed):
     for j, name in enumerate(setup.client_names):
         assert_array_equal(setup.partition.of(j), np.flatnonzero(NAMES.index(name) == THREE))
     assert setup.scenario.clients.count == 3
-    assert setup.scenario.learning.partition.kind == "given"
+    assert require_learning(setup.scenario).partition.kind == "given"
     again = prepare_training(setup.scenario, seed + 5, data=setup.data)
     assert again.fingerprint == setup.fingerprint
 

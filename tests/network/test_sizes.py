@@ -92,6 +92,7 @@ def test_a_count_that_is_not_that_of_the_sizes_is_refused():
 def test_a_setup_whose_partition_is_changed_by_hand_is_refused():
     setup = prepare_training(load_scenario("digits"))
     other = Partition.of_owner(np.arange(1501) % 50)
+    assert setup.dealt is not None
     with pytest.raises(BadInput, match="the scenario has other D_j than the partition"):
         replace(setup, dealt=replace(setup.dealt, partition=other))
     mine = prepare_training(load_scenario("digits"), partition=other)

@@ -15,6 +15,7 @@ from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
 from fedcell.experiments.training import Training, Until
 from fedcell.experiments.work import Job, train
+from fedcell.learning.setup import require_learning
 from fedcell.planning.plan import TrainingPlan
 from support.owned import CLOUDS, npz, scenario_in, world
 
@@ -45,7 +46,7 @@ def test_a_run_goes_on_from_its_own_folder_wherever_its_files_lie(tmp_path):
     (tmp_path / "who.csv").write_text(RANGES)
     first = run(scenario_in(tmp_path, BY_FILE), ["even"], folder=tmp_path / "run", rounds=2)
     kept = load_scenario(tmp_path / "run" / "scenario.json")
-    assert kept.learning.partition.owners == str(tmp_path / "who.csv")
+    assert require_learning(kept).partition.owners == str(tmp_path / "who.csv")
     assert prepare_training(kept).partition.sizes.tolist() == [20, 20, 20]
     shutil.copytree(tmp_path / "run", tmp_path / "copy")
     (tmp_path / "moved").mkdir()
@@ -119,16 +120,16 @@ def test_workers_of_a_sweep_train_with_the_owners_that_are_given(tmp_path, monke
 def test_pilots_and_plans_know_their_owners(tmp_path, fedcell, monkeypatch):
     npz(tmp_path / "mine.npz", owner=np.where(THREE == 1, "d", NAMED))
     (tmp_path / "fleet.csv").write_text("name,distance\na,50\nb,60\nc,70\nd,80\n")
-    world(tmp_path, 'dataset = "mine.npz"\ntarget = 0.6', 'table = "fleet.csv"')
+    world(tmp_path, 'dataset = "mine.npz"\ntarget = 0.9\nhold = 1', 'table = "fleet.csv"')
     monkeypatch.chdir(tmp_path)
-    said = fedcell("pilot", "world.toml", "--budget", "3s", "--workers", 2, "--out", "pilot.json")
+    said = fedcell("pilot", "world.toml", "--budget", "8s", "--workers", 2, "--out", "pilot.json")
     assert said.code == 0, said.err
     assert said.err.count("1 client holds no samples and sits all rounds out: b") == 1
     assert max(s.cohort for s in load_pilot("pilot.json").tried) <= 3
     said = fedcell("plan", "world.toml", "--pilot", "pilot.json", "--out", "plan.json")
     assert said.code == 0, said.err
     planned = TrainingPlan.load("plan.json")
-    assert planned.scenario.learning.dataset == str(tmp_path / "mine.npz")
+    assert require_learning(planned.apply_to()).dataset == str(tmp_path / "mine.npz")
     said = fedcell("run", "--plan", "plan.json", "--json", "--out", "run")
     assert said.code == 0, said.err
     rows = (tmp_path / "run" / "clients.csv").read_text().splitlines()

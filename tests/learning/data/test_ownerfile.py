@@ -133,6 +133,7 @@ def test_files_are_seen_from_the_scenario_and_kept_when_it_is_saved(tmp_path, mo
 def test_a_folder_is_the_same_data_as_its_files_in_one(tmp_path):
     folder = load_data(folder_of(tmp_path / "pumps", OWNER))
     assert folder.name == "pumps"
+    assert folder.owner is not None
     assert sorted(set(folder.owner.tolist())) == sorted(set(OWNER.tolist()))
     for name in set(OWNER.tolist()):
         for part in ("x_train", "y_train"):
@@ -168,9 +169,11 @@ def a_client(path: Path, name: str = "pump-3.npz", **change) -> Path:
         (lambda p: a_client(p, " pump-1.npz"), "are both of client 'pump-1'"),
         (lambda p: a_client(p, "a\x1bb.npz"), "characters that can be printed"),
         (lambda p: a_client(p, x=np.ones((4, 6))), "pump-3.npz: x has samples of shape (1, 6, 1)"),
-        (lambda p: a_client(p, "test.npz", x=np.ones((4, 6))), "pumps/test.npz: x has samples of"),
+        (lambda p: a_client(p, "test.npz", x=np.ones((4, 6))), "pumps: test.npz: x has samples of"),
         (lambda p: a_client(p, x=np.ones((4, 5), np.uint8)), "pump-3.npz: x is uint8, and that of"),
         (lambda p: a_client(p, y=np.arange(3)), "y has 3 labels for the 4 samples of x"),
+        (lambda p: a_client(p, y=np.arange(4) - 1), "pump-3.npz: y: sample 0 has the label -1"),
+        (lambda p: a_client(p, x=np.full((4, 5), np.nan)), "pump-3.npz: x: sample 0 has a value"),
         (lambda p: a_client(p, y=None), "pump-3.npz: has no y: it holds x"),
         (lambda p: a_client(p, x=None, x_train=np.ones(3)), "pump-3.npz: has no x: it holds"),
         (lambda p: a_client(p, y=np.array([0, 1, "a", 2], object)), "y holds object: expected"),
@@ -194,6 +197,7 @@ def test_a_folder_without_clients_is_refused(tmp_path):
 
 def test_an_npz_says_whose_its_samples_are(tmp_path):
     data = load_data(npz(tmp_path / "mine.npz", owner=OWNER))
+    assert data.owner is not None
     assert data.owner.tolist() == OWNER.tolist()
     assert data.fingerprint == load_data(npz(tmp_path / "other.npz")).fingerprint
 
@@ -216,6 +220,15 @@ def test_arrays_that_nobody_reads_are_named(tmp_path):
     path = npz(tmp_path / "mine.npz", owners=OWNER, serial=np.arange(3))
     with pytest.warns(FedcellWarning, match=r"owners, serial: not used; did you mean owner\?"):
         assert load_data(path).owner is None
+
+
+def test_arrays_of_clients_that_nobody_reads_are_named_once(tmp_path):
+    path = folder_of(tmp_path / "pumps", OWNER)
+    for name in ("pump-4.npz", "pump-5.npz"):
+        a_client(path, name, xs=np.arange(3))
+    with pytest.warns(FedcellWarning, match=r"pumps: xs: not used; did you mean x\?") as told:
+        load_data(path)
+    assert len(told) == 1
 
 
 def test_names_of_datasets_are_known_to_scenarios():

@@ -1,14 +1,17 @@
 """Labelled samples as arrays: what they must be, and how they are made so."""
 
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcell.core.errors import BadInput
+from fedcell.core.errors import BadInput, FedcellWarning, printable
 from fedcell.core.npz import Arrays
+from fedcell.core.schema import suggestion
 
 PARTS = ("x_train", "y_train", "x_test", "y_test")
 MOST_CLASSES = 10_000  # a larger label is taken for a mistake
@@ -35,7 +38,7 @@ def as_numbers(name: str, given: Any) -> NDArray[Any]:
 def check_shapes(arrays: Arrays) -> None:
     """Refuses arrays that cannot be labelled samples, by their shapes and types alone."""
     each({part: partial(_check_shape, part, values) for part, values in arrays.items()})
-    x, x_test = image_of(arrays["x_train"]), image_of(arrays["x_test"])
+    x, x_test = _image_of(arrays["x_train"]), _image_of(arrays["x_test"])
     faults = [
         f"{b} has {len(arrays[b])} labels for the {len(arrays[a])} samples of {a}"
         for a, b in (PARTS[:2], PARTS[2:])
@@ -54,6 +57,14 @@ def check_pair(arrays: Arrays) -> None:
         raise BadInput(f"y has {len(arrays['y'])} labels for the {len(arrays['x'])} samples of x")
 
 
+def note_unused(path: Path, held: Iterable[str], known: Iterable[str]) -> None:
+    """Names arrays of a file that nobody reads: one may be misspelt."""
+    known = list(known)
+    if unused := sorted(name for name in held if name not in known):
+        note = f"{path}: {', '.join(unused)}: not used; {suggestion(unused[0], known)}"
+        warnings.warn(printable(note), FedcellWarning, stacklevel=3)
+
+
 def _check_shape(name: str, given: NDArray[Any]) -> None:
     as_numbers(name, given)
     if name[0] == "y" and given.shape != (len(given),) and given.shape != (len(given), 1):
@@ -65,14 +76,14 @@ def _check_shape(name: str, given: NDArray[Any]) -> None:
         )
 
 
-def image_of(x: NDArray[Any]) -> tuple[int, ...]:
+def _image_of(x: NDArray[Any]) -> tuple[int, ...]:
     """Height, width and channels of samples that may lack some of them."""
     return {2: (1, *x.shape[1:], 1), 3: (*x.shape[1:], 1)}.get(x.ndim, x.shape[1:])
 
 
 def as_images(name: str, x: NDArray[Any]) -> NDArray[Any]:
     """(sample, height, width, channel) in uint8 or finite float32."""
-    x = np.ascontiguousarray(x.reshape(len(x), *image_of(x)))  # as the engine is compiled for
+    x = np.ascontiguousarray(x.reshape(len(x), *_image_of(x)))  # as the engine is compiled for
     if x.dtype == np.uint8:
         return x
     with np.errstate(over="ignore"):  # what is too large becomes infinite and is named

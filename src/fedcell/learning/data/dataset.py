@@ -12,14 +12,23 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from fedcell.core.errors import BadInput, FedcellWarning, printable
+from fedcell.core.errors import BadInput, FedcellWarning
 from fedcell.core.files import naming
 from fedcell.core.npz import Arrays, array_names, read_npz
 from fedcell.core.schema import suggestion
 from fedcell.learning.owners import Owner, as_owner, check_owner_shape
 
 from .cache import decoded
-from .checks import PARTS, Labels, as_images, as_labels, as_numbers, check_shapes, each
+from .checks import (
+    PARTS,
+    Labels,
+    as_images,
+    as_labels,
+    as_numbers,
+    check_shapes,
+    each,
+    note_unused,
+)
 from .decode import standard
 from .doubts import doubts
 from .download import Report
@@ -157,7 +166,8 @@ def load_data(
     if (source := PUBLISHED.get(str(name))) is None:
         path = Path(name)
         if path.is_dir():
-            return Dataset.of(**read_folder(path), name=path.name or "mine")
+            with naming(path):
+                return Dataset.of(**read_folder(path), name=path.name or "mine")
         if path.suffix.lower() == ".npz":
             return _read_npz(path)
         hint = suggestion(str(name), NAMES)
@@ -193,11 +203,7 @@ def _read_npz(path: Path) -> Dataset:
 
     with naming(path):
         arrays = read_npz(path, PARTS, check, optional=(OWNER,))
-        if unused := [n for n in array_names(path) if n not in (*PARTS, OWNER)]:
-            note = (
-                f"{path}: {', '.join(unused)}: not used; {suggestion(unused[0], (*PARTS, OWNER))}"
-            )
-            warnings.warn(printable(note), FedcellWarning, stacklevel=2)
+        note_unused(path, array_names(path), (*PARTS, OWNER))
         return Dataset.of(**arrays, name=path.stem)
 
 

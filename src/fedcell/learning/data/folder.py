@@ -7,47 +7,48 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.files import naming
-from fedcell.core.npz import Arrays, read_npz
+from fedcell.core.npz import Arrays, array_names, read_npz
 from fedcell.learning.owners import check_name, in_order
 
-from .checks import check_pair, image_of
+from .checks import as_images, as_labels, check_pair, note_unused
 
+PAIR = ("x", "y")
 TEST = "test"  # the stem of the file that is no client's
 
 
 def read_folder(path: Path) -> dict[str, Any]:
     """The parts of a dataset, and whose each training sample is: the stem of its file is the
     client's name. Files of other kinds may lie beside."""
-    with naming(path):
-        files = client_files(path)
-        tests = [name for name in files if name.lower() == TEST]
-        clients = [name for name in files if name not in tests]
-        if not clients:
-            raise BadInput("has no .npz files of clients: expected one for each, with x and y")
-        if not tests:
-            raise BadInput("has no test.npz, with x and y of the test data")
-        if len(tests) > 1:
-            both = " and ".join(files[name].name for name in tests)
-            raise BadInput(f"{both} are both test data: keep one")
+    files = client_files(path)
+    tests = [name for name in files if name.lower() == TEST]
+    clients = [name for name in files if name not in tests]
+    if not clients:
+        raise BadInput("has no .npz files of clients: expected one for each, with x and y")
+    if not tests:
+        raise BadInput("has no test.npz, with x and y of the test data")
+    if len(tests) > 1:
+        both = " and ".join(files[name].name for name in tests)
+        raise BadInput(f"{both} are both test data: keep one")
     parts = {name: _read(files[name]) for name in [*clients, *tests]}
     first = parts[clients[0]]["x"]
     for name, arrays in parts.items():
         x = arrays["x"]
-        with naming(files[name]):
-            if image_of(x) != image_of(first):
+        with naming(Path(files[name].name)):
+            if x.shape[1:] != first.shape[1:]:
                 raise BadInput(
-                    f"x has samples of shape {image_of(x)}, and those of "
-                    f"{files[clients[0]].name} have {image_of(first)}"
+                    f"x has samples of shape {x.shape[1:]}, and those of "
+                    f"{files[clients[0]].name} have {first.shape[1:]}"
                 )
-            if (x.dtype == np.uint8) != (first.dtype == np.uint8):  # they are fed at two scales
+            if x.dtype != first.dtype:  # they would be fed at two scales
                 raise BadInput(
                     f"x is {x.dtype}, and that of {files[clients[0]].name} {first.dtype}: give "
                     "all alike"
                 )
+    note_unused(path, {n for file in files.values() for n in array_names(file)}, PAIR)
     return {
-        "x_train": np.concatenate([_with_image(parts[name]["x"]) for name in clients]),
-        "y_train": np.concatenate([parts[name]["y"].ravel() for name in clients]),
-        "x_test": _with_image(parts[tests[0]]["x"]),
+        "x_train": np.concatenate([parts[name]["x"] for name in clients]),
+        "y_train": np.concatenate([parts[name]["y"] for name in clients]),
+        "x_test": parts[tests[0]]["x"],
         "y_test": parts[tests[0]]["y"],
         "owner": np.repeat(clients, [len(parts[name]["y"]) for name in clients]),
     }
@@ -72,9 +73,6 @@ def client_files(path: Path) -> dict[str, Path]:
 
 
 def _read(file: Path) -> Arrays:
-    with naming(file):
-        return read_npz(file, ("x", "y"), check_pair)
-
-
-def _with_image(x: Any) -> Any:
-    return x.reshape(len(x), *image_of(x))
+    with naming(Path(file.name)):  # the folder stands before it
+        arrays = read_npz(file, PAIR, check_pair)
+        return {"x": as_images("x", arrays["x"]), "y": as_labels("y", arrays["y"])}
