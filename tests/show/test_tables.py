@@ -183,7 +183,7 @@ def test_a_run_and_its_files(fedcell, tmp_path, monkeypatch, world):
         assert shown["time [s]"] == four_digits(row["to_target"]["duration"])
         assert shown["energy [J]"] == four_digits(row["to_target"]["energy"])
         assert shown["cost (12) [s]"] == four_digits(row["to_target"]["cost"])
-        assert shown["most of a client [J]"] == four_digits(row["energy_per_client"]["highest"])
+        assert shown["highest [J]"] == four_digits(row["energy_per_client"]["highest"])
     last = answer["policies"][0]
     assert (
         f"after {last['rounds']} rounds: training loss {four_digits(last['train_loss'])}"

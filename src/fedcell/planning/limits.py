@@ -92,7 +92,7 @@ def bounds_of(grid: PlanGrid, limits: Limits) -> dict[str, Bound]:
         highest, sd = grid.devices.highest, grid.devices.highest_sd
         found[PER_CLIENT] = of_a_client(highest, sd, each, "J")
     table = grid.scenario.clients.table
-    if table is not None and table.battery is not None:
+    if table is not None and np.isfinite(table.filled("battery", np.nan)).any():
         found[BATTERIES] = of_a_client(grid.devices.battery, grid.devices.battery_sd, 1.0)
     return found
 

@@ -60,7 +60,7 @@ def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
     }
     if all(row.total.rounds == t.rounds for row, t in zip(rows, taken, strict=True)):
         most = [digits(row.highest_client_energy) for row in rows]
-        columns["most of a client [J]"] = most  # known for all rounds only
+        columns["highest [J]"] = most  # of one client; known for all rounds only
     title = f"To {target} {target.definition}" if target is not None and goal else "In all"
     print_table(out, f"{title}, on the same dice", columns)
     for sentence in _who_pays(rows):
@@ -76,8 +76,10 @@ def _who_pays(rows: Sequence[PolicyOutcome]) -> list[str]:
     for row in rows:
         title = client_title(row.highest_client, row.highest_client_name)
         payers.setdefault(title, []).append(row.policy)
-    most = [f"{who} (under {', '.join(policies)})" for who, policies in payers.items()]
-    sentences = [f"the client that pays most: {', '.join(payers if len(payers) == 1 else most)}"]
+    most = list(payers)
+    if len(payers) > 1:
+        most = [f"{who} (under {', '.join(policies)})" for who, policies in payers.items()]
+    sentences = [f"the client that pays most (highest): {', '.join(most)}"]
     for row in rows:
         if row.empty_batteries:
             named = [
