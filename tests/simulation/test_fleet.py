@@ -76,8 +76,8 @@ def test_sixty_devices_are_planned_run_and_scheduled(fedcell, world, tmp_path, m
     with (tmp_path / "told" / "ledger.csv").open() as file:
         ledger = {(row["policy"], int(row["round"])): row for row in csv.DictReader(file)}
     for policy in ("even", "optimal"):
-        words = ["--plan", "plan.json", "--round", 2, "--policy", policy, "--json"]
-        second = json.loads(fedcell("schedule", *words).out)
+        options = ["--plan", "plan.json", "--round", 2, "--policy", policy, "--json"]
+        second = json.loads(fedcell("schedule", *options).out)
         cost = float(ledger[policy, 2]["duration"])
         assert second["duration"] + second["broadcast_time"] == cost
         assert second["energy"] == pytest.approx(float(ledger[policy, 2]["energy"]), rel=1e-12)
@@ -118,6 +118,7 @@ def test_a_run_says_whose_battery_would_have_been_empty(fedcell, tmp_path, monke
 def emptied_by_hand(ledger: Ledger, battery) -> dict[int, int]:
     """Round by round and client by client."""
     spent, empty = dict.fromkeys(range(len(battery)), 0.0), {}
+    assert ledger.spending is not None
     for t, (clients, energies) in enumerate(
         zip(ledger.spending.client.tolist(), ledger.spending.energy.tolist(), strict=True), 1
     ):
@@ -134,11 +135,11 @@ def test_batteries_of_those_that_train_in_vain_are_spent_too():
         clients={"table": {"battery": [0.3] * 6}},
         plan={"cohort": 1, "cohort_drawn": "after-training"},
     )
-    setup = prepare_training(world)
     result = run(world, ["even"], rounds=5)
-    ledger = result.ledgers["even"]
-    when = ledger.spending.emptied(draw_fleet(setup.scenario).battery)
-    idle = ledger.spending.idle
+    spending = result.ledgers["even"].spending
+    assert spending is not None
+    when, idle = spending.emptied(np.full(6, 0.3)), spending.idle
+    assert idle is not None
     in_vain = idle.trained.sum(0) * idle.energy
     assert (in_vain > 0.3).any()
     assert (when[in_vain > 0.3] > 0).all()
@@ -179,4 +180,5 @@ def test_the_round_of_a_training_scenario_needs_its_data_first():
     setup = prepare_training(load_scenario("digits"), seed=4)
     one = schedule_round(setup.scenario, "even", round=3, seed=4)
     ledger = run(load_scenario("digits"), ["even"], rounds=3, seed=4).ledgers["even"]
+    assert one.of is not None
     assert one.cost.duration + one.of.broadcast_time == ledger.duration[2]
