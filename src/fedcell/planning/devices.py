@@ -25,8 +25,9 @@ from fedcell.scenario.scenario import Scenario
 
 from .round_costs import RoundCosts
 
-CALLS = 100  # of a client, for a mean; fewer where there are more than PLACES of them in all
-PLACES = 200_000
+CALLS = 100  # of a client, for a mean; fewer where that takes more than
+PLACES = 200_000  # clients of rounds in all, or
+ROUNDS = 1000
 POINTS = 128  # of fading, for a mean over it
 
 
@@ -172,7 +173,7 @@ def _training_moments(
     """Mean and mean square of the energy of a training of each client that is called, (client,):
     over drawn rounds, in which it has the company that it has in a run."""
     n, K = fleet.count, scenario.plan.cohort
-    wanted = -(-min(CALLS * n, max(PLACES, n)) // K)
+    wanted = min(ROUNDS, -(-min(CALLS * n, PLACES) // K))
     rounds = min(wanted, scenario.rounds) if scenario.cell.gains is not None else wanted
     answer = resolve_policy(policy, Broadcast.to(scenario, fleet))
     sums = np.zeros((3, n))  # calls, energy and its square
