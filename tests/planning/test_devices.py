@@ -1,6 +1,7 @@
 """Plans and single devices: what each is expected to spend, limits of one, and batteries."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,11 +15,13 @@ from fedcell import (
     Scenario,
     TrainingPlan,
     draw_fleet,
+    draw_trace,
     load_scenario,
     plan_training,
     simulate_network,
 )
 from fedcell.network.participation import mean_loss_rate
+from fedcell.network.simulate import price_trace
 from fedcell.planning.choose import choose_plan
 from fedcell.planning.design import Setting
 from fedcell.planning.devices import device_energy, device_shares
@@ -217,3 +220,39 @@ def test_a_plan_counts_with_the_mean_loss_rate():
     k, e = int(plan.cohort.value), int(plan.local_steps.value)
     assert plan.rounds.value == pytest.approx(float(LAW.rounds(k, e, mean_loss_rate(MIXED))))
     assert plan.rounds.value > float(LAW.rounds(k, e, 0.0))
+
+
+def test_how_a_device_s_energy_varies_from_round_to_round_where_all_are_called():
+    world = MIXED.using(plan={"cohort": 6})
+    fleet, rounds = draw_fleet(world), 8000
+    known = device_energy(world, fleet, "even", 0)
+    spending = price_trace(world, fleet, draw_trace(world, fleet, rounds), "even").spending
+    assert spending is not None
+    near = [1, 3, 4, 5]  # of the others, one is never heard, and one has a heavy tail of fades
+    for j in near:
+        energy = np.where(spending.client == j, spending.energy, 0.0).sum(1)
+        assert known.relative_sd[j] == pytest.approx(energy.std() / energy.mean(), rel=0.1)
+
+
+def test_a_plan_that_misses_a_client_s_limit_by_a_little_is_not_taken():
+    """Between the K and E_l that are priced the grid is a little off; the plan itself decides."""
+    world = Scenario().using(clients={"count": 60, "spread": 0.5})
+    grid = evaluate_plans(world, LAW, "optimal-staged", 60)
+    values = bounds_of(grid, Limits(energy_per_client=1.0))["energy budget per client"].values
+    misses = {}
+    for k, e in ((7, 20), (11, 33), (15, 50), (23, 9), (33, 20), (47, 40)):
+        assert k not in grid.round_costs.cohorts
+        (payer,) = device_shares(
+            world.with_plan(k, e), "optimal-staged", float(grid.rounds[grid.at(k, e)])
+        )
+        misses[k, e] = payer.energy / values[grid.at(k, e)]
+    assert all(0.9 < off < 1.1 for off in misses.values())
+    worst = max(misses, key=lambda at: misses[at])
+    assert misses[worst] > 1.001  # or the test says nothing
+    only = np.zeros_like(grid.candidates)
+    only[grid.at(*worst)] = True
+    limits = Limits(energy_per_client=float(values[grid.at(*worst)]) * 1.0001)
+    with pytest.raises(
+        NoPlan, match="per client: looked at closely, every one takes a little more from"
+    ):
+        choose_plan(replace(grid, candidates=only), limits)

@@ -117,7 +117,11 @@ def _best_place(
         if all(kept):
             return i, j, devices
         allowed[i, j] = False
-    raise NoPlan("every plan takes a little more from a client than it may spend")
+    asked = " and the ".join(n for n in spent if n in bounds)
+    raise NoPlan(
+        f"no plan keeps the {asked}: looked at closely, every one takes a little more from a client "
+        "than it may spend; allow a few percent more"
+    )
 
 
 def totals_under(
