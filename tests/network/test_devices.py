@@ -304,6 +304,10 @@ def test_the_command_schedules_rounds_of_scenarios_and_plans(fedcell, tmp_path):
     here = world.with_plan(content["cohort"]["value"], content["local_steps"]["value"])
     ledger = simulate_network(here, content["policy"], 3)
     assert planned["duration"] + planned["broadcast_time"] == ledger.duration[2]
+    content["policy"] = content["policies"][0]["policy"] = "mine:policy"
+    plan.write_text(json.dumps(content))  # a file names no code, and --policy does not need it
+    assert "which is not one of ours: give --policy" in fedcell("schedule", "--plan", plan).err
+    assert fedcell("schedule", "--plan", plan, "--policy", "even").code == 0
     picture = tmp_path / "round.png"
     assert fedcell("schedule", FLEET, "--policy", "even", "--figure", picture).code == 0
     assert picture.stat().st_size > 5000

@@ -141,6 +141,24 @@ def test_batteries_are_limits_of_a_plan():
         plan_training(with_battery(0.1), law=LAW, steps=(1, 12))
 
 
+def test_batteries_can_be_kept_with_confidence_and_by_devices_that_are_never_called():
+    free = plan_training(with_battery(None), law=LAW, steps=(1, 12), minimise="duration")
+    joules = 1.6 * max(free.devices[j].energy for j in (2, 3, 4))
+    sure = plan_training(
+        *(with_battery(joules), None, LAW),
+        steps=(1, 12),
+        minimise="duration",
+        limits=Limits(confidence=0.95),
+    )
+    assert sure.chances["batteries"] >= 0.95 - 1e-6
+    with pytest.raises(BadInput, match="`confidence`: give what is to be kept"):
+        plan_training(with_battery(None), law=LAW, limits=Limits(confidence=0.95))
+    table = MIXED.clients.table.having(battery=[None, None, 1e-3, None, None, None])
+    unheard = MIXED.using(clients={"table": table, "min_samples": 341}, plan={"cohort": 1})
+    plan = plan_training(unheard, law=LAW, policy="even", steps=(1, 6))
+    assert "gate-7 spends most of its own, 0% of 0.001 J" in " ".join(plan.summary().split())
+
+
 def test_the_chance_of_a_device_is_that_of_many_runs():
     """The payer's joules in runs as long as planned: how often within the limit?"""
     world = MIXED.using(plan={"cohort": 2, "local_steps": 3})

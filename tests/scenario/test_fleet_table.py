@@ -103,6 +103,10 @@ def test_blank_cells_take_the_defaults(fleet_of):
     assert_allclose(scenario.min_gain, 0.05 * (1e-12 + 1e-11) / 2)
 
 
+def test_lines_of_nothing_but_commas_are_no_devices(fleet_of):
+    assert fleet_of("samples,kappa\n5,\n,\n , \n,1e-27\n\n").clients.count == 2
+
+
 def test_rows_of_a_scenario_may_have_other_keys_than_the_first(tmp_path):
     text = (
         "[[clients.table]]\nname = 'a'\nsamples = 3\n[[clients.table]]\nname = 'b'\nkappa = 1e-27"

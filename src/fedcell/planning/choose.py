@@ -119,8 +119,8 @@ def _best_place(
         allowed[i, j] = False
     asked = " and the ".join(n for n in spent if n in bounds)
     raise NoPlan(
-        f"no plan keeps the {asked}: looked at closely, every one takes a little more from a client "
-        "than it may spend; allow a few percent more"
+        f"no plan keeps the {asked}: looked at closely, every one takes a little more from a "
+        "client than it may spend; allow a few percent more"
     )
 
 
