@@ -238,9 +238,12 @@ def test_the_schedule_of_a_round_is_what_the_ledger_of_the_run_has(policy, drawn
     for seed in (0, 3):
         fleet = draw_fleet(world, seed)
         trace = draw_trace(world, fleet, 9, seed)
-        ledger = price_trace(world, fleet, trace, policy, seed)
+        ledger, names = price_trace(world, fleet, trace, policy, seed), world.clients.names
+        assert ledger.spending is not None
+        assert names is not None
         for t in (1, 7, 9):
             one = schedule_round(world, policy, round=t, seed=seed)
+            assert one.of is not None
             assert one.cost.duration + 2.0 == ledger.duration[t - 1]
             assert one.cost.objective == ledger.objective[t - 1]
             assert one.cost.upload_cost == ledger.upload_cost[t - 1]
@@ -248,18 +251,20 @@ def test_the_schedule_of_a_round_is_what_the_ledger_of_the_run_has(policy, drawn
             assert list(one.of.clients) == trace.cohort[t - 1][present].tolist()
             energy = one.cost.compute_energy + one.cost.upload_energy
             assert_array_equal(energy, ledger.spending.energy[t - 1][present])
-            assert one.of.names == tuple(world.clients.names[j] for j in one.of.clients)
+            assert one.of.names == tuple(names[j] for j in one.of.clients)
 
 
 def test_rows_and_json_of_a_round_have_numbers_and_names():
     one = schedule_round(MIXED, "even", round=2, seed=1)
     rows = one.rows()
-    assert [row["name"] for row in rows] == list(one.of.names)
+    assert one.of is not None
+    assert tuple(row["name"] for row in rows) == one.of.names
     assert [row["client"] for row in rows] == list(one.of.clients)
     assert list(rows[0])[:3] == ["client", "name", "share"]
     answer = one.to_dict()
     assert (answer["round"], answer["seed"], answer["names"]) == (2, 1, one.of.names)
     drawn = schedule_round(Scenario(), "even", round=2)
+    assert drawn.of is not None
     assert drawn.to_dict()["names"] is None
     assert [row["client"] for row in drawn.rows()] == list(drawn.of.clients)
 
@@ -299,6 +304,10 @@ def test_the_command_schedules_rounds_of_scenarios_and_plans(fedcell, tmp_path):
     here = world.with_plan(content["cohort"]["value"], content["local_steps"]["value"])
     ledger = simulate_network(here, content["policy"], 3)
     assert planned["duration"] + planned["broadcast_time"] == ledger.duration[2]
+    content["policy"] = content["policies"][0]["policy"] = "mine:policy"
+    plan.write_text(json.dumps(content))  # a file names no code, and --policy does not need it
+    assert "which is not one of ours: give --policy" in fedcell("schedule", "--plan", plan).err
+    assert fedcell("schedule", "--plan", plan, "--policy", "even").code == 0
     picture = tmp_path / "round.png"
     assert fedcell("schedule", FLEET, "--policy", "even", "--figure", picture).code == 0
     assert picture.stat().st_size > 5000

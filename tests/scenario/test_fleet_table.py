@@ -79,8 +79,8 @@ def test_powers_of_the_whole_band_need_the_band():
 
 
 def test_blank_cells_take_the_defaults(fleet_of):
-    columns = ("samples", "kappa", "power", "distance", "gain", "freq_min", "freq_max")
-    columns += ("cycles_per_sample", "loss_rate", "battery")
+    columns = ["samples", "kappa", "power", "distance", "gain", "freq_min", "freq_max"]
+    columns += ["cycles_per_sample", "loss_rate", "battery"]
     given = dict.fromkeys(columns, "") | {"samples": "7"}
     other = dict.fromkeys(columns, "") | {"loss_rate": "0.25", "gain": "1e-11"}
     lines = [",".join(columns), ",".join(given.values()), ",".join(other.values())]
@@ -97,10 +97,14 @@ def test_blank_cells_take_the_defaults(fleet_of):
     assert_allclose(fleet.mean_gain, [1e-12, 1e-11])
     assert fleet.freq_min.tolist() == [2e7, 2e7]
     assert fleet.freq_max.tolist() == [3e9, 3e9]
-    assert fleet.cycles_per_sample.tolist() == [4e5, 4e5]
-    assert fleet.loss_rate.tolist() == [0.1, 0.25]
-    assert fleet.battery.tolist() == [np.inf, np.inf]
+    assert np.asarray(fleet.cycles_per_sample).tolist() == [4e5, 4e5]
+    assert np.asarray(fleet.loss_rate).tolist() == [0.1, 0.25]
+    assert np.asarray(fleet.battery).tolist() == [np.inf, np.inf]
     assert_allclose(scenario.min_gain, 0.05 * (1e-12 + 1e-11) / 2)
+
+
+def test_lines_of_nothing_but_commas_are_no_devices(fleet_of):
+    assert fleet_of("samples,kappa\n5,\n,\n , \n,1e-27\n\n").clients.count == 2
 
 
 def test_rows_of_a_scenario_may_have_other_keys_than_the_first(tmp_path):
@@ -166,9 +170,9 @@ def test_the_fleet_of_the_page():
     assert fleet.samples.tolist() == [120, 300, 340, 90, 150, 800]
     assert_allclose(fleet.power[[0, 2, 4]], [7.943282e0 / 20e6, 3.981072 / 20e6, 4e-7], rtol=1e-6)
     assert_allclose(fleet.mean_gain[3], 1e-4 / 200**4)
-    assert fleet.cycles_per_sample.tolist() == [5e5, 5e5, 5e5, 1e6, 1e6, 2.5e5]
+    assert np.asarray(fleet.cycles_per_sample).tolist() == [5e5, 5e5, 5e5, 1e6, 1e6, 2.5e5]
     assert_allclose(fleet.loss_rate, [0, 0.02, 0.1, 0.05, 0.05, 0])
-    assert fleet.battery.tolist() == [np.inf, np.inf, 360, 360, 720, np.inf]
+    assert np.asarray(fleet.battery).tolist() == [np.inf, np.inf, 360, 360, 720, np.inf]
 
 
 # What is refused.
@@ -236,7 +240,7 @@ def test_tables_with_blanks_are_equal_when_all_their_cells_are():
     assert one == other
     assert one != ClientTable(samples=[1.0, 2.0], labels={"a": ["x", ""]})
     assert one != ClientTable(samples=[1.0, None], labels={"a": ["x", "y"]})
-    assert one.having(samples=[1.0, 2.0]).samples.tolist() == [1.0, 2.0]
+    assert one.having(samples=[1.0, 2.0]).filled("samples", 9.0).tolist() == [1.0, 2.0]
     assert one.having(kappa=[1.0, 2.0]).filled("samples", 9.0).tolist() == [1.0, 9.0]
 
 

@@ -81,10 +81,11 @@ def schedule(
         scheduled = schedule_round(load_round(file), policy or "optimal")
     else:
         _, world = planned_world(file, planned, plan)
-        own = "optimal" if planned is None else own_policy(planned, plan)
+        if policy is None:
+            policy = "optimal" if planned is None else own_policy(planned, plan)
         if world.learning is not None:  # D_j, z_m and alpha_0 are those of what is trained
             world = prepare_training(world, seed or 0, data_dir).scenario
-        scheduled = schedule_round(world, policy or own, round=round_ or 1, seed=seed or 0)
+        scheduled = schedule_round(world, policy, round=round_ or 1, seed=seed or 0)
     if as_json:
         print_json(scheduled.to_dict())
     else:

@@ -31,7 +31,17 @@ def channel_gains(
             )
         return np.take_along_axis(values[rounds.start : rounds.stop], clients, axis=1)
     dice = uniform_at(Purpose.FADING, seed, rounds, clients, fleet.count)
-    return np.asarray(fleet.mean_gain[clients] * -np.log1p(-dice))  # exponential, Sec. V-A
+    return faded_gain(fleet.mean_gain[clients], dice)
+
+
+def faded_gain(mean_gain: Array, dice: Array) -> Array:
+    """h_j for dice in [0, 1): exponential fading, Sec. V-A."""
+    return np.asarray(mean_gain * -np.log1p(-dice))
+
+
+def heard_gain(scenario: Scenario, mean_gain: Array, dice: Array) -> Array:
+    """h_j of clients that are heard: what is above a threshold is exponential again."""
+    return scenario.min_gain + faded_gain(mean_gain, dice)
 
 
 def is_heard(scenario: Scenario, gain: Array) -> Bools:

@@ -108,13 +108,20 @@ def _best_place(
             PER_CLIENT: max(d.energy for d in devices),
             BATTERIES: max(d.battery_share for d in devices),
         }
-        factors = {
-            n: bounds[n].values[i, j] / expected[n].values[i, j] for n in spent if n in bounds
-        }
-        if all(factor * spent[n] <= bounds[n].limit for n, factor in factors.items()):
+        # With a confidence, a plan takes as much more than expected as the grid says.
+        kept = [
+            spent[n] * bounds[n].values[i, j] <= bounds[n].limit * expected[n].values[i, j]
+            for n in spent
+            if n in bounds
+        ]
+        if all(kept):
             return i, j, devices
         allowed[i, j] = False
-    raise NoPlan("every plan takes a little more from a client than it may spend")
+    asked = " and the ".join(n for n in spent if n in bounds)
+    raise NoPlan(
+        f"no plan keeps the {asked}: looked at closely, every one takes a little more from a "
+        "client than it may spend; allow a few percent more"
+    )
 
 
 def totals_under(

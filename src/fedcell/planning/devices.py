@@ -1,30 +1,34 @@
 """What each client of a plan is expected to spend: how often it is called, times what a call costs.
 
 A run calls a client a few times only, so its joules are not counted in drawn rounds. How often it
-is called is known, and what a call takes is the mean over rounds in which all are called alike.
+is called is known; what uploading takes is a mean over the gains at which it is heard, whatever the
+policy (7); and what training takes, which hardly varies, is a mean over drawn rounds.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 
-from fedcell.core.dice import Purpose, uniform
+from fedcell.core.dice import replicate_seeds
 from fedcell.core.showing import client_title
-from fedcell.core.types import Array, Ints
-from fedcell.network.channel import is_heard
-from fedcell.network.draw import draw_fleet
+from fedcell.core.types import Array
+from fedcell.network.channel import heard_gain, is_heard
+from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.participation import chance_called, chance_heard
 from fedcell.network.policies.base import Broadcast
 from fedcell.network.policies.names import PolicyLike, resolve_policy
-from fedcell.network.round import price
+from fedcell.network.round import make_problem, price
 from fedcell.network.simulate import idle_costs, pose
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
 
 from .round_costs import RoundCosts
 
-CALLS = 32  # of each client for a mean; fewer where there are more than PLACES of them in all
-PLACES = 200_000
+CALLS = 100  # of a client, for a mean; fewer where that takes more than
+PLACES = 200_000  # clients of rounds in all, or
+ROUNDS = 1000
+POINTS = 128  # of fading, for a mean over it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,19 +63,20 @@ class DeviceEnergy:
     relative_sd: Array  # from round to round; mostly whether it is called at all
 
 
-def device_energy(scenario: Scenario, fleet: Fleet, policy: PolicyLike, seed: int) -> DeviceEnergy:
-    """What the clients of a fleet spend in a round with the scenario's K and E_l."""
+def device_energy(
+    scenario: Scenario,
+    fleet: Fleet,
+    policy: PolicyLike,
+    seed: int,
+    uploads: tuple[Array, Array] | None = None,
+) -> DeviceEnergy:
+    """What the clients of a fleet spend in a round with the scenario's K and E_l. `uploads` are
+    those of `upload_moments`, where they are known already."""
     heard, called = chance_heard(scenario, fleet), chance_called(scenario, fleet)
-    trace = _all_called(scenario, fleet, np.flatnonzero(heard > 0), seed)
-    problem = pose(scenario, fleet, trace)
-    cost = price(problem, resolve_policy(policy, Broadcast.to(scenario, fleet))(problem))
-    energy = (cost.compute_energy + cost.upload_energy).ravel()
-
-    def over_calls(values: Array) -> Array:
-        who, n = trace.cohort.ravel(), fleet.count
-        return np.bincount(who, values, n) / np.maximum(np.bincount(who, minlength=n), 1)
-
-    first, second = called * over_calls(energy), called * over_calls(energy**2)
+    train, train_square = _training_moments(scenario, fleet, policy, seed)
+    upload, upload_square = upload_moments(scenario, fleet) if uploads is None else uploads
+    first = called * (train + upload)
+    second = called * (train_square + 2 * train * upload + upload_square)
     if scenario.plan.cohort_drawn == "after-training":  # the others that are heard train in vain
         spent = idle_costs(scenario, fleet)[1]
         first, second = first + (heard - called) * spent, second + (heard - called) * spent**2
@@ -121,10 +126,11 @@ def price_devices(
     """Prices the clients that pay most, and that use most of their battery, at the nodes."""
     fleet = draw_fleet(scenario, seed)
     battery = np.full(fleet.count, np.inf) if fleet.battery is None else fleet.battery
+    uploads = upload_moments(scenario, fleet)  # the same for every K and E_l
     found = np.empty((4, nodes.cohorts.size, nodes.steps.size))
     for i, k in enumerate(nodes.cohorts.tolist()):
         for j, e in enumerate(nodes.steps.tolist()):
-            each = device_energy(scenario.with_plan(k, e), fleet, policy, seed)
+            each = device_energy(scenario.with_plan(k, e), fleet, policy, seed, uploads)
             for n, energy in enumerate((each.mean, each.mean / battery)):
                 who = int(energy.argmax())
                 found[2 * n : 2 * n + 2, i, j] = energy[who] / k, each.relative_sd[who]
@@ -132,30 +138,56 @@ def price_devices(
     return DeviceCosts(**dict(zip(names, found, strict=True)))
 
 
-def _all_called(scenario: Scenario, fleet: Fleet, who: Ints, seed: int) -> Trace:
-    """Rounds with cohorts of K in which each of some clients is called as often as the others, and
-    heard: its gain is drawn from those at which it takes part, one from each equal part of them."""
-    K, n = min(scenario.plan.cohort, who.size), who.size
-    orders = int(np.clip(PLACES // n, 1, CALLS))
-    place = uniform(Purpose.SELECTION, seed, range(orders), n).argsort(1)
-    place = np.hstack([place, place[:, : -n % K]])  # fills up the last cohort of an order
-    cohort = who[place].reshape(-1, K)
-    part = uniform(Purpose.FADING, seed, range(orders), n).argsort(0)
-    within = uniform(Purpose.FADING, seed, range(orders, 2 * orders), n)
-    dice = np.take_along_axis((part + within) / orders, place, axis=1).reshape(-1, K)
-    if scenario.cell.gains is None:  # exponential: what is above a threshold is exponential again
-        gain = scenario.min_gain + fleet.mean_gain[cohort] * -np.log1p(-dice)
-    else:
+def upload_moments(scenario: Scenario, fleet: Fleet) -> tuple[Array, Array]:
+    """Mean and mean square of the energy of an upload of each client that is heard, (client,)."""
+    first, second = np.zeros(fleet.count), np.zeros(fleet.count)
+    for gain, weight in _heard_gains(scenario, fleet):
+        energy = make_problem(scenario, fleet, Trace.of(gain)).upload_energy
+        first += (weight * energy).sum(0)
+        second += (weight * energy**2).sum(0)
+    return first, second
+
+
+def _heard_gains(scenario: Scenario, fleet: Fleet) -> Iterator[tuple[Array, Array]]:
+    """Gains at which each client is heard, and their weights, some points at a time: (point,
+    client). Those that are measured, or of fading more of the low ones, at which uploads are dear.
+    """
+    step = max(1, PLACES // fleet.count)
+    if scenario.cell.gains is not None:
         values = scenario.cell.gains.values
         heard = is_heard(scenario, values)
-        first = np.argsort(~heard, axis=0, kind="stable")  # rounds in which it is heard stand first
-        gain = values[first[(dice * heard.sum(0)[cohort]).astype(np.int64), cohort], cohort]
-    none = np.zeros(len(cohort), np.int64)
-    return Trace(
-        cohort=cohort,
-        gain=np.asarray(gain),
-        lost=np.zeros(cohort.shape, bool),
-        count=np.ones(cohort.shape, np.int64),
-        excluded_by_channel=none,
-        excluded_by_data=none,
+        weight = heard / np.maximum(heard.sum(0), 1)
+        for first in range(0, len(values), step):
+            part = slice(first, first + step)
+            yield np.where(heard[part], values[part], 1.0), weight[part]
+        return
+    points = ((np.arange(POINTS) + 0.5) / POINTS)[:, None]
+    for first in range(0, POINTS, step):
+        s = points[first : first + step]  # dice are s^3, with density 3 s^2
+        yield heard_gain(scenario, fleet.mean_gain, s**3), 3 * s**2 / POINTS
+
+
+def _training_moments(
+    scenario: Scenario, fleet: Fleet, policy: PolicyLike, seed: int
+) -> tuple[Array, Array]:
+    """Mean and mean square of the energy of a training of each client that is called, (client,):
+    over drawn rounds, in which it has the company that it has in a run."""
+    n, K = fleet.count, scenario.plan.cohort
+    wanted = min(ROUNDS, -(-min(CALLS * n, PLACES) // K))
+    rounds = min(wanted, scenario.rounds) if scenario.cell.gains is not None else wanted
+    answer = resolve_policy(policy, Broadcast.to(scenario, fleet))
+    sums = np.zeros((3, n))  # calls, energy and its square
+    for again in replicate_seeds(seed, -(-wanted // rounds)):
+        for _, part in draw_trace(scenario, fleet, rounds, again).by_size():
+            if part.cohort.shape[1]:
+                problem = pose(scenario, fleet, part)
+                energy = price(problem, answer(problem)).compute_energy
+                for total, values in zip(sums, (energy**0, energy, energy**2), strict=True):
+                    total += np.bincount(part.cohort.ravel(), values.ravel(), n)
+    calls, first, second = sums
+    own = idle_costs(scenario, fleet)[1]  # who is so seldom called: as if it chose for itself
+    calls_or_one = np.maximum(calls, 1)
+    return (
+        np.where(calls > 0, first / calls_or_one, own),
+        np.where(calls > 0, second / calls_or_one, own**2),
     )

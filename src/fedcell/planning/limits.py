@@ -11,6 +11,7 @@ import numpy as np
 from fedcell.core.errors import BadInput, NoPlan
 from fedcell.core.quantities import parse_duration, parse_energy
 from fedcell.core.types import Array, Bools
+from fedcell.scenario.scenario import Scenario
 
 from .design import in_words
 from .devices import DeviceShare, device_shares
@@ -79,7 +80,8 @@ def bounds_of(grid: PlanGrid, limits: Limits) -> dict[str, Bound]:
     def of_a_client(energy: Array, sd: Array, limit: float, unit: str = "") -> Bound:
         unsure = grid.law.spread(k, e, grid.loss_rate, grid.kind)
         spread = np.sqrt(unsure**2 + costs.between(sd, k, e) ** 2 / np.maximum(grid.rounds, 1.0))
-        values = grid.rounds * k * costs.between(energy, k, e)
+        with np.errstate(invalid="ignore"):  # never there, at no cost
+            values = grid.rounds * k * costs.between(energy, k, e)
         return Bound(values=values, spread=spread, limit=limit, unit=unit)
 
     found = {}
@@ -92,10 +94,15 @@ def bounds_of(grid: PlanGrid, limits: Limits) -> dict[str, Bound]:
     if isfinite(each := limits.energy_per_client):
         highest, sd = grid.devices.highest, grid.devices.highest_sd
         found[PER_CLIENT] = of_a_client(highest, sd, each, "J")
-    table = grid.scenario.clients.table
-    if table is not None and table.battery is not None:
+    if has_batteries(grid.scenario):
         found[BATTERIES] = of_a_client(grid.devices.battery, grid.devices.battery_sd, 1.0)
     return found
+
+
+def has_batteries(scenario: Scenario) -> bool:
+    """Whether some client's battery is counted."""
+    table = scenario.clients.table
+    return table is not None and bool(np.isfinite(table.filled("battery", np.nan)).any())
 
 
 def chances(grid: PlanGrid, limits: Limits) -> dict[str, Array]:

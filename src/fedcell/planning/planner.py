@@ -21,7 +21,7 @@ from .choose import choose_plan, totals_under
 from .design import Setting
 from .grid import PlanGrid, evaluate_plans
 from .law_source import law_source
-from .limits import Limits
+from .limits import Limits, has_batteries
 from .pilot import Pilot
 from .pilotfile import load_pilot
 from .plan import Aim, PlanTotals, TrainingPlan
@@ -76,7 +76,7 @@ def plan_training(
         raise BadInput(f"`solve_for` = {solve_for}: expected bandwidth")
     if solve_for and limits.deadline == inf:
         raise BadInput("`solve_for` bandwidth: give the deadline that is to be kept (`limits`)")
-    if limits.confidence is not None and not limits.any:
+    if limits.confidence is not None and not limits.any and not has_batteries(scenario):
         raise BadInput("`confidence`: give what is to be kept: a deadline or an energy (`limits`)")
     if minimise not in AIMS:
         raise BadInput(f"`minimise` = {minimise}: expected one of {', '.join(AIMS)}")

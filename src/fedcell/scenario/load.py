@@ -172,7 +172,7 @@ def _csv_columns(given: str, folder: Path) -> dict[str, list[Any]]:
     reader = csv.reader(read_text(folder / given).splitlines(), skipinitialspace=True)
     place = f"clients.table: {given} line"
     try:
-        lines = [(f"{place} {reader.line_num}", row) for row in reader if row]
+        lines = [(f"{place} {reader.line_num}", row) for row in reader if any(map(str.strip, row))]
     except csv.Error as error:
         raise BadInput(f"{place} {reader.line_num}: {error}") from error
     if len(lines) < 2:

@@ -126,7 +126,8 @@ def _limits(plan: TrainingPlan) -> list[str]:
         if isfinite(limit) and name in plan.chances
     ]
     if BATTERIES in plan.chances:
-        worst = max(plan.devices, key=lambda device: device.battery_share)
+        powered = [device for device in plan.devices if device.battery is not None]
+        worst = max(powered, key=lambda device: device.battery_share)
         sentences.append(
             f"keeps the batteries with a chance of {plan.chances[BATTERIES]:.0%}: {worst.title} "
             f"spends most of its own, {worst.battery_share:.0%} of {digits(worst.battery)} J"

@@ -87,8 +87,10 @@ def _who_pays(rows: Sequence[PolicyOutcome]) -> list[str]:
             return []
         title = client_title(row.highest_client, row.highest_client_name)
         payers.setdefault(title, []).append(row.policy)
-    most = [f"{who} (under {', '.join(policies)})" for who, policies in payers.items()]
-    sentences = [f"the client that pays most: {', '.join(payers if len(payers) == 1 else most)}"]
+    most = list(payers)
+    if len(payers) > 1:
+        most = [f"{who} (under {', '.join(policies)})" for who, policies in payers.items()]
+    sentences = [f"the client that pays most: {', '.join(most)}"]
     for row in rows:
         if row.empty_batteries:
             named = [
