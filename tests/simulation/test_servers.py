@@ -168,8 +168,9 @@ def test_a_server_of_ones_own_in_simulations_runs_and_pilots(tmp_path, fedcell):
     assert pilot.server.endswith("test_servers:halfway")
     trial = pilot.trials[0]
     setup = prepare_training(trial.setting.apply_to(scenario), trial.seed)
-    same = [setup.scenario, "even", setup.learner(), len(trial.losses), trial.seed]
-    assert_array_equal(simulate(*same, server=halfway).train_loss, trial.losses)
+    options = {"rounds": len(trial.losses), "seed": trial.seed, "server": halfway}
+    same = simulate(setup.scenario, "even", setup.learner(), **options)
+    assert_array_equal(same.train_loss, trial.losses)
     plan_training(scenario, pilot).save(tmp_path / "plan.json")
     said = fedcell("run", "--plan", tmp_path / "plan.json")
     assert said.code == 2
