@@ -23,7 +23,6 @@ from .app import (
     Clients,
     DataDir,
     Hold,
-    LearnerName,
     ScenarioName,
     Seed,
     Steps,
@@ -42,6 +41,7 @@ from .app import (
     parse_range,
     target_of,
 )
+from .own import LearnerName
 from .progress import progress_bars, trial_bar
 from .signals import keeping_what_is_done
 

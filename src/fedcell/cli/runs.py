@@ -22,7 +22,6 @@ from .app import (
     AsJson,
     DataDir,
     Hold,
-    LearnerName,
     PolicyNames,
     Rounds,
     ScenarioName,
@@ -38,6 +37,7 @@ from .app import (
     out,
     target_of,
 )
+from .own import LearnerName, check_own_code
 from .progress import progress_bars
 from .signals import exit_code
 
@@ -104,7 +104,7 @@ def run_command(
     name, world = _world(scenario, planned, plan)
     own_target = planned.target if planned and world.learning is None else None
     target = target_of(world, target_loss, target_accuracy, hold, own_target)
-    _check_own_code(planned, plan, learner)
+    check_own_code(planned, plan, learner)
     policies = policy or list(NAMED)
     if planned and not policy:  # the plan's own first
         policies = list(dict.fromkeys([_own_policy(planned, plan), *NAMED]))
@@ -162,19 +162,6 @@ def _world(
         return planned.name, planned.apply_to()
     world = load_scenario(name)
     return name, planned.apply_to(world) if planned else world
-
-
-def _check_own_code(planned: TrainingPlan | None, file: Path | None, learner: str | None) -> None:
-    """Asks for the learner of a plan again, if it is not one of ours: a file never names code."""
-    if planned and planned.server:
-        raise BadInput(
-            f"{file}: was planned with a server of your own, {planned.server}: run it from Python"
-        )
-    if planned and planned.learner and learner is None:
-        raise BadInput(
-            f"{file}: was planned for the learner {planned.learner}: give --learner "
-            f"{planned.learner} if you trust it"
-        )
 
 
 def _own_policy(planned: TrainingPlan, file: Path | None) -> str:
