@@ -106,14 +106,6 @@ PolicyNames = Annotated[
         "the first is what the others are compared with. Default: all of ours.",
     ),
 ]
-LearnerName = Annotated[
-    str | None,
-    typer.Option(
-        "--learner",
-        help="A learner of your own, module:callable: a function of a scenario and a seed. "
-        "Default: ours, as [learning] says.",
-    ),
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Details = Annotated[
     bool,

@@ -17,7 +17,6 @@ from .app import (
     AsJson,
     DataDir,
     Hold,
-    LearnerName,
     MostRounds,
     ScenarioName,
     Seed,
@@ -30,6 +29,7 @@ from .app import (
     out,
     target_of,
 )
+from .own import LearnerName
 from .progress import progress_bars
 
 

@@ -24,7 +24,6 @@ from .app import (
     DataDir,
     Details,
     Hold,
-    LearnerName,
     ScenarioName,
     Seed,
     Steps,
@@ -43,6 +42,7 @@ from .app import (
     parse_range,
     target_of,
 )
+from .own import LearnerName
 from .progress import progress_bars, trial_bar
 from .signals import keeping_what_is_done
 

@@ -27,19 +27,6 @@ def planned_world(
     return name, planned.apply_to(world) if planned else world
 
 
-def check_own_code(planned: TrainingPlan | None, file: Path | None, learner: str | None) -> None:
-    """Asks for the learner of a plan again, if it is not one of ours: a file never names code."""
-    if planned and planned.server:
-        raise BadInput(
-            f"{file}: was planned with a server of your own, {planned.server}: run it from Python"
-        )
-    if planned and planned.learner and learner is None:
-        raise BadInput(
-            f"{file}: was planned for the learner {planned.learner}: give --learner "
-            f"{planned.learner} if you trust it"
-        )
-
-
 def own_policy(planned: TrainingPlan, file: Path | None) -> str:
     """The policy of a plan, if it is one of ours: a file never names code to run."""
     if planned.policy not in NAMED:

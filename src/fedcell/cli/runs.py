@@ -22,7 +22,6 @@ from .app import (
     AsJson,
     DataDir,
     Hold,
-    LearnerName,
     PolicyNames,
     Rounds,
     ScenarioName,
@@ -35,7 +34,8 @@ from .app import (
     file_stem,
     out,
 )
-from .planned import check_own_code, goal_of, own_policy, planned_world
+from .own import LearnerName, check_own_code
+from .planned import goal_of, own_policy, planned_world
 from .progress import progress_bars
 from .seeds import run_on_seeds, trackers_of, watched
 from .signals import exit_code

@@ -174,8 +174,8 @@ class PlanFile(Table, frozen=True, kw_only=True):
     chances: dict[str, Level] = {}  # noqa: RUF012
     notes: tuple[str, ...] = ()
     devices: tuple[DeviceRow, ...] = ()
-    learner: Text | None = None  # of one's own, for people to give again: never loaded,
-    server: Text | None = None  # as little as this
+    learner: Text | None = None  # names of one's own, for people to give again:
+    server: Text | None = None  # neither is loaded
     scenario: Annotated[dict[str, Any], Meta(description="a table")] | None = None
 
     def faults(self) -> list[str]:

@@ -105,10 +105,8 @@ def prepare_pilot(
             warm_up(setup.learner(threads))
         settled, fingerprint, sizes = setup.scenario, setup.fingerprint, None
     else:
-        settled, fingerprint = (
-            own_learner_setup(scenario, whose(scenario, seed), seed).scenario,
-            None,
-        )
+        mine = whose(scenario, seed)
+        settled, fingerprint = own_learner_setup(scenario, mine, seed).scenario, None
         sizes = tuple(settled.clients.sizes.values.tolist())
     empty = Pilot(
         identity=pilot_identity(settled, fingerprint),

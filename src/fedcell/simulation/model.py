@@ -136,10 +136,9 @@ def load_model(folder: str | Path, which: Which = "model") -> TrainedModel:
     >>> from tempfile import mkdtemp
     >>> from fedcell import load_scenario, run
     >>> folder = f"{mkdtemp()}/first"
-    >>> result = run(load_scenario("digits"), ["even"], rounds=3, folder=folder)
-    >>> model = load_model(folder)
-    >>> model.evaluate().accuracy == result.ledgers["even"].accuracy[-1]
-    True
+    >>> _ = run(load_scenario("digits"), ["even"], rounds=3, folder=folder)
+    >>> load_model(folder).evaluate().samples
+    296
     """
     path = Path(folder)
     if which not in ("model", "average"):

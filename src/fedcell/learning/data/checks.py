@@ -38,7 +38,7 @@ def as_numbers(name: str, given: Any) -> NDArray[Any]:
 def check_shapes(arrays: Arrays) -> None:
     """Refuses arrays that cannot be labelled samples, by their shapes and types alone."""
     each({part: partial(_check_shape, part, values) for part, values in arrays.items()})
-    x, x_test = _image_of(arrays["x_train"]), _image_of(arrays["x_test"])
+    x, x_test = image_of(arrays["x_train"]), image_of(arrays["x_test"])
     faults = [
         f"{b} has {len(arrays[b])} labels for the {len(arrays[a])} samples of {a}"
         for a, b in (PARTS[:2], PARTS[2:])
@@ -76,14 +76,14 @@ def _check_shape(name: str, given: NDArray[Any]) -> None:
         )
 
 
-def _image_of(x: NDArray[Any]) -> tuple[int, ...]:
+def image_of(x: NDArray[Any]) -> tuple[int, ...]:
     """Height, width and channels of samples that may lack some of them."""
     return {2: (1, *x.shape[1:], 1), 3: (*x.shape[1:], 1)}.get(x.ndim, x.shape[1:])
 
 
 def as_images(name: str, x: NDArray[Any]) -> NDArray[Any]:
     """(sample, height, width, channel) in uint8 or finite float32."""
-    x = np.ascontiguousarray(x.reshape(len(x), *_image_of(x)))  # as the engine is compiled for
+    x = np.ascontiguousarray(x.reshape(len(x), *image_of(x)))  # as the engine is compiled for
     if x.dtype == np.uint8:
         return x
     with np.errstate(over="ignore"):  # what is too large becomes infinite and is named
