@@ -166,6 +166,11 @@ def test_clients_that_are_not_heard_equally_often_make_a_doubt():
     assert "mean channels differ" in aggregation_doubts(ring)[0]
     assert not aggregation_doubts(ring.using(cell={"gain_threshold": 0.0}))
     assert not aggregation_doubts(ring.using(learning={"aggregation": "normalised"}))
+    near, count = ring.using(cell={"distance": 200.0}), ring.clients.count
+    for rates, doubts in (([0.3] + [None] * (count - 1), 1), ([0.3] * count, 0)):
+        assert (
+            len(aggregation_doubts(near.using(clients={"table": {"loss_rate": rates}}))) == doubts
+        )
 
 
 def test_weights_are_among_those_that_may_be_drawn():

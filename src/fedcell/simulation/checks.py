@@ -34,7 +34,7 @@ def aggregation_doubts(scenario: Scenario) -> list[str]:
     if rule != "normalised" and _heard_unequally(scenario):
         return [
             f'learning.aggregation = "{rule}" is unbiased only where all clients are heard equally '
-            "often, and their mean channels or loss rates differ: some sit out more often"
+            "often, and their mean channels differ, or their loss rates: some count less often"
         ]
     return []
 
