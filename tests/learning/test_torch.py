@@ -20,14 +20,12 @@ pytestmark = pytest.mark.extras
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install fedcell[torch]")
 
 from fedcell.learning.torch import (  # noqa: E402
-    Module,
     TorchLearner,
     load_weights,
-    plain_module,
-    save_module,
     tensors,
     without_single_samples,
 )
+from fedcell.learning.torch_modules import Module, plain_module, save_module  # noqa: E402
 
 
 def twin(ours, **more):

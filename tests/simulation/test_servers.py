@@ -168,10 +168,10 @@ def test_a_server_of_ones_own_in_simulations_runs_and_pilots(tmp_path, fedcell):
     assert pilot.server.endswith("test_servers:halfway")
     trial = pilot.trials[0]
     setup = prepare_training(trial.setting.apply_to(scenario), trial.seed)
-    again = simulate(
+    ledger = simulate(
         setup.scenario, "even", setup.learner(), len(trial.losses), trial.seed, server=halfway
     )
-    assert_array_equal(again.train_loss, trial.losses)
+    assert_array_equal(ledger.train_loss, trial.losses)
     plan_training(scenario, pilot).save(tmp_path / "plan.json")
     said = fedcell("run", "--plan", tmp_path / "plan.json")
     assert said.code == 2

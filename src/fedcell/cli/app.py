@@ -4,7 +4,6 @@ import re
 import sys
 import tempfile
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,10 +14,8 @@ from rich.progress import track
 from fedcell.core.errors import BadFile, BadInput, FedcellError, printable
 from fedcell.core.files import check_target
 from fedcell.core.showing import Showable
-from fedcell.core.targets import HOLD, Target
 from fedcell.network.policies.names import NAMED
 from fedcell.scenario.load import SHIPPED
-from fedcell.scenario.scenario import Scenario
 from fedcell.show.figures.style import FORMATS
 
 app = typer.Typer(
@@ -135,20 +132,6 @@ DataDir = Annotated[
         "Default: FEDCELL_DATA, else your cache directory."
     ),
 ]
-TargetLoss = Annotated[
-    float | None, typer.Option(help="Training loss to reach. Default: learning.target.")
-]
-TargetAccuracy = Annotated[
-    float | None, typer.Option(help="Accuracy on test data to reach, instead of a loss.")
-]
-Hold = Annotated[
-    int | None,
-    typer.Option(
-        min=1,
-        max=10**6,
-        help="Rounds whose mean is to be at the target; 1: first passage. Default: learning.hold.",
-    ),
-]
 MostRounds = Annotated[
     int | None,
     typer.Option(
@@ -170,27 +153,6 @@ Workers = Annotated[
     int | None, typer.Option(min=1, max=4096, help="Processes. Default: all processors.")
 ]
 Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="Default: all processors.")]
-
-
-def target_of(
-    scenario: Scenario,
-    loss: float | None,
-    accuracy: float | None,
-    hold: int | None,
-    own: Target | None = None,
-) -> Target | None:
-    """What is to be reached: what the options say, else one's own, else the scenario's."""
-    if loss is not None and accuracy is not None:
-        raise BadInput("--target-loss and --target-accuracy: give one of them")
-    learning = scenario.learning
-    if own is None and learning is not None:
-        own = learning.goal
-    usual = own.hold if own else learning.hold if learning else HOLD
-    if loss is not None or accuracy is not None:
-        return Target(loss=loss, accuracy=accuracy, hold=hold or usual)
-    if own is None and hold is not None:
-        raise BadInput("--hold: there is nothing to hold: give --target-loss or --target-accuracy")
-    return own if own is None or hold is None else replace(own, hold=hold)
 
 
 def parse_range(text: str | None, option: str) -> tuple[int, int] | None:

@@ -16,19 +16,16 @@ from fedcell.simulation.checks import own_learner_setup
 from .app import (
     AsJson,
     DataDir,
-    Hold,
     MostRounds,
     ScenarioName,
     Seed,
-    TargetAccuracy,
-    TargetLoss,
     Threads,
     app,
     draw_if_asked,
     figure_target,
     out,
-    target_of,
 )
+from .goals import Hold, TargetAccuracy, TargetLoss, target_of
 from .own import LearnerName
 from .progress import progress_bars
 

@@ -23,13 +23,10 @@ from .app import (
     Clients,
     DataDir,
     Details,
-    Hold,
     ScenarioName,
     Seed,
     Steps,
     StoreFolder,
-    TargetAccuracy,
-    TargetLoss,
     Threads,
     Workers,
     app,
@@ -40,8 +37,8 @@ from .app import (
     file_stem,
     out,
     parse_range,
-    target_of,
 )
+from .goals import Hold, TargetAccuracy, TargetLoss, target_of
 from .own import LearnerName
 from .progress import progress_bars, trial_bar
 from .signals import keeping_what_is_done

@@ -24,18 +24,16 @@ from .app import (
     Clients,
     DataDir,
     Details,
-    Hold,
     ScenarioName,
     Seed,
     Steps,
-    TargetAccuracy,
     app,
     draw_if_asked,
     figure_target,
     out,
     parse_range,
-    target_of,
 )
+from .goals import Hold, TargetAccuracy, target_of
 
 
 def _coefficient(term: str, needed: bool = True) -> Any:

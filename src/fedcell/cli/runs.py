@@ -21,7 +21,6 @@ from fedcell.simulation.run import run
 from .app import (
     AsJson,
     DataDir,
-    Hold,
     PolicyNames,
     Rounds,
     ScenarioName,
@@ -34,8 +33,9 @@ from .app import (
     file_stem,
     out,
 )
+from .goals import Hold, goal_of
 from .own import LearnerName, check_own_code
-from .planned import goal_of, own_policy, planned_world
+from .planned import own_policy, planned_world
 from .progress import progress_bars
 from .seeds import run_on_seeds, trackers_of, watched
 from .signals import exit_code

@@ -1,11 +1,10 @@
-"""Any PyTorch module as a learner (the extra `torch`), and our networks as modules.
+"""Any PyTorch module as a learner (the extra `torch`).
 
 The same seed gives the clients the same batches as in our own engine.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +15,7 @@ from fedcell.core.types import Floats, Ints
 
 from .data.dataset import Dataset
 from .learner import BETA1, BETA2, EPSILON, LocalTraining, Scores
-from .neural import NeuralNetwork
 from .partition import Partition
-from .plain import PlainLayer, constructor, state_of
 from .subsets import subset_of_test, subset_of_training
 
 try:
@@ -218,58 +215,7 @@ def load_weights(module: nn.Module, weights: Floats) -> None:
         tensor.copy_(part.reshape(tensor.shape))
 
 
-def plain_module(layers: list[PlainLayer]) -> nn.Sequential:
-    """A trained network as nn.Sequential: `plain_module(load_model(folder).plain_layers())`."""
-    module = nn.Sequential(*(getattr(nn, x.name)(*x.sizes, **x.options) for x in layers))
-    module.load_state_dict(_state(layers))
-    return module
-
-
-def save_module(path: Path, layers: list[PlainLayer]) -> None:
-    """Writes the text of an nn.Sequential and its state_dict, for torch.load."""
-    torch.save({"module": constructor(layers), "state_dict": _state(layers)}, path)
-
-
-def _state(layers: list[PlainLayer]) -> dict[str, Tensor]:
-    return {name: torch.tensor(values) for name, values in state_of(layers).items()}
-
-
 def tensors(x: Any, y: Ints, data: Dataset) -> tuple[Tensor, Tensor]:
     """Images of a dataset, standardised, as (sample, channel, row, column), and their labels."""
     images = np.asarray(x, np.float32) * data.scale + data.shift
     return torch.from_numpy(images).permute(0, 3, 1, 2).contiguous(), torch.tensor(y)
-
-
-class Module(nn.Module):
-    """A network of ours as a module with the same weights in the same order."""
-
-    def __init__(self, network: NeuralNetwork, weights: Floats) -> None:
-        super().__init__()
-        self.shapes, rest = network.shapes, torch.tensor(weights)
-        self.weight, self.bias = nn.ParameterList(), nn.ParameterList()
-        for shape in self.shapes:
-            k, inputs, outputs = shape.kernel, shape.channels, shape.outputs
-            size = (outputs, k, k, inputs) if shape.conv else (inputs, outputs)
-            weight, bias, rest = rest.split(
-                [shape.weights - outputs, outputs, rest.numel() - shape.weights]
-            )
-            self.weight.append(nn.Parameter(weight.reshape(size).clone()))
-            self.bias.append(nn.Parameter(bias.clone()))
-
-    def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:  # noqa: ARG002
-        """Layer by layer, as our weights stand."""
-        for weight, bias in zip(self.weight, self.bias, strict=True):
-            yield weight
-            yield bias
-
-    def forward(self, x: Tensor) -> Tensor:
-        for shape, w, b in zip(self.shapes, self.weight, self.bias, strict=True):
-            if shape.conv:
-                padding = (shape.height - x.shape[2]) // 2
-                x = nn.functional.conv2d(x, w.permute(0, 3, 1, 2), b, padding=padding)
-                x = nn.functional.max_pool2d(x, 2).relu()
-                continue
-            x = x.permute(0, 2, 3, 1).flatten(1) if x.ndim == 4 else x
-            x = x @ w + b
-            x = x if shape is self.shapes[-1] else x.relu()
-        return x

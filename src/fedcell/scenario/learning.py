@@ -17,9 +17,9 @@ from fedcell.core.schema import (
     Text,
     Whole,
     documented,
-    unused_options,
 )
 from fedcell.core.targets import HOLD, Target
+from fedcell.core.unused import unused_options
 
 from .partition import PartitionSpec
 

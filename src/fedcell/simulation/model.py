@@ -102,7 +102,7 @@ class TrainedModel:
         target = check_target(Path(path), ("pt", "npz"))
         if target.suffix.lower() == ".pt":
             layers = self.plain_layers()
-            from fedcell.learning.torch import save_module
+            from fedcell.learning.torch_modules import save_module
 
             return write_file(target, lambda aside: save_module(aside, layers))
         arrays: dict[str, Any] = {"weights": self.weights}
