@@ -52,7 +52,7 @@ def test_a_pilot_shows_the_seconds_of_its_budget(tmp_path):
     code, seen = in_a_terminal(tmp_path, "pilot", "digits", "--budget", "5s")
     assert code == 0
     assert "/5 s" in seen
-    assert "E_l = " in seen
+    assert "clients a round" in seen
 
 
 def test_pricing_shows_a_bar(tmp_path):

@@ -63,9 +63,10 @@ def test_settings_depart_from_a_law_as_those_beside_them_do():
     assert at(law, 2, 100, 0.0)[0] == pytest.approx(FLOOR.rounds(2, 100), rel=0.12)
 
 
-def sampled(rounds, rng, seeds=6, sd=0.05, settings=LOOSE):
+def sampled(rounds, rng, seeds=6, sd=0.05, settings=LOOSE, seed_sd=0.0):
     k, e = (np.repeat(column, seeds) for column in np.array(settings).T)
-    drawn = rounds(k, e) * np.exp(sd * rng.standard_normal(k.size))
+    luck = np.tile(seed_sd * rng.standard_normal(seeds), len(settings))
+    drawn = rounds(k, e) * np.exp(luck + sd * rng.standard_normal(k.size))
     return Observations(
         cohort=k,
         steps=e,
@@ -91,7 +92,7 @@ def test_what_is_unlike_all_that_was_run_is_less_sure():
 def test_intervals_hold_as_often_as_they_say(cut):
     """On laws with bumps that the fit does not know of: nine in ten of the means and of the runs,
     at settings that were not run; also where half of the settings have runs that were cut."""
-    inside, of_runs = [], []
+    inside, of_runs, cuts = [], [], 0
     for world in range(40):
         rng = np.random.default_rng(world)
         true = GivenLaw(
@@ -107,17 +108,19 @@ def test_intervals_hold_as_often_as_they_say(cut):
             away = (np.log(k) - centre[:, :1]) ** 2 + (np.log(e) - centre[:, 1:]) ** 2
             return true.rounds(k, e) * np.exp((height * np.exp(-away / 2)).sum(0))
 
-        runs = sampled(rounds, rng, seeds=3, sd=0.12)
+        runs = sampled(rounds, rng, seeds=3, sd=0.1, seed_sd=0.08)
         most = np.where(runs.settings % 2, cut * rounds(runs.cohort, runs.steps), np.inf)
         censored = runs.rounds > most
-        assert censored.any() == np.isfinite(cut)
+        cuts += int(censored.sum())
         law = fit_law(replace(runs, rounds=np.minimum(runs.rounds, most), censored=censored))
         k, e = np.array([3, 8, 20]), np.array([25, 7, 60])
         _, low, high = law.predict(k, e, 0.0, runs=5)
-        drawn = rounds(k, e)[:, None] * np.exp(0.12 * rng.standard_normal((3, 5)))
+        luck = 0.08 * rng.standard_normal(5) + 0.1 * rng.standard_normal((3, 5))
+        drawn = rounds(k, e)[:, None] * np.exp(luck)
         inside += ((low <= drawn.mean(1)) & (drawn.mean(1) <= high)).tolist()
         _, low, high = law.predict(k, e, 0.0)
         of_runs += ((low[:, None] <= drawn) & (drawn <= high[:, None])).ravel().tolist()
+    assert (cuts > 40) == np.isfinite(cut)
     assert 0.82 <= np.mean(inside) <= 0.99
     assert 0.85 <= np.mean(of_runs) <= 0.98
 

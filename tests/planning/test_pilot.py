@@ -153,7 +153,7 @@ def test_a_training_that_diverges_is_seen_and_left_out():
     assert run.diverged
     assert run.rounds_to(passing(0.4)) is None
     (check,) = check_law(fit_law(observed(FLOOR)), [run], passing(0.4))
-    assert [check.failure] == ["training diverges in 1 of 1 runs at K = 12, E_l = 16, gamma = 0"]
+    assert [check.failure] == ["training diverges in 1 of 1 runs with 12 clients a round, 16 steps each"]
 
 
 def test_overflow_is_divergence_even_if_the_model_stays():
@@ -487,9 +487,10 @@ def test_predictions_beside_what_was_measured():
     found = Validation(name="here", checks=(first, second))
     assert (found.to_dict()["settings"], found.to_dict()["reached"]) == (2, 1)
     assert (found.coverage, found.median_error) == (1.0, abs(first.error))
-    assert found.failures == ["1 of 5 runs did not reach the loss at K = 20, E_l = 10, gamma = 0"]
+    words = "1 of 5 runs did not reach the loss with 20 clients a round, 10 steps each"
+    assert found.failures == [words]
     off = replace(first, measured=first.predicted.value / 1.4)
-    assert off.failure == "the law is +40% off at K = 10, E_l = 10, gamma = 0"
+    assert off.failure == "the law is +40% off with 10 clients a round, 10 steps each"
     near = replace(first, measured=first.predicted.value / 1.2)
     assert near.failure is None
 
@@ -740,5 +741,5 @@ def test_a_process_that_dies_costs_a_pilot_its_run_alone(world):
     runner = PilotRunner(scenario=scenario, target=passing(0.4), engine=Deadly(2))
     assert [trial.seed for trial in runner.run_all(asked)] == [2, 3]
     runner = PilotRunner(scenario=scenario, target=passing(0.4), engine=Deadly(3))
-    with pytest.raises(BadInput, match=r"3 runs of the pilot killed their process.*K = 3.*workers"):
+    with pytest.raises(BadInput, match=r"3 runs of the pilot killed their process.*3 clients.*workers"):
         list(runner.run_all(asked))

@@ -323,15 +323,15 @@ def test_sensitivity_asks_of_each_world_and_says_what_keeping_the_plan_costs():
     evaluate, choose = asking("even", 12)
     plan = choose(evaluate(SMALL))
     worlds: dict[str, Any] = {w.change: w for w in sensitivity(SMALL, plan, evaluate, choose)}
-    lossy, narrow, small = "gamma from 0.2 to 0.4", "half the band", "model compressed 4 times"
+    lossy, narrow, small = "uploads lost: 0.4, not 0.2", "half the band", "model compressed 4 times"
     assert list(worlds) == ["as it is", lossy, narrow, small]
     assert worlds["as it is"].cost == worlds["as it is"].kept_cost == plan.cost.value
     assert all(world.cost <= world.kept_cost for world in worlds.values())
     assert worlds[lossy].rounds > plan.rounds.value
     assert worlds[narrow].cost > plan.cost.value > worlds[small].cost
     assert worlds[narrow].cohort <= plan.cohort.value <= worlds[small].cohort
-    assert "gamma from 0 to 0.1" in nearby_worlds(SMALL.using(cell={"loss_rate": 0.0}))
-    assert list(nearby_worlds(SMALL.using(cell={"loss_rate": 0.9})))[1] == "gamma from 0.9 to 0.949"
+    assert "uploads lost: 0.1, not 0" in nearby_worlds(SMALL.using(cell={"loss_rate": 0.0}))
+    assert list(nearby_worlds(SMALL.using(cell={"loss_rate": 0.9})))[1] == "uploads lost: 0.949, not 0.9"
     tight = asking("even", 12, Limits(deadline=1.02 * plan.duration.value))
     none = {w.change: w for w in sensitivity(SMALL, plan, *tight)}
     assert "no plan keeps the deadline" in none[lossy].why_no_plan
@@ -445,15 +445,17 @@ def test_the_command_keeps_limits_and_says_so(fedcell):
 def test_the_command_in_words(fedcell, tmp_path):
     words = ["--mixing", 30, "--drift", 0.5, "--start", 4000, "--figure", tmp_path / "p.png"]
     said = fedcell("plan", "paper", *words, "--steps", "1..3", "--deadline", "1h")
-    assert said.code == 0
+    detailed = fedcell("plan", "paper", *words, "--steps", "1..3", "--details")
+    assert said.code == detailed.code == 0
     for part in (
-        "call K = ",
-        "the paper's closed forms say K = ",
-        "Unit costs at this K and E_l",
-        "The same K and E_l under each policy",
-        "note: E_l = 3 is the most that was looked at",
+        "call 1 client a round and let each train for 3 steps",
+        "Under each policy",
+        "note: 3 steps are the most that was looked at",
     ):
         assert part in said.out
+    for part in ("the paper's closed forms say K = ", "Unit costs at this K and E_l"):
+        assert part in detailed.out
+        assert part not in said.out
     assert (tmp_path / "p.png").stat().st_size > 10_000
 
 
@@ -626,10 +628,10 @@ def test_worlds_without_a_plan_say_why(fedcell):
 def test_notes_speak_of_options_on_the_command_line_and_of_arguments_in_python(fedcell):
     law = GivenLaw(mixing=1.0, drift=0.0, start=4000.0)
     plan = plan_training(Scenario(), law=law, policy="even", steps=(1, 3))
-    assert plan.notes == ("E_l = 3 is the most that was looked at: `steps` allows more",)
+    assert plan.notes == ("3 steps are the most that was looked at: `steps` allows more",)
     words = ["--mixing", 1, "--drift", 0, "--start", 4000, "--policy", "even", "--steps", "1..3"]
     said = " ".join(fedcell("plan", "paper", *words).out.split())
-    assert "note: E_l = 3 is the most that was looked at: --steps allows more" in said
+    assert "note: 3 steps are the most that was looked at: --steps allows more" in said
 
 
 def test_a_law_by_hand_is_not_in_doubt_however_uploads_are_lost():
@@ -653,7 +655,7 @@ def test_policies_beside_a_plan_are_priced_as_its_own_is(fitted):
     assert beside == pytest.approx(rates["optimal-staged"] / rates["even"], rel=0.01)
     asked, free = (" ".join(each.summary().split()) for each in (plan, staged))
     assert "even was asked for, or keeps the limits; optimal-staged would make the" in asked
-    assert "optimal-staged makes the cost (12) least, so the plan has it" in free
+    assert "optimal-staged makes the cost least, so the plan has it" in free
 
 
 def test_infinite_limits_are_no_limits(grid):

@@ -123,7 +123,7 @@ def test_a_plan_is_drawn_where_it_lies(tmp_path):
     assert plan.grid is not None
     tried = plan.grid.steps[-1], plan.grid.cohorts[-1]
     assert (panel.get_xlim()[1], panel.get_ylim()[1]) == tried
-    assert bar.get_ylabel() == "cost (12), over the plan's"
+    assert bar.get_ylabel() == "cost, over the plan's"
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
     assert f"plan: K = {plan.cohort.value}, $E_l$ = {plan.local_steps.value}" in texts
     assert {"tried", "beyond limits"} <= set(texts)

@@ -231,7 +231,7 @@ def test_a_run_and_its_files(fedcell, tmp_path, monkeypatch, world):
         assert shown["time [s]"] == four_digits(row["to_target"]["duration"])
         assert shown["energy [J]"] == four_digits(row["to_target"]["energy"])
         assert shown["cost [s]"] == four_digits(row["to_target"]["cost"])
-        assert shown["most for one client [J]"] == four_digits(row["energy_per_client"]["highest"])
+        assert shown["top client [J]"] == four_digits(row["energy_per_client"]["highest"])
     last = answer["policies"][0]
     assert (
         f"after {last['rounds']} rounds: training loss {four_digits(last['train_loss'])}"

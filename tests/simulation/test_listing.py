@@ -59,7 +59,7 @@ def test_the_tables_have_what_the_runs_have_and_fit_a_terminal(fedcell, home, mo
         assert row["run"] == cost["run"] == entry["folder"]
         assert row["state"] == entry["status"]
         assert row["rounds"] == f"{entry['rounds']}/{entry['most_rounds']}"
-        assert (row["K"], row["E_l"], row["seed"]) == ("3", "2", str(entry["seed"]))
+        assert (row["clients"], row["steps"], row["seed"]) == ("3", "2", str(entry["seed"]))
         assert float(row["loss"]) == pytest.approx(entry["train_loss"], rel=1e-3)
         assert cost["policy"] == entry["policy"]
         assert float(cost["time [s]"]) == pytest.approx(entry["duration"], rel=1e-3)
@@ -85,8 +85,8 @@ def test_many_columns_are_stacked(fedcell, tmp_path, monkeypatch):
     said = fedcell("runs")
     assert max(map(len, said.out.splitlines())) <= 80
     printed = tables(said.out)
-    assert printed["2 runs (continued)"].rows()[0]["trained"] == "digits, own layers"
-    assert printed["2 runs (continued)"].rows()[1]["run"] == f"{name}1"
+    assert printed["2 runs"].rows()[0]["trained"] == "digits, own layers"
+    assert printed["2 runs"].rows()[1]["run"] == f"{name}1"
 
 
 def test_damaged_runs_are_listed_with_what_is_wrong_and_the_others_as_ever(fedcell, home):

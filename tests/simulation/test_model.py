@@ -188,7 +188,7 @@ def test_folders_that_hold_no_model_are_refused(fedcell, folder, tmp_path):
 
 def test_without_pytorch_the_command_says_what_is_missing(fedcell, folder, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "fedcell.learning.torch", raising=False)
+    monkeypatch.delitem(sys.modules, "fedcell.learning.torch_modules", raising=False)
     said = fedcell("export", folder, "--out", tmp_path / "model.pt")
     assert (said.code, said.out) == (2, "")
     assert "needs PyTorch: pip install" in said.err

@@ -133,7 +133,7 @@ def test_pilots_and_plans_know_their_owners(tmp_path, fedcell, monkeypatch):
     said = fedcell("run", "--plan", "plan.json", "--json", "--out", "run")
     assert said.code == 0, said.err
     rows = (tmp_path / "run" / "clients.csv").read_text().splitlines()
-    assert [row.split(",")[2] for row in rows if row.split(",")[1] == "1"] == ["0"] * 5
+    assert [row.split(",")[3] for row in rows if row.split(",")[1] == "1"] == ["0"] * 5
     assert json.loads(said.out)["policies"]
     npz(tmp_path / "mine.npz", owner=NAMED)
     said = fedcell("plan", "world.toml", "--pilot", "pilot.json", "--out", "plan.json")

@@ -63,8 +63,8 @@ import os, signal, sys
 from pathlib import Path
 from fedcell import load_scenario, run
 from fedcell.simulation.run import Progress
-def at(state, *_):
-    if state.rounds == 4:
+def at(report):
+    if report.round == 4:
         os.kill(os.getpid(), signal.SIGKILL)
 run(load_scenario(sys.argv[1]), ["even"], folder=sys.argv[2], progress=Progress(round=at))
 """
@@ -182,8 +182,8 @@ def test_a_server_that_fails_says_so_and_loses_nothing(tmp_path):
     def bad(old, mean):
         return mean if abs(old).sum() > 0 and not (tmp_path / "broken").exists() else mean[:1]
 
-    def breaks(state, *_):
-        if state.rounds == 3:
+    def breaks(report):
+        if report.round == 3:
             (tmp_path / "broken").touch()
 
     progress = Progress(round=breaks)

@@ -6,7 +6,7 @@ policy (7); and what training takes, which hardly varies, is a mean over drawn r
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -141,8 +141,12 @@ def price_devices(
 def upload_moments(scenario: Scenario, fleet: Fleet) -> tuple[Array, Array]:
     """Mean and mean square of the energy of an upload of each client that is heard, (client,)."""
     first, second = np.zeros(fleet.count), np.zeros(fleet.count)
+    some = np.flatnonzero(fleet.samples > 0)  # who has no data is never called
     for gain, weight in _heard_gains(scenario, fleet):
-        energy = make_problem(scenario, fleet, Trace.of(gain)).upload_energy
+        called = Trace.of(gain[:, some])
+        called = replace(called, cohort=np.broadcast_to(some, called.cohort.shape))
+        energy = np.zeros(gain.shape)
+        energy[:, some] = make_problem(scenario, fleet, called).upload_energy
         first += (weight * energy).sum(0)
         second += (weight * energy**2).sum(0)
     return first, second

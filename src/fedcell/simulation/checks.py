@@ -59,8 +59,10 @@ def with_learner_sizes(scenario: Scenario, learner: Learner) -> Scenario:
         sizes = np.asarray(learner.sizes, float)
     except (TypeError, ValueError) as error:
         raise BadInput("the learner's sizes are not numbers: give D_j of each client") from error
-    if sizes.shape == (sizes.size,) and not (np.isfinite(sizes) & (sizes >= 1)).all():
-        raise BadInput("the learner's sizes are samples that clients hold: expected 1 or more each")
+    if not (np.isfinite(sizes) & (sizes >= 0)).all() or not sizes.any():
+        raise BadInput(
+            "the learner's sizes are samples that clients hold: expected 0 or more, and not all 0"
+        )
     if sizes.shape != (scenario.clients.count,):
         raise BadInput(
             f"the learner has {sizes.size} clients and the scenario {scenario.clients.count}"

@@ -28,7 +28,7 @@ def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
         work = f"each trains for {run.local_epochs} passes over its data"
     else:
         samples = "a batch" if run.samples_per_step == "batch" else "all its data"
-        work = f"each trains for {run.local_steps} steps, counted as {samples} each"
+        work = f"each trains for {run.local_steps} steps, {samples} each"
     out.print(
         f"{name}: {run.cohort} {counted(run.cohort, 'client')} a round, {work};\n"
         f"{run.model_bits / 1e6:.3g} Mbit per upload, "
@@ -66,7 +66,7 @@ def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
     }
     if all(row.total.rounds == t.rounds for row, t in zip(rows, taken, strict=True)):
         most = [digits(row.highest_client_energy) for row in rows]
-        columns["most for one client [J]"] = most  # known for all rounds only
+        columns["top client [J]"] = most  # known for all rounds only
     title = f"To {target} {target.definition}" if target is not None and goal else "In all"
     print_table(out, f"{title}, on the same dice", columns)
     for sentence in _who_pays(rows):
