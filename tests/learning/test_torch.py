@@ -284,5 +284,5 @@ def test_a_server_averages_the_buffers_of_a_module():
     )
     finals = []
     simulate(world, "even", learner, rounds=4, report=finals.append)
-    assert (finals[-1].model[-4:] > 0).all()
-    assert finals[-1].server.shape == (2, learner.trained)
+    assert (finals[-1].state.model[-4:] > 0).all()
+    assert finals[-1].state.server.shape == (2, learner.trained)
