@@ -466,3 +466,14 @@ def test_a_learner_is_three_methods():
     with warnings.catch_warnings(action="error"):
         ledger = simulate(Scenario(), "even", Counter(), rounds=3)
     assert_allclose(ledger.train_loss, [9, 8, 7])
+
+
+def test_an_upload_beyond_the_range_of_a_model_is_left_out_and_one_that_is_no_numbers_refused():
+    model = np.zeros(3, np.float32)
+    huge = [np.full(3, 1e300), np.ones(3)]
+    with pytest.warns(FedcellWarning, match="clients 0 are not finite"):
+        after, left_out = aggregate("mean", model, [0, 1], [1, 1], huge, SHARES, round=0)
+    assert (after.tolist(), left_out) == ([1, 1, 1], 1)
+    for kind in (object, complex):
+        with pytest.raises(BadInput, match=rf"the learner gave {np.dtype(kind)} for client 0"):
+            aggregate("mean", model, [0], [1], [np.ones(3, kind)], SHARES, round=0)

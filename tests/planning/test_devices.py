@@ -18,6 +18,7 @@ from fedcell import (
     draw_trace,
     load_scenario,
     plan_training,
+    run_pilot,
     simulate_network,
 )
 from fedcell.network.participation import mean_loss_rate
@@ -136,7 +137,9 @@ def test_batteries_are_limits_of_a_plan():
     assert 0.5 < kept.chances["batteries"] <= 1
     said = " ".join(kept.summary().split())
     assert f"keeps the batteries with a chance of {kept.chances['batteries']:.0%}: meter-" in said
-    words = r"no plan keeps the batteries: the least is .* times what meter-4 has \(0.1 J\), with 1 "
+    words = (
+        r"no plan keeps the batteries: the least is .* times what meter-4 has \(0.1 J\), with 1 "
+    )
     with pytest.raises(NoPlan, match=words):
         plan_training(with_battery(0.1), law=LAW, steps=(1, 12))
 
@@ -274,3 +277,16 @@ def test_a_plan_that_misses_a_client_s_limit_by_a_little_is_not_taken():
         NoPlan, match="per client: looked at closely, every one takes a little more from"
     ):
         choose_plan(replace(grid, candidates=only), limits)
+
+
+def test_a_pilot_of_devices_with_losses_of_their_own_on_data_that_is_dealt(tmp_path):
+    """What stands for their loss rates is known once the data is dealt, not before."""
+    names = [f"meter-{i}" for i in range(8)]
+    table = {"name": names, "loss_rate": [0.1, 0.3] * 4}
+    scenario = load_scenario("digits").using(clients={"table": table}, plan={"cohort": 4})
+    pilot = run_pilot(
+        scenario, "6s", tmp_path / "p.json", target=1.5, clients=(2, 6), steps=(5, 20)
+    )
+    plan = plan_training(scenario, pilot)
+    assert plan.cohort.value <= 6
+    assert [device.name for device in plan.devices] == names

@@ -198,3 +198,11 @@ def test_features_are_the_terms():
     assert features(np.array([4]), np.array([5]), 0.0, "independent")[0] == pytest.approx(
         [1 / 4, 5, 1 / 5, 1 / 20, 1]
     )
+
+
+def test_no_run_is_shorter_than_its_target_holds():
+    law = replace(fit_law(observed(FLOOR, run_sd=0.3)), least=30)
+    mean, low, high = law.predict(np.array([3, 40]), np.array([5, 80]), 0.1)
+    assert low.min() == 30
+    assert (low <= mean).all()
+    assert (mean <= high).all()

@@ -153,7 +153,9 @@ def test_a_training_that_diverges_is_seen_and_left_out():
     assert run.diverged
     assert run.rounds_to(passing(0.4)) is None
     (check,) = check_law(fit_law(observed(FLOOR)), [run], passing(0.4))
-    assert [check.failure] == ["training diverges in 1 of 1 runs with 12 clients a round, 16 steps each"]
+    assert [check.failure] == [
+        "training diverges in 1 of 1 runs with 12 clients a round, 16 steps each"
+    ]
 
 
 def test_overflow_is_divergence_even_if_the_model_stays():
@@ -741,5 +743,7 @@ def test_a_process_that_dies_costs_a_pilot_its_run_alone(world):
     runner = PilotRunner(scenario=scenario, target=passing(0.4), engine=Deadly(2))
     assert [trial.seed for trial in runner.run_all(asked)] == [2, 3]
     runner = PilotRunner(scenario=scenario, target=passing(0.4), engine=Deadly(3))
-    with pytest.raises(BadInput, match=r"3 runs of the pilot killed their process.*3 clients.*workers"):
+    with pytest.raises(
+        BadInput, match=r"3 runs of the pilot killed their process.*3 clients.*workers"
+    ):
         list(runner.run_all(asked))

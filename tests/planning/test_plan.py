@@ -331,7 +331,10 @@ def test_sensitivity_asks_of_each_world_and_says_what_keeping_the_plan_costs():
     assert worlds[narrow].cost > plan.cost.value > worlds[small].cost
     assert worlds[narrow].cohort <= plan.cohort.value <= worlds[small].cohort
     assert "uploads lost: 0.1, not 0" in nearby_worlds(SMALL.using(cell={"loss_rate": 0.0}))
-    assert list(nearby_worlds(SMALL.using(cell={"loss_rate": 0.9})))[1] == "uploads lost: 0.949, not 0.9"
+    assert (
+        list(nearby_worlds(SMALL.using(cell={"loss_rate": 0.9})))[1]
+        == "uploads lost: 0.949, not 0.9"
+    )
     tight = asking("even", 12, Limits(deadline=1.02 * plan.duration.value))
     none = {w.change: w for w in sensitivity(SMALL, plan, *tight)}
     assert "no plan keeps the deadline" in none[lossy].why_no_plan

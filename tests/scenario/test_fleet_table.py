@@ -182,6 +182,7 @@ def test_the_fleet_of_the_page():
     ("csv", "message"),
     [
         ("samples,\n5,\n", "a column has no name: give it one, or take it out"),
+        ("samples,si\x1bte\n5,x\n", "characters that can be printed"),
         ("samples,,kappa\n5,6,7\n", "a column has no name"),
         ("name,samples\npump,5\npump,6\n", "clients 0 and 1 are both called 'pump'"),
         ("distance_db\n5\n", "distance has no such unit; known: distance, distance_m, distance_km"),

@@ -95,7 +95,9 @@ def test_a_run_says_whose_battery_would_have_been_empty(fedcell, tmp_path, monke
     assert said.code == 0, said.err
     result = run(load_scenario("mine.toml"), ["even"], rounds=6)
     ledger = result.ledgers["even"]
-    empty = emptied_by_hand(ledger, draw_fleet(prepare_training(load_scenario("mine.toml")).scenario).battery)
+    empty = emptied_by_hand(
+        ledger, draw_fleet(prepare_training(load_scenario("mine.toml")).scenario).battery
+    )
     assert empty  # or the test says nothing
     with (tmp_path / "r" / "clients.csv").open() as file:
         rows = list(csv.DictReader(file))

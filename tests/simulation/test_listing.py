@@ -89,6 +89,17 @@ def test_many_columns_are_stacked(fedcell, tmp_path, monkeypatch):
     assert printed["2 runs"].rows()[1]["run"] == f"{name}1"
 
 
+def test_runs_are_compared_under_a_policy_that_all_have(fedcell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run(SCENARIO, ["even", "optimal"], folder="a")
+    run(SCENARIO, ["optimal"], folder="b")
+    taken = tables(fedcell("runs").out)["What they took"].rows()
+    assert [row["policy"] for row in taken] == ["optimal", "optimal"]
+    run(SCENARIO, ["distributed"], folder="c")
+    taken = tables(fedcell("runs").out)["What they took"].rows()
+    assert [row["policy"] for row in taken] == ["even", "optimal", "distributed"]
+
+
 def test_damaged_runs_are_listed_with_what_is_wrong_and_the_others_as_ever(fedcell, home):
     (home / "first" / "ledger.csv").write_text("no ledger\n")
     (home / "stopped" / "scenario.json").write_text('{"plan": 3}')

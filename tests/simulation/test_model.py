@@ -1,6 +1,7 @@
 """The trained model of a run: read from its folder, judged, and written for others."""
 
 import json
+import shutil
 import sys
 from dataclasses import replace
 
@@ -193,3 +194,22 @@ def test_without_pytorch_the_command_says_what_is_missing(fedcell, folder, tmp_p
     assert (said.code, said.out) == (2, "")
     assert "needs PyTorch: pip install" in said.err
     assert not list(tmp_path.iterdir())
+
+
+def test_an_export_does_not_replace_what_the_run_goes_on_from(fedcell, folder):
+    before = (folder / "checkpoint.npz").read_bytes()
+    said = fedcell("export", folder, "--out", folder / "checkpoint.npz")
+    assert (said.code, said.out) == (2, "")
+    assert "is what the run goes on from: choose another file" in said.err
+    assert (folder / "checkpoint.npz").read_bytes() == before
+
+
+def test_a_model_that_is_not_finite_is_not_exported(fedcell, folder, tmp_path):
+    shutil.copytree(folder, tmp_path / "r")
+    with np.load(folder / "checkpoint.npz") as saved:
+        arrays = dict(saved)
+    np.savez(tmp_path / "r/checkpoint.npz", **arrays | {"model": np.nan * arrays["model"]})
+    said = fedcell("export", tmp_path / "r", "--out", tmp_path / "m.npz")
+    assert said.code == 2
+    assert "checkpoint.npz: holds a model that is not finite" in said.err
+    assert not (tmp_path / "m.npz").exists()

@@ -190,6 +190,24 @@ def test_killed_and_resumed_to_the_same_bits(fedcell, folder):
     assert kept(folder / "cut") == kept(folder / "straight")
 
 
+@pytest.mark.usefixtures("folder")
+def test_a_run_of_ones_own_learner_is_listed(fedcell):
+    assert fedcell("run", "world.json", "--learner", "mylearners:Mean", "--out", "here").code == 0
+    (entry,) = json.loads(fedcell("runs", "here", "--json").out)
+    assert (entry["status"], entry["trained"]) == ("complete", "mylearners:Mean")
+
+
+@pytest.mark.usefixtures("folder")
+def test_several_seeds_of_ones_own_learner(fedcell, folder):
+    words = ["run", "world.json", "--learner", "mylearners:Mean", "--seeds", 2, "--out", "two"]
+    assert fedcell(*words).code == 0
+    whose = [json.loads((folder / f"two/seed{i}/run.json").read_text())["learner"] for i in (0, 1)]
+    assert [each["name"] for each in whose] == ["mylearners:Mean"] * 2
+    said = fedcell(*words[:-1], "other", "--workers", 2)
+    assert said.code == 2
+    assert "--workers: code of your own is run in this process alone" in said.err
+
+
 def test_another_learner_does_not_resume_a_run(fedcell, folder):
     words = ["run", "world.json", "--policy", "even", "--out", "here"]
     assert fedcell(*words, "--learner", "mylearners:Mean").code == 0
@@ -296,7 +314,7 @@ def test_what_a_learner_costs_must_be_said(fedcell, folder, left_out, command):
 def test_from_pilot_to_plan_to_run_by_name(fedcell, folder):
     """Files remember the learner, ask for it again, and never load it."""
     name = ["--learner", "mylearners:Mean"]
-    pilot = ["pilot", "world.json", "--target-loss", 0.5, "--budget", "2s", "--out", "p.json"]
+    pilot = ["pilot", "world.json", "--target-loss", 0.2, "--budget", "2s", "--out", "p.json"]
     assert fedcell(*pilot, *name).code == 0
     assert json.loads((folder / "p.json").read_text())["learner"] == "mylearners:Mean"
     said = fedcell(*pilot, "--learner", "mylearners:Other")

@@ -8,7 +8,7 @@ import time
 import numpy as np
 import pytest
 
-from fedcell import BadInput, load_pilot, load_scenario, prepare_training, run
+from fedcell import BadInput, load_model, load_pilot, load_scenario, prepare_training, run
 from fedcell.experiments.engines import LocalProcesses
 from fedcell.experiments.experiment import Experiment
 from fedcell.experiments.store import Store
@@ -170,3 +170,9 @@ def test_constants_are_measured_over_those_that_have_data(tmp_path, fedcell, mon
     assert said.code == 0, said.err
     assert json.loads(said.out)["constants"]["samples"] == 20
     assert "2 clients hold no samples" in said.err
+
+
+def test_a_model_is_judged_on_data_that_has_owners(tmp_path):
+    npz(tmp_path / "mine.npz", owner=THREE)
+    run(scenario_in(tmp_path), ["even"], rounds=2, folder=tmp_path / "run")
+    assert load_model(tmp_path / "run").evaluate().samples == 20

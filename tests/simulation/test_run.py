@@ -861,7 +861,11 @@ def test_cost_is_that_of_what_is_trained(fedcell, tmp_path):
 def test_the_demo_works_twice(fedcell, tmp_path):
     first = fedcell("demo", "--out", tmp_path / "d", "--budget", "8s")
     assert first.code == 0
-    for part in ("Rounds to the target", "clients a round and let each train", "The plan's predictions against this run"):
+    for part in (
+        "Rounds to the target",
+        "clients a round and let each train",
+        "The plan's predictions against this run",
+    ):
         assert part in first.out
     before = held(tmp_path / "d")
     own = {"partition.png", "pilot.json", "plan.json", "plan.png"}

@@ -285,6 +285,21 @@ def test_a_run_without_the_target_of_its_scenario(fedcell, tmp_path):
 # The result back out of its folder.
 
 
+def test_who_pays_is_not_taken_from_an_end_that_was_before(tmp_path):
+    """A run that is gone on with has the clients.csv of its last end until the next."""
+    run(SCENARIO, ["even"], rounds=3, folder=tmp_path / "before")
+    run(SCENARIO, ["even"], rounds=6, folder=tmp_path / "now")
+    shutil.copy(tmp_path / "before" / "clients.csv", tmp_path / "now")
+    with pytest.raises(BadFile, match=r"clients.csv: is not of the rounds of ledger.csv"):
+        load_run(tmp_path / "now")
+    summary = json.loads((tmp_path / "now" / "summary.json").read_text())
+    (tmp_path / "now" / "summary.json").write_text(as_json(summary | {"complete": False}))
+    under_way = load_run(tmp_path / "now")
+    assert not under_way.complete
+    assert under_way.ledgers["even"].totals.energy.size == 0
+    assert under_way.ledgers["even"].rounds == 6
+
+
 @pytest.mark.parametrize("every", [1, 3])
 @pytest.mark.parametrize("world", ["quadratic", "digits"])
 def test_what_is_loaded_is_what_was_returned(tmp_path, world, every):
@@ -363,7 +378,7 @@ def test_a_run_under_way_is_loaded_without_who_pays(tmp_path):
         ("ledger.csv", "count", "ledger.csv: is damaged"),
         ("ledger.csv", "short", "ledger.csv: is damaged"),
         ("clients.csv", b"policy,client\neven,1\n", "clients.csv: is damaged: go on"),
-        ("clients.csv", b"policy\n", "clients.csv: has other policies than ledger.csv"),
+        ("clients.csv", b"policy\n", "clients.csv: is not of the rounds of ledger.csv"),
         ("summary.json", b"{}", "summary.json: is damaged: go on"),
         ("summary.json", b'{"policies": 3}', "summary.json: is damaged"),
         ("summary.json", None, "summary.json: cannot be read"),

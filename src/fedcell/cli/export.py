@@ -5,9 +5,11 @@ from typing import Annotated, Literal
 
 import typer
 
+from fedcell.core.errors import BadInput
 from fedcell.core.files import check_target
 from fedcell.learning.plain import constructor
 from fedcell.simulation.model import TrainedModel, load_model
+from fedcell.simulation.records import CHECKPOINT
 
 from .app import app, out
 
@@ -30,6 +32,8 @@ def export(
     """
     target = check_target(out_path, ("pt", "npz"))
     model = load_model(folder, which)
+    if target.name == CHECKPOINT and target.parent.resolve() == folder.resolve():
+        raise BadInput(f"--out = {out_path}: is what the run goes on from: choose another file")
     model.export(target)
     out.print(f"{model!r} written to {out_path}", soft_wrap=True)
     if model.classifier is not None:

@@ -57,7 +57,9 @@ def schedule(
     ] = None,
     round_: Annotated[
         int | None,
-        typer.Option("--round", min=1, help="Which round of the scenario. Default: the first."),
+        typer.Option(
+            "--round", min=1, max=10**9, help="Which round of the scenario. Default: the first."
+        ),
     ] = None,
     seed: Annotated[
         int | None,

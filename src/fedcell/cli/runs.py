@@ -159,6 +159,7 @@ def run_command(
             resume=resume,
             data_dir=data_dir,
             threads=threads,
+            learner=learner,
         )
         return
     if workers is not None:

@@ -10,9 +10,11 @@ from fedcell.core.dice import check_count
 from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.files import read_tables
 from fedcell.core.targets import Target
+from fedcell.learning.own import LearnerLike
+from fedcell.learning.server import OwnServer
 from fedcell.network.policies.names import NAMED, Policies, policies_by_name
 from fedcell.scenario.scenario import Scenario, check_scenario
-from fedcell.simulation.folder import IDENTITY, SCENARIO
+from fedcell.simulation.folder import IDENTITY, SCENARIO, is_unbegun
 from fedcell.simulation.load import load_run
 from fedcell.simulation.run import Progress, RunResult, run
 
@@ -49,6 +51,8 @@ def run_seeds(
     data_dir: Path | None = None,
     threads: int | None = None,
     workers: int | None = None,
+    learner: LearnerLike | None = None,
+    server: OwnServer | None = None,
     watch: Watch | None = None,
 ) -> SeedsResult:
     """Runs a scenario on several seeds: so many from 0 on, or those that are listed.
@@ -70,6 +74,8 @@ def run_seeds(
     most = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
     if resume and folder is None:
         raise BadInput("`resume` needs the folder of the runs: give `folder`")
+    if workers not in (None, 1) and (learner is not None or server is not None):
+        raise BadInput("`workers`: code of your own is run in this process alone: leave it out")
     home = None if folder is None else _found(Path(folder), wanted, resume)
     arguments: dict[str, Any] = {
         "scenario": scenario,
@@ -77,6 +83,8 @@ def run_seeds(
         "rounds": most,
         "target": target,
         "data_dir": data_dir,
+        "learner": learner,
+        "server": server,
     }
 
     def place(seed: int) -> dict[str, Any]:
@@ -147,7 +155,7 @@ def _found(folder: Path, seeds: Sequence[int], resume: bool) -> Path:
     if resume and not folder.is_dir():
         raise BadFile(f"{folder}: there are no runs to resume; leave `resume` out to start them")
     others = list(folder.iterdir()) if folder.is_dir() else []
-    if others and not any((file / IDENTITY).exists() for file in others):
+    if others and not any((file / IDENTITY).exists() or is_unbegun(file) for file in others):
         raise BadFile(f"{folder}: holds other things than runs: choose another `folder`")
     return folder
 

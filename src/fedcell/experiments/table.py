@@ -151,7 +151,7 @@ def load_sweep(folder: str | Path) -> SweepTable:
     place = Path(folder)
     about = place / ABOUT
     if not about.exists():
-        raise BadFile(f"{place}: holds no sweep: expected {ABOUT} and {RUNS} in it")
+        raise BadFile(f"{place}: holds no sweep, and no run: expected {ABOUT} and {RUNS} in it")
     asked = read_tables(about)
     with naming(about):
         check_stamp(asked, "sweep", [FORMAT], "run the sweep again: its trainings are kept")

@@ -42,9 +42,13 @@ def aggregate(
             raise BadInput(
                 f"the learner gave {what} for client {client}: expected {model.size} floats"
             )
-        if not np.isfinite(upload).all():
-            broken.append(client)
-            continue
+        if np.asarray(upload).dtype.kind not in "fiu":
+            kind = np.asarray(upload).dtype
+            raise BadInput(f"the learner gave {kind} for client {client}: expected floats")
+        with np.errstate(over="ignore"):  # beyond a 32-bit float is not finite either
+            if not np.isfinite(np.asarray(upload, np.float32)).all():
+                broken.append(client)
+                continue
         q = float(shares[client])
         if rule == "unbiased":
             factor, part = float(n * q * count), float(count)  # (4)

@@ -33,6 +33,7 @@ class FittedLaw(Showable):
     departures: Departures
     runs: Observations
     never: tuple[Setting, ...] = ()  # settings that cannot get to the target
+    least: int = 1  # rounds that any run takes: as many as the target is to hold for
 
     @property
     def coefficients(self) -> Array:
@@ -100,7 +101,9 @@ class FittedLaw(Showable):
         single = self.departures.scales.single
         away = self.quantile((1 + level) / 2) * np.hypot(sd, single / np.sqrt(runs))
         middle = median + self.excess * (runs > 1)  # of a mean of runs, or of one
-        return np.exp(median + self.excess), np.exp(middle - away), np.exp(middle + away)
+        found = np.exp(median + self.excess), np.exp(middle - away), np.exp(middle + away)
+        mean, low, high = (np.maximum(rounds, self.least) for rounds in found)
+        return mean, low, high
 
     @property
     def excess(self) -> float:

@@ -10,6 +10,7 @@ from fedcell.core.showing import Showable
 from fedcell.core.targets import HOLD, Target, as_target
 from fedcell.learning.gradients import Probe, probe
 from fedcell.learning.learner import Differentiable, KnownOptimum, Learner, warm_up
+from fedcell.learning.own import unguarded
 from fedcell.learning.setup import TrainingSetup, require_learning
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.participation import mean_loss_rate
@@ -118,7 +119,8 @@ def measure_constants(
             probes.append(take(state))
     if probes[-1].round < state.rounds:
         probes.append(take(state))
-    least = shown.least_loss if isinstance(shown, KnownOptimum) else 0.0
+    itself = unguarded(shown)
+    least = itself.least_loss if isinstance(itself, KnownOptimum) else 0.0
     measured = estimate_constants(probes, np.asarray(shown.sizes, float), least)
     reached = None if goal is None else goal.reached(getattr(state.history, goal.column))
     return ConstantsReport(

@@ -45,7 +45,7 @@ class Pilot(Showable):
         if goal not in self._laws:
             self._check_reached(goal)
             law = fit_law(observe(self.trials, goal, self.kind))
-            self._laws[goal] = replace(law, never=self.never(goal))
+            self._laws[goal] = replace(law, never=self.never(goal), least=goal.hold)
         return self._laws[goal]
 
     def fit_paper(self, target: Target | None = None) -> GivenLaw:

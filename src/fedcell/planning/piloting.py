@@ -162,5 +162,9 @@ def _check_budget(
     if tell is not None:
         tell(
             f"training a round ({setting}) takes {each:.2g} s here: "
-            f"{readable_duration(seconds)} are for about {count:.0f} of them"
+            f"{readable_duration(seconds)}{_by(runner.workers)} are for about {count:.0f} of them"
         )
+
+
+def _by(workers: int) -> str:
+    return "" if workers == 1 else f" of {workers} processes"

@@ -131,7 +131,10 @@ class TrainingPlan(Showable):
         differing = [] if target == self.target else ["another target"]
         differing += [] if learner == self.learner else ["another learner"]
         if self.scenario is not None:
-            now, then = to_tables(scenario), to_tables(self.apply_to())
+            now, then = (to_tables(each) for each in (scenario, self.apply_to()))
+            for tables in (now, then):  # the target is looked at by itself
+                for name in ("target", "target_accuracy", "hold"):
+                    tables.get("learning", {}).pop(name, None)
             differing += [name for name in now if now[name] != then.get(name)]
         return differing
 

@@ -19,7 +19,6 @@ from fedcell.experiments.engines import (
 from fedcell.learning.learner import warm_up
 from fedcell.learning.own import LearnerLike, OwnLearner, name_of
 from fedcell.learning.server import OwnServer, Server
-from fedcell.network.participation import mean_loss_rate
 from fedcell.scenario.identity import differences, pilot_identity
 from fedcell.scenario.scenario import Scenario
 from fedcell.simulation.checks import learning_of, own_learner_setup
@@ -99,7 +98,7 @@ def prepare_pilot(
         server=server,
     )
     if whose is None:
-        plan, gamma = scenario.plan, mean_loss_rate(scenario)
+        plan, gamma = scenario.plan, scenario.cell.loss_rate
         setup = runner.setup(Setting(plan.cohort, plan.local_steps, gamma), seed)
         with progress.compile():
             warm_up(setup.learner(threads))
@@ -132,6 +131,8 @@ def resumed_from(path: Path, empty: Pilot) -> Pilot:
         )
     with naming(path):
         check_same_code(before, empty.learner, empty.server)
+        if before.sizes != empty.sizes:
+            raise BadFile("holds runs of a learner with other sizes: choose another `path`")
     for what, name in (("seed", "`seed`"), ("kind", "cell.loss_kind")):
         was, now = getattr(before, what), getattr(empty, what)
         if was != now:
@@ -158,4 +159,7 @@ def check_same_code(pilot: Pilot, learner: str | None, server: str | None) -> No
             )
         if was != now:
             ours = "ours" if was is None else was
-            raise BadInput(f"this {pilot.what} was run with another {what} ({ours}, not {now})")
+            raise BadInput(
+                f"this {pilot.what} was run with another {what} ({ours}, not {now}): choose "
+                "another `path`"
+            )

@@ -67,8 +67,10 @@ def nearby_worlds(scenario: Scenario) -> dict[str, Scenario]:
 def _lossier(scenario: Scenario) -> Scenario:
     """With twice the losses, of every client where they have rates of their own."""
 
+    some = mean_loss_rate(scenario) > 0
+
     def more(rate: float) -> float:
-        return min(2 * rate, sqrt(rate)) if mean_loss_rate(scenario) > 0 else 0.1
+        return min(2 * rate, sqrt(rate)) if some else 0.1
 
     table, own = scenario.clients.table, scenario.cell.loss_rate
     changes: dict[str, Any] = {"cell": {"loss_rate": more(own)}}

@@ -214,6 +214,11 @@ def _name_faults(names: tuple[Any, ...]) -> list[str]:
 
 def _label_faults(column: str, texts: tuple[Any, ...]) -> list[str]:
     """What is wrong with a column of texts: they are shown, and stand in tables."""
+    if not column.isprintable() or len(column) > LONGEST_NAME:
+        return [
+            f"clients.table: the column {column[:LONGEST_NAME]!r}: expected a name of at most "
+            f"{LONGEST_NAME} characters that can be printed"
+        ]
     for j, text in enumerate(texts):
         if not isinstance(text, str) or not text.isprintable() or len(text) > LONGEST_NAME:
             return [

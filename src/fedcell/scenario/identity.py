@@ -7,7 +7,7 @@ from typing import Any
 
 from fedcell.core.errors import BadFile, BadInput
 
-from .learning import Learning
+from .learning import Learning, dataset_path
 from .save import plain_tables
 from .scenario import Scenario
 
@@ -57,10 +57,16 @@ def run_identity(
     if "learning" in tables:  # a learner of one's own needs none
         for name in ("target", "target_accuracy", "hold"):
             tables["learning"].pop(name, None)
-        if learner is None:
-            tables["learning"].pop("dataset")  # and where the data lies, or who holds it:
-        tables["learning"]["partition"].pop("owners", None)  # its fingerprint tells
-        tables["learning"]["partition"].setdefault("kind", "iid")
+        told, partition = tables["learning"], tables["learning"]["partition"]
+        partition.setdefault("kind", "iid")
+        if fingerprint is not None or (scenario.learning and scenario.learning.analytic):
+            told.pop("dataset")  # and where the data lies, or who holds it:
+            partition.pop("owners", None)  # its fingerprint tells
+        else:  # a learner of one's own takes it from there
+            if (path := dataset_path(told["dataset"], Path.cwd())) is not None:
+                told["dataset"] = str(path)
+            if "owners" in partition:
+                partition["owners"] = _checksum(Path(partition["owners"]).read_bytes())
         usual = Learning()
         for name in LATER:
             if tables["learning"][name] == getattr(usual, name):

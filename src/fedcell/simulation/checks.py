@@ -65,7 +65,8 @@ def with_learner_sizes(scenario: Scenario, learner: Learner) -> Scenario:
         )
     if sizes.shape != (scenario.clients.count,):
         raise BadInput(
-            f"the learner has {sizes.size} clients and the scenario {scenario.clients.count}"
+            f"the learner has {sizes.size} clients and the scenario {scenario.clients.count}: set "
+            f"clients.count = {sizes.size}, or give the learner as many"
         )
     if scenario.learning is not None and None in (task.model_bits, task.cycles_per_sample):
         raise BadInput(

@@ -169,6 +169,17 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
+def is_unbegun(path: Path) -> bool:
+    """Whether a folder has nothing but what a run leaves that was killed before it began."""
+    return path.is_dir() and all(_passing(file.name) for file in path.iterdir())
+
+
+def seeds_inside(path: Path) -> str:
+    """Where a folder holds runs on several seeds, how to name one of them."""
+    inside = sorted(file.parent.name for file in path.glob(f"*/{IDENTITY}"))
+    return f"; name one of those inside, as {path / inside[0]}" if inside else ""
+
+
 def _passing(name: str) -> bool:
     """Whether a file is there only while somebody works, or was killed at work."""
     return ASIDE.match(name) is not None or name == LOCK

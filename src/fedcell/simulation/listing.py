@@ -93,10 +93,8 @@ def _in_order(name: str) -> tuple[str, int, str]:
 def _entry(folder: Path) -> RunEntry:
     try:
         tables = read_tables(folder / SCENARIO)
-        learning, most = tables["learning"], int(tables["plan"]["rounds"])
-        model = "own layers" if "layers" in learning else learning.get("model", "")
-        dataset = Path(str(learning.get("dataset", ""))).stem
-        trained = model if str(model).startswith("quadratic") else f"{dataset}, {model}"
+        own, most = read_tables(folder / IDENTITY).get("learner"), int(tables["plan"]["rounds"])
+        trained = _trained(tables["learning"]) if own is None else str(own["name"])
         result = load_run(folder)
     except (BadInput, KeyError, TypeError, ValueError, AttributeError) as error:
         fault = str(error) if isinstance(error, BadInput) else f"{folder / SCENARIO}: is damaged"
@@ -111,6 +109,13 @@ def _entry(folder: Path) -> RunEntry:
         status=status,
         outcome=result.outcome,
     )
+
+
+def _trained(learning: dict[str, Any]) -> str:
+    """What was trained, in a few words."""
+    model = "own layers" if "layers" in learning else str(learning.get("model", ""))
+    dataset = Path(str(learning.get("dataset", ""))).stem
+    return model if model.startswith("quadratic") else f"{dataset}, {model}"
 
 
 def _is_running(lock: Path) -> bool:

@@ -17,7 +17,7 @@ from fedcell.learning.learner import Scores
 from fedcell.network.ledger import Ledger
 from fedcell.network.spending import Totals
 
-from .folder import CLIENTS, FORMAT, IDENTITY, SUMMARY
+from .folder import CLIENTS, FORMAT, IDENTITY, SUMMARY, seeds_inside
 from .ledgerfile import LEDGER, read_ledgers
 from .records import CHECKPOINT, Records
 from .run import RunResult
@@ -43,7 +43,7 @@ def load_run(folder: str | Path) -> RunResult:
     """
     place = Path(folder)
     if not (place / IDENTITY).is_file():
-        raise BadFile(f"{place}: holds no run: expected {IDENTITY} in it")
+        raise BadFile(f"{place}: holds no run: expected {IDENTITY} in it{seeds_inside(place)}")
     identity = read_tables(place / IDENTITY)
     with naming(place):
         check_stamp(identity, "run", [FORMAT], "run it anew in another `folder`")
@@ -54,15 +54,20 @@ def load_run(folder: str | Path) -> RunResult:
     columns = read_ledgers(place)
     if not columns or any(c["duration"].size < state.rounds for c in columns.values()):
         raise BadFile(f"{place / LEDGER}: has fewer rounds than {CHECKPOINT}: {WAY_OUT}")
-    ended = done == state.rounds  # what was written at the end is of these rounds
-    totals = _read_clients(place / CLIENTS) if ended else {}
-    if ended and set(totals) != set(columns):
-        raise BadFile(f"{place / CLIENTS}: has other policies than {LEDGER}: {WAY_OUT}")
+    written = done == state.rounds and (place / CLIENTS).exists()
+    totals = _read_clients(place / CLIENTS) if written else {}
+    # What was written at an end is of these rounds, unless the run is gone on with since.
+    ended = set(totals) == set(columns) and all(
+        own.called.sum() == columns[policy]["called"][: state.rounds].sum()
+        for policy, own in totals.items()
+    )
+    if stored.complete and done == state.rounds and not ended:
+        raise BadFile(f"{place / CLIENTS}: is not of the rounds of {LEDGER}: {WAY_OUT}")
     learnt = state.history.columns()
     ledgers = {
         policy: Ledger(
             **{name: column[: state.rounds] for name, column in found.items()} | learnt,
-            totals=totals.get(policy, Totals.none(0)),
+            totals=totals[policy] if ended else Totals.none(0),
         )
         for policy, found in columns.items()
     }
@@ -120,5 +125,5 @@ def _read_clients(path: Path) -> Mapping[str, Totals]:
             )
             for policy, mine in columns.items()
         }
-    except (KeyError, TypeError, ValueError, csv.Error, BadInput) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, csv.Error, BadInput) as error:
         raise BadFile(f"{path}: is damaged: {WAY_OUT}") from error

@@ -20,7 +20,7 @@ from fedcell.learning.setup import TrainingSetup
 from fedcell.scenario.load import load_scenario
 from fedcell.scenario.scenario import Scenario
 
-from .folder import FORMAT, IDENTITY, SCENARIO
+from .folder import FORMAT, IDENTITY, SCENARIO, seeds_inside
 from .records import CHECKPOINT
 
 Which = Literal["model", "average"]
@@ -86,7 +86,7 @@ class TrainedModel:
             raise BadInput("give x and y, or neither for the test data of the run")
         if x is None and self.scenario.learning is not None:
             data = load_data(self.scenario.learning.dataset, data_dir)
-            if data.fingerprint != self.data:
+            if data.fingerprint != str(self.data).split("-")[0]:  # owners stand behind a dash
                 raise BadInput(f"{data.name} is not the data of the run: give x and y")
             x, y = data.x_test, data.y_test
         return classifier.evaluate(x, y)
@@ -144,7 +144,7 @@ def load_model(folder: str | Path, which: Which = "model") -> TrainedModel:
     if which not in ("model", "average"):
         raise BadInput(f"`which` = {which}: expected model or average")
     if not (path / IDENTITY).is_file():
-        raise BadFile(f"{path}: is not the folder of a run: {WAY_OUT}")
+        raise BadFile(f"{path}: is not the folder of a run: {WAY_OUT}{seeds_inside(path)}")
     with naming(path / IDENTITY):
         content = read_tables(path / IDENTITY)
         check_stamp(content, "run", [FORMAT], WAY_OUT)
@@ -179,4 +179,7 @@ def _arrays(folder: Path, which: Which) -> Arrays:
             raise BadInput("does not say how many rounds were done")
 
     with naming(path):
-        return read_npz(path, (which, "rounds"), check)
+        found = read_npz(path, (which, "rounds"), check)
+        if not np.isfinite(found[which]).all():
+            raise BadInput("holds a model that is not finite: it is damaged")
+    return found

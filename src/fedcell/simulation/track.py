@@ -107,7 +107,10 @@ class Tracker:
         module, tell = TRACKERS[self._kind]
         try:
             import_module(module)
-        except ImportError as error:
+        except Exception as error:  # what it is made of may not go together
+            if not isinstance(error, ImportError):
+                why = f"{type(error).__name__}: {error}"
+                raise BadInput(f"`track` = {where}: its package cannot be loaded: {why}") from error
             raise BadInput(
                 f"`track` = {where} needs a package that is not installed: pip install "
                 f"'fedcell[{self._kind}]'"

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -68,7 +69,12 @@ def _ranges(text: str, samples: int) -> list[_Range]:
         whole = {end: _whole(cell[end]) for end in ("first", "last")}
         wrong = [end for end, value in whole.items() if value is None]
         first, last = whole["first"] or 0, whole["last"] or 0
-        if not cell["client"]:
+        if re.fullmatch(r"[+-]\d+", cell["client"]):
+            faults.append(
+                f"line {number}: client = {cell['client']}: clients count from 0; samples in no "
+                "line are nobody's"
+            )
+        elif not cell["client"]:
             faults.append(f"line {number}: client is empty: name one, or leave the line out")
         elif wrong:
             value = cell[wrong[0]]

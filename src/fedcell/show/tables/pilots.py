@@ -49,7 +49,8 @@ def print_pilot(out: Console, pilot: Pilot, details: bool = False) -> None:
         f"{report.target.definition}, {law.seeds} seeds, {readable_duration(report.seconds)}"
     )
     if report.cut:
-        out.print(f"{report.cut} runs were given up, or did not get there: they take longer")
+        runs, longer = ("run was", "it takes") if report.cut == 1 else ("runs were", "they take")
+        out.print(f"{report.cut} {runs} given up, or did not get there: {longer} longer")
     columns = _settings(checks) | {
         "rounds": _measured(checks),
         "fitted": [digits(check.predicted.value) for check in checks],

@@ -4,6 +4,7 @@ from math import isfinite
 
 from rich.console import Console
 
+from fedcell.core.estimates import Estimate
 from fedcell.core.quantities import readable_duration
 from fedcell.planning.limits import BATTERIES, PER_CLIENT
 from fedcell.planning.outcome import PlanOutcome
@@ -30,10 +31,7 @@ def print_plan(out: Console, plan: TrainingPlan, details: bool = False) -> None:
         f"train for {e.value} {counted(int(e.value), 'step')}"
     )
     if plan.rounds.low < plan.rounds.high:  # the law comes from a pilot
-        out.print(
-            f"(another pilot might have said {k.low} to {k.high} clients and {e.low} to "
-            f"{e.high} steps)"
-        )
+        out.print(f"(another pilot might have said {_span(k, 'client')} and {_span(e, 'step')})")
     totals = [getattr(plan, measure) for measure in TOTALS.values()]
     columns = {
         "": list(TOTALS),
@@ -74,6 +72,12 @@ def print_plan(out: Console, plan: TrainingPlan, details: bool = False) -> None:
     if details:
         _print_details(out, plan)
     print_notes(out, plan.notes)
+
+
+def _span(estimate: Estimate, thing: str) -> str:
+    """From the least to the most that it may be, or both where they are one."""
+    low, high = int(estimate.low), int(estimate.high)
+    return f"{high} {counted(high, thing)}" if low == high else f"{low} to {high} {thing}s"
 
 
 def _print_details(out: Console, plan: TrainingPlan) -> None:
@@ -122,6 +126,7 @@ def _limits(plan: TrainingPlan) -> list[str]:
     }
     sentences = [
         f"keeps the {name} of {digits(limit)} {unit} with a chance of {plan.chances[name]:.0%}"
+        + (", as far as the client that pays most goes" if name == PER_CLIENT else "")
         for name, (limit, unit) in asked.items()
         if isfinite(limit) and name in plan.chances
     ]

@@ -142,6 +142,7 @@ def print_seeds(out: Console, result: SeedsResult, name: str = "scenario") -> No
 def print_runs(out: Console, entries: Sequence[RunEntry], policy: str | None = None) -> None:
     """Runs side by side, in two tables that are not wider than a terminal."""
     known = [(entry, entry.outcome) for entry in entries if entry.outcome is not None]
+    policy = policy or _shared_policy([outcome for _, outcome in known])
     names = {id(entry): name for entry, name in zip(entries, _short_names(entries), strict=True)}
     if known:
         scores = [outcome.policies[0].scores for _, outcome in known]
@@ -178,6 +179,13 @@ def print_runs(out: Console, entries: Sequence[RunEntry], policy: str | None = N
     for entry in entries:
         if entry.fault is not None:
             out.print(f"note: {entry.fault}", soft_wrap=True)
+
+
+def _shared_policy(runs: Sequence[RunSummary]) -> str | None:
+    """The first policy that all runs were priced under, so that they can be compared; None where
+    there is none: each is shown under its own first."""
+    priced = [[row.policy for row in run.policies] for run in runs]
+    return next((name for name in (priced or [[]])[0] if all(name in one for one in priced)), None)
 
 
 def _work(run: RunSummary) -> str:
