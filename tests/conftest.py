@@ -14,6 +14,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 for name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"):
     os.environ.pop(name, None)
 os.environ |= {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command sets it: tests run side by side
 
 from fedcell.cli.main import main  # noqa: E402
 
