@@ -176,3 +176,15 @@ def test_a_model_is_judged_on_data_that_has_owners(tmp_path):
     npz(tmp_path / "mine.npz", owner=THREE)
     run(scenario_in(tmp_path), ["even"], rounds=2, folder=tmp_path / "run")
     assert load_model(tmp_path / "run").evaluate().samples == 20
+
+
+def test_clients_that_only_the_owners_name_are_called_so_in_a_run(tmp_path):
+    npz(tmp_path / "mine.npz", owner=NAMED)
+    result = run(scenario_in(tmp_path), ["even"], rounds=3, folder=tmp_path / "run")
+    (outcome,) = result.outcome.policies
+    assert outcome.highest_client is not None
+    assert outcome.highest_client_name == "abc"[outcome.highest_client]
+    lines = (tmp_path / "run" / "clients.csv").read_text().splitlines()
+    assert [line.split(",")[:3] for line in lines[1:]] == [
+        ["even", str(j), name] for j, name in enumerate("abc")
+    ]

@@ -1,6 +1,6 @@
 """The folder of a run: the scenario used, a checkpoint after every round, and its results."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,11 +131,15 @@ class RunFolder:
         write_text(self.path / name, text)
 
     def finish(
-        self, ledgers: Mapping[str, Ledger], outcome: RunSummary, table: ClientTable | None
+        self,
+        ledgers: Mapping[str, Ledger],
+        outcome: RunSummary,
+        names: Sequence[str] | None,
+        table: ClientTable | None,
     ) -> None:
         """Writes what is known at the end: clients.csv with a line for each client, and the
         outcome."""
-        tables = {policy: _client_columns(ledger, table) for policy, ledger in ledgers.items()}
+        tables = {p: _client_columns(ledger, names, table) for p, ledger in ledgers.items()}
         rows = (
             (policy, client, *line)
             for policy, columns in tables.items()
@@ -148,15 +152,17 @@ class RunFolder:
         self.write_outcome(outcome)
 
 
-def _client_columns(ledger: Ledger, table: ClientTable | None) -> dict[str, Any]:
+def _client_columns(
+    ledger: Ledger, names: Sequence[str] | None, table: ClientTable | None
+) -> dict[str, Any]:
     """The columns of clients.csv: who it is, what it spent, and whether its battery lasted."""
+    called = {} if names is None else {"name": names}
     totals = vars(ledger.totals)
     if table is None:
-        return totals
-    names = {} if table.name is None else {"name": table.name}
-    taken = {"policy", "client", "battery", "battery_empty_in_round", *names, *totals}
+        return {**called, **totals}
+    taken = {"policy", "client", "battery", "battery_empty_in_round", *called, *totals}
     labels = {f"{n} (label)" if n in taken else n: texts for n, texts in table.labels.items()}
-    columns = {**names, **labels, **totals}
+    columns = {**called, **labels, **totals}
     if table.battery is not None and ledger.spending is not None:
         battery = table.filled("battery", np.inf)
         when = ledger.spending.emptied(battery).tolist()

@@ -187,5 +187,6 @@ def run(
         if home and lines and records and found.ledgers:
             records.finish(state)
             lines.finish(state)
-            home.finish(found.ledgers, found.outcome, scenario.clients.table)
+            table = scenario.clients.table
+            home.finish(found.ledgers, found.outcome, setup.client_names, table)
     return found

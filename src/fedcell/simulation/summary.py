@@ -207,7 +207,7 @@ def summarise(
         average=average,
         swing=next((swing_of(ledger.train_loss) for ledger in ledgers.values()), None),
         partition=partition,
-        policies=outcomes_of(ledgers, target, scenario.clients.names, fleet.battery),
+        policies=outcomes_of(ledgers, target, setup.client_names, fleet.battery),
         notes=tuple(rarely_heard(scenario, fleet, setup.label_counts)),
     )
 
