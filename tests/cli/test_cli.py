@@ -527,3 +527,21 @@ def _answer_or_sentence(said) -> None:
         assert said.code == 2
         assert said.out == ""
         assert all(line.startswith("fedcell: ") for line in said.err.splitlines())
+
+
+def test_help_names_no_types_and_every_value_by_a_word(fedcell):
+    """A flag has nothing behind it; what an option takes is a word, or the choices there are."""
+    top = fedcell("--help").out
+    names = re.findall(r"^. (\w+) ", top.split("Commands")[1], re.MULTILINE)
+    story = ["demo", "scenario", "partition", "pilot", "plan", "run", "runs", "export"]
+    assert names[: len(story)] == story
+    for name in names:
+        text = fedcell(name, "--help").out
+        options = text[text.index(" Options ") :]
+        assert not re.search(r"<(bool|int|float|path|str|list)", options), (name, options)
+        assert "BOOLEAN" not in options
+    planned, measured = fedcell("plan", "--help").out, fedcell("constants", "--help").out
+    assert re.search(r"--clients +N\.\.N ", planned)
+    assert re.search(r"--clients +N ", measured)
+    assert not re.search(r"--target-loss.*none", planned)  # a plan has something to reach
+    assert re.search(r"--target-loss.*none", fedcell("run", "--help").out)

@@ -271,3 +271,14 @@ def test_sigterm_ends_seeds_in_order_and_the_same_command_goes_on(fedcell, file,
 def test_own_policies_come_along():
     found = run_seeds(SCENARIO, {"mine": Optimal()}, seeds=2, rounds=2)
     assert found.policies == ["mine"]
+
+
+def test_a_seed_that_was_killed_before_it_began_is_begun(tmp_path):
+    (tmp_path / "r" / "seed0").mkdir(parents=True)
+    (tmp_path / "r" / "seed0" / ".lock").touch()
+    result = run_seeds(SCENARIO, ["even"], seeds=2, folder=tmp_path / "r")
+    assert result.complete
+    (tmp_path / "mine" / "seed0").mkdir(parents=True)
+    (tmp_path / "mine" / "seed0" / "letters.txt").write_text("not ours")
+    with pytest.raises(BadInput, match="holds other things than runs"):
+        run_seeds(SCENARIO, ["even"], seeds=2, folder=tmp_path / "mine")

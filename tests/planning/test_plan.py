@@ -448,6 +448,9 @@ def test_the_command_keeps_limits_and_says_so(fedcell):
 def test_the_command_in_words(fedcell, tmp_path):
     words = ["--mixing", 30, "--drift", 0.5, "--start", 4000, "--figure", tmp_path / "p.png"]
     said = fedcell("plan", "paper", *words, "--steps", "1..3", "--deadline", "1h")
+    (tmp_path / "mine.toml").write_text("[task]\nenergy_weight = 0.25\n")
+    weighed = fedcell("plan", tmp_path / "mine.toml", *words, "--steps", "1..3").out
+    assert "the cost counts a joule as 0.25 s" in weighed
     detailed = fedcell("plan", "paper", *words, "--steps", "1..3", "--details")
     assert said.code == detailed.code == 0
     for part in (

@@ -198,6 +198,19 @@ def test_a_run_of_ones_own_learner_is_listed(fedcell):
 
 
 @pytest.mark.usefixtures("folder")
+def test_a_pilot_does_not_go_on_with_a_learner_of_other_sizes(fedcell, folder):
+    pilot = ["pilot", "world.json", "--target-loss", 0.5, "--budget", "2s", "--out", "p.json"]
+    pilot += ["--learner", "mylearners:Mean"]
+    assert fedcell(*pilot).code == 0
+    kept_pilot = json.loads((folder / "p.json").read_text())
+    kept_pilot["sizes"][0] += 1
+    (folder / "p.json").write_text(json.dumps(kept_pilot))
+    said = fedcell(*pilot)
+    assert said.code == 2
+    assert "p.json: holds runs of a learner with other sizes: choose another --out" in said.err
+
+
+@pytest.mark.usefixtures("folder")
 def test_several_seeds_of_ones_own_learner(fedcell, folder):
     words = ["run", "world.json", "--learner", "mylearners:Mean", "--seeds", 2, "--out", "two"]
     assert fedcell(*words).code == 0

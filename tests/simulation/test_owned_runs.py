@@ -188,3 +188,21 @@ def test_clients_that_only_the_owners_name_are_called_so_in_a_run(tmp_path):
     assert [line.split(",")[:3] for line in lines[1:]] == [
         ["even", str(j), name] for j, name in enumerate("abc")
     ]
+
+
+def test_a_learner_of_ones_own_does_not_go_on_with_other_owners(tmp_path):
+    """It takes them from the scenario, and may have as many samples of each client as before."""
+
+    def mine(scenario, seed):
+        return prepare_training(scenario, seed).learner()
+
+    npz(tmp_path / "mine.npz")
+    task = {"model_bits": 1e4, "cycles_per_sample": 1e4}
+    owners = tmp_path / "who.csv"
+    owners.write_text(RANGES)
+    scenario = scenario_in(tmp_path, BY_FILE, "count = 3").using(task=task)
+    run(scenario, ["even"], rounds=2, learner=mine, folder=tmp_path / "run")
+    run(scenario, ["even"], rounds=3, learner=mine, folder=tmp_path / "run", resume=True)
+    owners.write_text(RANGES.replace("0,0,19\n1,20,39", "1,0,19\n0,20,39"))
+    with pytest.raises(BadInput, match="holds a different run"):
+        run(scenario, ["even"], rounds=4, learner=mine, folder=tmp_path / "run", resume=True)

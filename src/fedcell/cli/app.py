@@ -139,10 +139,14 @@ MostRounds = Annotated[
     ),
 ]
 Clients = Annotated[
-    str | None, typer.Option(help="Clients a round that may be planned, as 3..20. Default: any.")
+    str | None,
+    typer.Option(
+        metavar="N..N", help="Clients a round that may be planned, as 3..20. Default: any."
+    ),
 ]
 Steps = Annotated[
-    str | None, typer.Option(help="Local steps that may be planned, as 5..80. Default: any.")
+    str | None,
+    typer.Option(metavar="N..N", help="Local steps that may be planned, as 5..80. Default: any."),
 ]
 RUNS = Path("fedcell-runs")
 EVERY = 30.0  # [s] between two lines where nobody looks at a bar

@@ -40,14 +40,13 @@ app.registered_commands.sort(key=lambda c: ORDER.index(c.name or c.callback.__na
 
 
 VALUES = {  # what stands behind an option in the help
-    "N": "columns fleets hold rounds seed seeds threads workers",
-    "X": "confidence drift dropped floor mixing precision spread start",
-    "X|none": "target_accuracy target_loss",
+    "N": "clients columns draws every fleets hold most_seeds round_ rounds seed seeds threads "
+    "workers",
+    "X": "confidence drift dropped floor mixing precision spread start target_accuracy target_loss",
     "TIME": "budget deadline",
     "JOULES": "energy_budget",
-    "N..N": "clients steps",
-    "NAME": "learner panel policy track",
-    "FILE": "figure out_path pilot plan",
+    "NAME": "axis by learner panel policy track",
+    "FILE": "figure out_path pilot plan target",
     "FOLDER": "data_dir folder store",
     "ADDRESS": "cluster",
 }

@@ -13,6 +13,7 @@ from fedcell.core.showing import Showable
 from fedcell.core.targets import Target
 from fedcell.simulation.folder import SUMMARY
 from fedcell.simulation.run import RunResult
+from fedcell.simulation.summary import shared_policies
 
 from .statistics import RoundsEstimate, estimate_rounds
 
@@ -65,8 +66,7 @@ class SeedsResult(Showable):
     @property
     def policies(self) -> list[str]:
         """Those that every run is priced under."""
-        every = [list(result.ledgers) for result in self.finished]
-        return [name for name in every[0] if all(name in one for one in every)] if every else []
+        return shared_policies([result.outcome for result in self.finished])
 
     def estimates(self) -> list[SeedsEstimate]:
         """Rounds, time, energy and cost for each policy, means with 95 % intervals."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcell.core.errors import BadFile, BadInput
+from fedcell.core.files import read_text
 
 from .learning import Learning, dataset_path
 from .save import plain_tables
@@ -66,7 +67,7 @@ def run_identity(
             if (path := dataset_path(told["dataset"], Path.cwd())) is not None:
                 told["dataset"] = str(path)
             if "owners" in partition:
-                partition["owners"] = _checksum(Path(partition["owners"]).read_bytes())
+                partition["owners"] = _checksum(read_text(Path(partition["owners"])).encode())
         usual = Learning()
         for name in LATER:
             if tables["learning"][name] == getattr(usual, name):

@@ -212,6 +212,12 @@ def summarise(
     )
 
 
+def shared_policies(runs: Sequence[RunSummary]) -> list[str]:
+    """The policies that all of some runs were priced under, in the order of the first."""
+    every = [[row.policy for row in run.policies] for run in runs]
+    return [name for name in every[0] if all(name in one for one in every)] if every else []
+
+
 def outcomes_of(
     ledgers: Mapping[str, Ledger],
     target: Target | None,

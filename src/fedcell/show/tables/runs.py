@@ -10,14 +10,14 @@ from rich.console import Console
 from fedcell.core.showing import client_title
 from fedcell.experiments.seeds_result import SeedsResult
 from fedcell.learning.report import PartitionReport
+from fedcell.network.participation import MOST_NAMED
 from fedcell.simulation.listing import RunEntry
 from fedcell.simulation.run import RunResult
-from fedcell.simulation.summary import PolicyOutcome, RunSummary
+from fedcell.simulation.summary import PolicyOutcome, RunSummary, shared_policies
 
 from .console import counted, digits, plus_minus, print_notes, print_table
 
 MOST_OWNERS = 50  # clients that have a line of their own
-MOST_NAMED = 3  # clients that a sentence names; how many more there are is said
 SCORES = {"train_loss": "training loss", "test_loss": "test loss", "accuracy": "accuracy"}
 
 
@@ -142,7 +142,8 @@ def print_seeds(out: Console, result: SeedsResult, name: str = "scenario") -> No
 def print_runs(out: Console, entries: Sequence[RunEntry], policy: str | None = None) -> None:
     """Runs side by side, in two tables that are not wider than a terminal."""
     known = [(entry, entry.outcome) for entry in entries if entry.outcome is not None]
-    policy = policy or _shared_policy([outcome for _, outcome in known])
+    shared = shared_policies([outcome for _, outcome in known])
+    policy = policy or next(iter(shared), None)  # one that all have, so that they can be compared
     names = {id(entry): name for entry, name in zip(entries, _short_names(entries), strict=True)}
     if known:
         scores = [outcome.policies[0].scores for _, outcome in known]
@@ -179,13 +180,6 @@ def print_runs(out: Console, entries: Sequence[RunEntry], policy: str | None = N
     for entry in entries:
         if entry.fault is not None:
             out.print(f"note: {entry.fault}", soft_wrap=True)
-
-
-def _shared_policy(runs: Sequence[RunSummary]) -> str | None:
-    """The first policy that all runs were priced under, so that they can be compared; None where
-    there is none: each is shown under its own first."""
-    priced = [[row.policy for row in run.policies] for run in runs]
-    return next((name for name in (priced or [[]])[0] if all(name in one for one in priced)), None)
 
 
 def _work(run: RunSummary) -> str:
