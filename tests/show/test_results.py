@@ -40,7 +40,7 @@ from fedcell.paper.reproduce import Reproduction
 from fedcell.planning.measure import measure_constants
 from fedcell.planning.validating import validate_pilot
 from fedcell.show.results import FIGURES, TABLES
-from fedcell.simulation.run import RunResult
+from fedcell.simulation.result import RunResult
 from support.printed import is_plus_minus, tables
 
 

@@ -433,7 +433,7 @@ def test_interrupted_before_the_first_round(fedcell, world, tmp_path, monkeypatc
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("fedcell.simulation.run.train_rounds", stop)
+        patch.setattr("fedcell.simulation.drive.train_rounds", stop)
         said = fedcell("run", world, "--out", tmp_path / "o")
         assert (said.code, said.out) == (130, "")
         assert said.err == (

@@ -30,7 +30,7 @@ from fedcell import (
 from fedcell.core.files import as_json
 from fedcell.simulation.ledgerfile import read_ledgers
 from fedcell.simulation.report import RoundReport
-from fedcell.simulation.run import RunResult
+from fedcell.simulation.result import RunResult
 
 WORLD = {
     "cell": {"loss_rate": 0.2},

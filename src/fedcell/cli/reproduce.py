@@ -19,7 +19,7 @@ from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 from fedcell.simulation.folder import IDENTITY
 from fedcell.simulation.load import load_run
-from fedcell.simulation.run import RunResult
+from fedcell.simulation.result import RunResult
 
 from .app import RUNS, AsJson, DataDir, StoreFolder, Workers, app, check_folder, draw, out
 from .signals import keeping_what_is_done

@@ -16,7 +16,8 @@ from fedcell.network.policies.names import NAMED, Policies, policies_by_name
 from fedcell.scenario.scenario import Scenario, check_scenario
 from fedcell.simulation.folder import IDENTITY, SCENARIO, is_unbegun
 from fedcell.simulation.load import load_run
-from fedcell.simulation.run import Progress, RunResult, run
+from fedcell.simulation.result import RunResult
+from fedcell.simulation.run import Progress, run
 
 from .engines import DiedError, LocalProcesses, leave_if_started_by_a_script
 from .experiment import MOST_SEEDS

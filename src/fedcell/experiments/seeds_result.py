@@ -12,7 +12,7 @@ from fedcell.core.files import as_json, write_text
 from fedcell.core.showing import Showable
 from fedcell.core.targets import Target
 from fedcell.simulation.folder import SUMMARY
-from fedcell.simulation.run import RunResult
+from fedcell.simulation.result import RunResult
 from fedcell.simulation.summary import shared_policies
 
 from .statistics import RoundsEstimate, estimate_rounds

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -10,6 +10,7 @@ from fedcell.core.errors import BadInput, FedcellWarning
 from fedcell.core.types import Array, Floats
 
 Rule = Literal["unbiased", "mean", "normalised"]
+NOTHING: Any = np.empty(0)  # stands for an upload that a learner does not give
 
 
 def aggregate(
@@ -17,9 +18,10 @@ def aggregate(
     model: Floats,
     clients: Sequence[int],
     counts: Sequence[int],
-    uploads: Iterable[Floats],
+    uploads: Iterable[Floats | None],
     shares: Array,
     round: int,
+    may_be_missing: bool = False,
 ) -> tuple[Floats, int]:
     """The next model, and how many uploads were left out because they are not finite.
 
@@ -31,14 +33,18 @@ def aggregate(
         normalised  sum q_j w_j / sum q_j
 
     Uploads are summed in the order of the clients and in double precision, so the result
-    does not depend on who finishes first. If nothing arrives the model stays as it is.
+    does not depend on who finishes first. If nothing arrives the model stays as it is. Where they
+    `may_be_missing`, an upload that is None did not arrive.
     """
     total, weight, broken = np.zeros(model.size), 0.0, []
     n, arrived = int(np.count_nonzero(shares)), iter(uploads)
     for client, count in zip(clients, counts, strict=True):
-        upload = next(arrived, None)
-        if upload is None or np.shape(upload) != model.shape:
-            what = "nothing" if upload is None else f"an upload of shape {np.shape(upload)}"
+        upload = next(arrived, NOTHING)
+        if upload is None and may_be_missing:
+            continue
+        given = None if upload is NOTHING or upload is None else np.shape(upload)
+        if upload is None or given != model.shape:
+            what = "nothing" if given is None else f"an upload of shape {given}"
             raise BadInput(
                 f"the learner gave {what} for client {client}: expected {model.size} floats"
             )

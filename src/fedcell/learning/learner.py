@@ -86,6 +86,16 @@ class Buffered(Learner, Protocol):
 
 
 @runtime_checkable
+class Remote(Learner, Protocol):
+    """A learner whose clients are elsewhere, as the devices of a real federation: an upload may
+    fail to come, and `train` gives None in its place."""
+
+    def missing(self, round: int) -> Sequence[int]:
+        """The clients of a round, counted from 0, whose uploads were expected and did not come."""
+        ...
+
+
+@runtime_checkable
 class KnownOptimum(Learner, Protocol):
     """A learner whose least loss f* is known."""
 

@@ -1,5 +1,6 @@
 """What each round of a run took and gave, and their sums over rounds."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -93,13 +94,29 @@ class Ledger(Showable):
         """The ledger of the first rounds, as if no more had been run."""
         if not 0 <= rounds <= self.rounds:
             raise BadInput(f"`rounds` = {rounds}: the ledger has {self.rounds}")
-        if self.spending is None:
-            raise BadInput("this ledger has sums over all rounds only: price a trace to cut it")
-        spending = self.spending.first(rounds)
+        spending = _spending(self).first(rounds)
         names = self.column_names()
         columns: dict[str, Any] = {name: getattr(self, name)[:rounds] for name in names}
         totals = spending.totals(self.totals.called.size)
         return replace(self, **columns, totals=totals, spending=spending)
+
+    @classmethod
+    def join(cls, parts: Sequence["Ledger"]) -> "Ledger":
+        """Ledgers of consecutive rounds as one, which can be cut where the parts can."""
+        names = parts[0].column_names()
+        columns = {n: np.concatenate([getattr(p, n) for p in parts]) for n in names}
+        spending = Spending.join([_spending(part) for part in parts])
+        totals = spending.totals(parts[0].totals.called.size)
+        return replace(parts[0], **columns, totals=totals, spending=spending)
+
+    def without(self, round: int, clients: Sequence[int]) -> "Ledger":
+        """With uploads of a round, counted from 0, that did not arrive after all: they have cost
+        what they cost."""
+        spending = _spending(self).without(round, clients)
+        received = self.received.copy()
+        received[round] = spending.arrived[round].sum()
+        totals = spending.totals(self.totals.called.size)
+        return replace(self, received=received, totals=totals, spending=spending)
 
     def column_names(self) -> list[str]:
         """The columns that are there, in order."""
@@ -121,6 +138,12 @@ class Ledger(Showable):
             last = self.train_loss[np.isfinite(self.train_loss)][-1]
             words += f", training loss {last:.4g}"
         return f"<Ledger: {words}>"
+
+
+def _spending(ledger: Ledger) -> Spending:
+    if ledger.spending is None:
+        raise BadInput("this ledger has sums over all rounds only: price a trace to cut it")
+    return ledger.spending
 
 
 def require_usable(ledger: Ledger) -> Ledger:

@@ -1,6 +1,8 @@
 """Who pays: what each client spends, round by round and in all."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -78,6 +80,35 @@ class Spending:
                 who = np.arange(battery.size)
             when[who[(spent[who] > battery[who]) & (when[who] == 0)]] = t + 1
         return when
+
+    @classmethod
+    def join(cls, parts: Sequence["Spending"]) -> "Spending":
+        """Spending of consecutive rounds as one; cohorts may differ in size."""
+        places = max(part.client.shape[1] for part in parts)
+
+        def wide(name: str, nothing: Any) -> Any:
+            rows = [getattr(part, name) for part in parts]
+            gap = [((0, 0), (0, places - row.shape[1])) for row in rows]
+            padded = (np.pad(r, g, constant_values=nothing) for r, g in zip(rows, gap, strict=True))
+            return np.concatenate(list(padded))
+
+        idle = [part.idle for part in parts if part.idle is not None]
+        whole = (
+            replace(idle[0], trained=np.concatenate([i.trained for i in idle])) if idle else None
+        )
+        return cls(
+            client=wide("client", -1),
+            arrived=wide("arrived", False),
+            duration=wide("duration", 0.0),
+            energy=wide("energy", 0.0),
+            idle=whole,
+        )
+
+    def without(self, round: int, clients: Sequence[int]) -> "Spending":
+        """With uploads of a round, counted from 0, that did not arrive after all."""
+        arrived = self.arrived.copy()
+        arrived[round] &= ~np.isin(self.client[round], clients)
+        return replace(self, arrived=arrived)
 
     def first(self, rounds: int) -> "Spending":
         """The first rounds."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from fedcell.core.estimates import Estimate
 from fedcell.core.showing import Showable
-from fedcell.simulation.run import RunResult
+from fedcell.simulation.result import RunResult
 
 TOTALS = ("rounds", "duration", "energy", "cost")  # of a run to the target
 

@@ -14,7 +14,7 @@ from fedcell.core.types import Bools
 from fedcell.scenario.learning import goal_keys
 from fedcell.scenario.save import to_tables
 from fedcell.scenario.scenario import Scenario
-from fedcell.simulation.run import RunResult
+from fedcell.simulation.result import RunResult
 
 from .devices import DeviceShare
 from .grid import PlanGrid

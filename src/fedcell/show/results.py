@@ -24,7 +24,7 @@ from fedcell.planning.outcome import PlanOutcome
 from fedcell.planning.pilot import Pilot
 from fedcell.planning.plan import TrainingPlan
 from fedcell.planning.validate import Validation
-from fedcell.simulation.run import RunResult
+from fedcell.simulation.result import RunResult
 
 from .figures import paper, partitions, plans, rounds, runs, style, sweeps
 from .figures.curves import RunsDrawing

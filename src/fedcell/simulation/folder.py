@@ -33,7 +33,7 @@ from .summary import RunSummary
 
 FORMAT = 3
 IDENTITY, SCENARIO, LOCK = "run.json", "scenario.json", ".lock"
-SUMMARY, CLIENTS = "summary.json", "clients.csv"
+SUMMARY, CLIENTS, CHANGES = "summary.json", "clients.csv", "changes.csv"
 
 
 @dataclass(frozen=True)

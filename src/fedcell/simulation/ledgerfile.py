@@ -37,13 +37,17 @@ class LedgerFile:
 
     def __init__(self, folder: Path, networks: Mapping[str, Ledger]) -> None:
         self._path = folder / LEDGER
+        self.price(networks)
+        names = next(iter(networks.values())).column_names()
+        self._names = ["policy", "round", *names, *COLUMNS, *TOTALS]
+        self._rounds: int | None = None  # that the file has; None: it is not known to be whole
+
+    def price(self, networks: Mapping[str, Ledger]) -> None:
+        """Other prices of the rounds to come, where a run changes under way."""
         self._networks = {  # all rounds of the trace, and what is spent by the end of each
             policy: [getattr(network, name) for name in (*network.column_names(), *TOTALS)]
             for policy, network in networks.items()
         }
-        names = next(iter(networks.values())).column_names()
-        self._names = ["policy", "round", *names, *COLUMNS, *TOTALS]
-        self._rounds: int | None = None  # that the file has; None: it is not known to be whole
 
     def begin(self, state: State) -> None:
         """Writes the rounds that are done, whole or not at all."""

@@ -20,7 +20,7 @@ from fedcell.network.spending import Totals
 from .folder import CLIENTS, FORMAT, IDENTITY, SUMMARY, seeds_inside
 from .ledgerfile import LEDGER, read_ledgers
 from .records import CHECKPOINT, Records
-from .run import RunResult
+from .result import RunResult
 from .summary import EmptyBattery, RunSummary, outcomes_of, swing_of
 
 WAY_OUT = "go on with the run (`resume`), and it is written anew"

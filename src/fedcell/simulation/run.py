@@ -4,37 +4,29 @@ Training does not depend on the policy (the dice are the same), so policies are 
 one training.
 """
 
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput
-from fedcell.core.showing import Showable
 from fedcell.core.targets import HOLD, Target, as_target
 from fedcell.learning.data.download import Report as Download
 from fedcell.learning.engine import Engine, vector_width
-from fedcell.learning.learner import evaluated, warm_up
 from fedcell.learning.own import LearnerLike, OwnLearner, name_of, unguarded
 from fedcell.learning.server import OwnServer, Server
 from fedcell.learning.setup import prepare_training
-from fedcell.network.draw import draw_fleet, draw_trace
-from fedcell.network.ledger import Ledger, require_usable
+from fedcell.network.draw import draw_fleet
 from fedcell.network.policies.names import NAMED, Policies, policies_by_name
-from fedcell.network.simulate import price_trace
 from fedcell.scenario.identity import run_identity
 from fedcell.scenario.scenario import Scenario, check_scenario, with_goal
 
-from .checks import check_scored, learning_of, own_learner_setup
-from .folder import RunFolder
-from .history import State
-from .ledgerfile import LedgerFile, check_known, check_same_prices, policies_before
-from .model import input_of
-from .report import Report, Reporter
-from .summary import RunSummary, summarise
-from .train import at_target, train_rounds, with_training
+from .checks import learning_of, own_learner_setup
+from .drive import PreparedRun, Segment, carry_out, start_of
+from .report import Report
+from .result import RunResult
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,37 +36,6 @@ class Progress:
     download: Download | None = None
     compile: Callable[[], Any] = nullcontext  # a context while the engine is made ready
     round: Report | None = None
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class RunResult(Showable):
-    """What a run gave: a ledger for each policy, and its outcome in a few values."""
-
-    ledgers: Mapping[str, Ledger]  # by policy
-    outcome: RunSummary
-    state: State  # with the trained model
-
-    @property
-    def complete(self) -> bool:
-        """False if it was interrupted."""
-        return self.outcome.complete
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, as summary.json holds them."""
-        return self.outcome.to_dict()
-
-    def rows(self) -> list[dict[str, Any]]:
-        """One row for each policy and round."""
-        return [
-            {"policy": policy} | row
-            for policy, ledger in self.ledgers.items()
-            for row in ledger.rows()
-        ]
-
-    def __repr__(self) -> str:
-        first = next(iter(self.ledgers.items()), None)
-        words = "no round done" if first is None else f"{first[0]}: {first[1]!r}"
-        return f"<RunResult, {len(self.ledgers)} policies; {words}>"
 
 
 def run(
@@ -116,7 +77,7 @@ def run(
     rounds = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
     own = OwnLearner.of(learner)
     learning = learning_of(scenario, own)
-    serving = Server.of(learning, server)
+    Server.of(learning, server)  # refuses two of them at once
     goal = as_target(target, *((learning.goal, learning.hold) if learning else (None, HOLD)))
     known = policies_by_name(policies)
     if resume and folder is None:
@@ -129,64 +90,21 @@ def run(
     # Where sizes are left out, they follow from the rest.
     sizes, scenario = scenario.clients.sizes, with_goal(setup.scenario, goal)
     used = scenario.using(plan={"rounds": rounds}, clients={"sizes": sizes})
-    fleet = draw_fleet(scenario, seed)
-    trace = draw_trace(scenario, fleet, rounds, seed)
     trained = setup.learner(threads) if mine is None else mine
-    start = State.start(trained, serving)
-    home, records, before = None, None, {}
-    with ExitStack() as held:
-        if folder is not None:
-            known_by = None if own is None else own.identity(trained)
-            whose = None if server is None else name_of(server)
-            identity = run_identity(used, setup.fingerprint, seed, known_by, whose)
-            width = vector_width() if isinstance(unguarded(trained), Engine) else None
-            home = RunFolder.find(Path(folder), identity, width, resume)
-            held.enter_context(home.held())
-            before = policies_before(home.path) if resume else {}
-            check_known(before, known, home.path)
-            records = home.records(start, rounds, resume)
-        networks = {
-            name: require_usable(price_trace(scenario, fleet, trace, known.get(name, name), seed))
-            for name in dict.fromkeys([*before, *known])
-        }
-        if home:
-            check_same_prices(before, networks, home.path)
-        initial = evaluated(trained, start.model)
-        check_scored(goal, initial)
-        state = (records.state if records else None) or start
-        with progress.compile():
-            warm_up(trained)
-        listeners = [listener for listener in (progress.round, report) if listener]
-        reporter, lines = Reporter(networks), home and LedgerFile(home.path, networks)
-
-        def result(state: State, complete: bool) -> RunResult:
-            ledgers = {n: with_training(net, state) for n, net in networks.items() if state.rounds}
-            average = evaluated(trained, state.average)
-            outcome = summarise(setup, fleet, initial, average, ledgers, goal, complete)
-            return RunResult(ledgers=ledgers, outcome=outcome, state=state)
-
-        if home:
-            home.begin(used, input_of(setup))
-        complete, rules = True, [at_target(goal, learning.evaluate_every if learning else 1)]
-        try:
-            states = train_rounds(scenario, trained, fleet, trace, state, rules, server)
-            state = next(states)
-            if home and lines:
-                home.write_outcome(result(state, complete=False).outcome)
-                lines.begin(state)
-            for after in states:
-                state = after  # what an interrupt leaves
-                if records and lines:
-                    lines.add(state)
-                    records.save(state)
-                for listener in listeners:
-                    listener(reporter.report(state))
-        except KeyboardInterrupt:
-            complete = False
-        found = result(state, complete)
-        if home and lines and records and found.ledgers:
-            records.finish(state)
-            lines.finish(state)
-            table = scenario.clients.table
-            home.finish(found.ledgers, found.outcome, setup.client_names, table)
-    return found
+    known_by = None if own is None else own.identity(trained)
+    whose = None if server is None else name_of(server)
+    prepared = PreparedRun(
+        setup=setup,
+        first=Segment(scenario=scenario, fleet=draw_fleet(scenario, seed), learner=trained),
+        used=used,
+        policies=known,
+        rounds=rounds,
+        goal=goal,
+        start=start_of(trained, scenario, server),
+        identity=run_identity(used, setup.fingerprint, seed, known_by, whose),
+        vector_width=vector_width() if isinstance(unguarded(trained), Engine) else None,
+        server=server,
+    )
+    listeners = [listener for listener in (progress.round, report) if listener]
+    place = None if folder is None else Path(folder)
+    return carry_out(prepared, place, resume, listeners, progress.compile)

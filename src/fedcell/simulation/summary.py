@@ -134,6 +134,16 @@ def _empty_batteries(
 
 
 @dataclass(frozen=True, kw_only=True)
+class PlanChange:
+    """From a round on, counted from 1, a run went on with another K and E_l."""
+
+    round: int
+    cohort: int
+    local_steps: int | None  # None where epochs are counted
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunSummary:
     """The outcome of a run, and what was run."""
 
@@ -153,6 +163,7 @@ class RunSummary:
     partition: PartitionSummary | None
     policies: tuple[PolicyOutcome, ...]
     notes: tuple[str, ...] = ()  # what whoever reads it should know
+    changes: tuple[PlanChange, ...] = ()  # of K and E_l under way
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as summary.json holds them."""
@@ -160,6 +171,8 @@ class RunSummary:
         row["policies"] = [outcome.to_dict() for outcome in self.policies]
         if self.partition is None:
             del row["partition"]
+        if not self.changes:
+            del row["changes"]
         return row
 
 
@@ -187,6 +200,7 @@ def summarise(
     ledgers: Mapping[str, Ledger],
     target: Target | None,
     complete: bool,
+    changes: tuple[PlanChange, ...] = (),
 ) -> RunSummary:
     """The outcome of ledgers by policy, of one training."""
     scenario, partition = setup.scenario, None
@@ -209,6 +223,7 @@ def summarise(
         partition=partition,
         policies=outcomes_of(ledgers, target, setup.client_names, fleet.battery),
         notes=tuple(rarely_heard(scenario, fleet, setup.label_counts)),
+        changes=changes,
     )
 
 

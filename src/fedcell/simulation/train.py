@@ -14,7 +14,7 @@ from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput, FedcellWarning
 from fedcell.core.targets import HOLD, Target, as_target
 from fedcell.learning.aggregate import aggregate
-from fedcell.learning.learner import Learner, Scores, evaluated
+from fedcell.learning.learner import Learner, Remote, Scores, evaluated
 from fedcell.learning.server import OwnServer, Server
 from fedcell.network.draw import draw_fleet, draw_trace, has_enough_data
 from fedcell.network.ledger import Ledger, require_usable
@@ -76,7 +76,8 @@ def train_rounds(
     """The state to begin with, then that after each further round of the trace.
 
     Ends with the trace, or with the first state at which a rule of `stop` says so. A training
-    goes on from a `state` that it gave before to the same bits as if it had never stopped.
+    goes on from a `state` that it gave before to the same bits as if it had never stopped; the
+    trace has the rounds from its first on, which is none after the next.
     A `server` of your own makes the next model of the old one and the mean of the uploads.
     """
     serving = Server.of(scenario.learning, server)
@@ -87,21 +88,24 @@ def train_rounds(
     samples = np.where(has_enough_data(scenario, fleet), fleet.samples, 0)
     rule, shares = aggregation_rule(scenario), samples / samples.sum()  # q_j of those drawn from
     state = State.start(learner, serving) if state is None else state
-    state = _as_scheduled(state, learner, trace.rounds, every)
+    end = trace.first_round + trace.rounds
+    state = _as_scheduled(state, learner, end, every)
     if state.server is None:
         state = replace(state, server=serving.start(learner, state.model.size))
     yield state
-    for t in range(state.rounds, trace.rounds):
+    for t in range(state.rounds, end):
         if any(rule_says(state) for rule_says in stop):
             return
-        clients, counts = trace.uploads(t)
+        clients, counts = trace.uploads(t - trace.first_round)
         state.model.flags.writeable = False  # a learner trains a copy
         uploads = learner.train(state.model, clients, t)
-        mean, discarded = aggregate(rule, state.model, clients, counts, uploads, shares, t)
+        mean, discarded = aggregate(
+            rule, state.model, clients, counts, uploads, shares, t, isinstance(learner, Remote)
+        )
         model, memory = mean, state.server
         if mean is not state.model:  # else nothing arrived, and all stays as it is
             model, memory = serving.step(state.model, mean, state.server)
-        due = (t + 1) % every == 0 or t + 1 == trace.rounds
+        due = (t + 1) % every == 0 or t + 1 == end
         scores = evaluated(learner, model) if due else UNKNOWN
         part = 1 / min(t + 1, horizon)
         average = (1 - part) * state.average + part * model

@@ -12,7 +12,7 @@ from fedcell.experiments.seeds_result import SeedsResult
 from fedcell.learning.report import PartitionReport
 from fedcell.network.participation import MOST_NAMED
 from fedcell.simulation.listing import RunEntry
-from fedcell.simulation.run import RunResult
+from fedcell.simulation.result import RunResult
 from fedcell.simulation.summary import PolicyOutcome, RunSummary, shared_policies
 
 from .console import counted, digits, plus_minus, print_notes, print_table
