@@ -5,6 +5,7 @@ always whole, and a power cut after a state counts as saved does not take it bac
 """
 
 import csv
+import io
 import json
 import math
 import os
@@ -18,6 +19,7 @@ from .asides import aside, sync, sync_folder
 from .errors import UNPRINTABLE, BadFile, BadInput
 from .version import __version__
 
+NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 DEEPEST = 40  # tables inside each other
 MOST_TEXT = 2**30  # [byte] that a table or a scenario may have: a device has no end
 
@@ -171,6 +173,29 @@ def write_csv(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]]) -
             writer.writerows(rows)
 
     write_file(path, write)
+
+
+def append_text(path: Path, text: str) -> None:
+    """Adds whole lines to the end of a file that is there, in one write."""
+    rest = text.encode()
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | NO_LINKS)
+        try:
+            while rest:
+                rest = rest[os.write(handle, rest) :]
+        finally:
+            os.close(handle)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise BadFile(f"{path}: cannot be written: {error.strerror or error}") from error
+
+
+def csv_lines(rows: Iterable[Sequence[Any]]) -> str:
+    """Lines of a table, to be added to it."""
+    lines = io.StringIO()
+    csv.writer(lines, lineterminator="\n").writerows(rows)
+    return lines.getvalue()
 
 
 def as_json(value: Any) -> str:

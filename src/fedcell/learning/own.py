@@ -66,8 +66,8 @@ class OwnLearner:
         """By what a run knows it again: its name, its first model, and who holds how much."""
         return {
             "name": self.name,
-            "start": _digest(first_model(learner)),
-            "sizes": _digest(np.asarray(learner.sizes, np.float64)),
+            "start": digest(first_model(learner)),
+            "sizes": digest(np.asarray(learner.sizes, np.float64)),
         }
 
 
@@ -131,5 +131,6 @@ def name_of(given: Any) -> str:
     return f"{named.__module__}:{named.__qualname__}"
 
 
-def _digest(values: Any) -> str:
+def digest(values: Any) -> str:
+    """By which arrays are known again."""
     return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()[:16]

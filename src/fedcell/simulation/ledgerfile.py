@@ -6,8 +6,6 @@ at its end, however many there were.
 """
 
 import csv
-import io
-import os
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
@@ -17,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.errors import BadFile
-from fedcell.core.files import naming, write_csv
+from fedcell.core.files import append_text, csv_lines, naming, write_csv
 from fedcell.network.ledger import Ledger
 from fedcell.network.policies.names import NAMED
 
@@ -27,7 +25,6 @@ LEDGER = "ledger.csv"
 TOTALS = ("total_duration", "total_energy")
 COUNTS = {"called", "draws", "received", "excluded_by_channel", "excluded_by_data"}
 COUNTS |= {"discarded_uploads"}
-FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 Columns = dict[str, Any]  # arrays of equal length, by name
 
@@ -60,21 +57,11 @@ class LedgerFile:
     def add(self, state: State) -> None:
         """Adds the last round of a state."""
         self._rounds = None
-        lines = io.StringIO()
         t = state.rounds - 1
-        csv.writer(lines, lineterminator="\n").writerows(self._round(t, state.history.rows(t)[0]))
-        text = lines.getvalue().encode()
         try:
-            handle = os.open(self._path, os.O_WRONLY | os.O_APPEND | FLAGS)
-            try:
-                while text:
-                    text = text[os.write(handle, text) :]
-            finally:
-                os.close(handle)
+            append_text(self._path, csv_lines(self._round(t, state.history.rows(t)[0])))
         except FileNotFoundError:
             return  # somebody took it away: it comes back at the end
-        except OSError as error:
-            raise BadFile(f"{self._path}: cannot be written: {error.strerror or error}") from error
         self._rounds = state.rounds
 
     def finish(self, state: State) -> None:

@@ -1,0 +1,112 @@
+"""What passed between the server and a device in a round: two ledgers side by side, never mixed.
+
+`modelled` columns are seconds and joules as the paper has them; `measured` ones are of the clock on
+the wall and of bytes. exchanges.csv has a line for each device that was called; round 0 is that of
+the introductions.
+"""
+
+import csv
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from fedcell.core.errors import BadFile
+from fedcell.core.files import append_text, csv_lines, write_csv
+
+EXCHANGES = "exchanges.csv"
+OUTCOMES = (
+    "arrived",  # and counted in the next model
+    "lost",  # came, and was lost by the dice of the scenario (cell.loss_rate)
+    "not finite",  # came with numbers that are not finite, and was left out
+    "clipped",  # came, was far longer than the others, and was shortened
+    "excluded",  # the same, and was left out
+    "malformed",  # came with other arrays than the model's, or without what was asked for
+    "too large",  # came with more bytes than a model of this kind can have
+    "late",  # had not come when the deadline passed
+    "failed",  # the device answered that it failed, or the network that it is gone
+    "absent",  # was not there when the round began
+    "introduced",  # said who it is
+    "refused",  # said something of itself that cannot be
+    "duplicate",  # answered twice: the first was taken
+)
+TAKEN = ("arrived", "clipped")
+CAME = ("arrived", "lost", "not finite", "clipped", "excluded")  # and can be measured
+TEXTS = ("name", "outcome", "why")
+WHOLE = ("round", "client", "measured_bytes_sent", "measured_bytes_received")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Exchange:
+    """One device in one round; None where something is not known."""
+
+    round: int  # counted from 1; 0: before the first
+    client: int | None
+    name: str
+    outcome: str  # one of OUTCOMES
+    why: str = ""
+    share: float | None = None  # a_j
+    freq: float | None = None  # f_j [cycle/s]
+    modelled_training: float | None = None  # (9) [s]
+    modelled_upload: float | None = None  # (6) [s]
+    modelled_energy: float | None = None  # (7) + (10) [J]
+    measured_training: float | None = None  # by the device's own clock [s]
+    measured_upload: float | None = None  # from its answer until the server had it [s]
+    measured_waiting: float | None = None  # the rest: on the way there, and until it began [s]
+    measured_total: float | None = None  # from sending the model until the answer was there [s]
+    measured_bytes_sent: int | None = None  # to the device
+    measured_bytes_received: int | None = None  # from it
+
+
+COLUMNS = tuple(field.name for field in fields(Exchange))
+
+
+class ExchangeFile:
+    """exchanges.csv in the folder of a run, which grows by a round at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / EXCHANGES
+
+    def begin(self, rounds: int) -> list[Exchange]:
+        """Keeps what is there of the rounds that are done, and gives it."""
+        known = read_exchanges(self._path.parent) if self._path.exists() else []
+        kept = [exchange for exchange in known if exchange.round <= rounds]
+        write_csv(self._path, COLUMNS, map(_row, kept))
+        return kept
+
+    def add(self, exchanges: Iterable[Exchange]) -> None:
+        """Adds lines at the end."""
+        append_text(self._path, csv_lines(map(_row, exchanges)))
+
+
+def _row(exchange: Exchange) -> Sequence[Any]:
+    return ["" if value is None else value for value in asdict(exchange).values()]
+
+
+def read_exchanges(folder: Path) -> list[Exchange]:
+    """What a folder tells of its exchanges; a last line without an end is passed over."""
+    path = folder / EXCHANGES
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            lines = csv.reader(line for line in file if line.endswith("\n"))
+            if tuple(next(lines, ())) != COLUMNS:
+                raise ValueError
+            return [_parse(dict(zip(COLUMNS, line, strict=True))) for line in lines]
+    except OSError as error:
+        raise BadFile(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (ValueError, csv.Error) as error:
+        raise BadFile(f"{path}: is damaged: delete it, and its past rounds are gone") from error
+
+
+def _parse(cells: dict[str, str]) -> Exchange:
+    values: dict[str, Any] = {
+        name: text if name in TEXTS else None if text == "" else _number(name, text)
+        for name, text in cells.items()
+    }
+    if values["outcome"] not in OUTCOMES or values["round"] is None:
+        raise ValueError
+    return Exchange(**values)
+
+
+def _number(name: str, text: str) -> float:
+    return int(text) if name in WHOLE else float(text)

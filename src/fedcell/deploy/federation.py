@@ -1,0 +1,316 @@
+"""A federation of devices as a learner: each round is scheduled, sent, waited for and written down.
+
+The process is the paper's (Sec. IV-C-2, IV-D, Fig. 2). Cohorts, channels and lost uploads come
+from the dice of the scenario, as in a simulation. Under `distributed` and `equal-finish` a device
+is told f-bar and D and sets its own f_j (26), and the band is split while it trains; under other
+policies a_j and f_j are sent with the model.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from fedcell.core.errors import BadInput
+from fedcell.core.types import Floats, Ints
+from fedcell.learning.learner import Learner, Scores
+from fedcell.network.draw import draw_trace
+from fedcell.network.policies.base import Broadcast
+from fedcell.network.policies.names import PolicyLike, policy_name, resolve_policy
+from fedcell.network.round import Cost, Problem, Schedule, price
+from fedcell.network.simulate import pose
+from fedcell.network.trace import Fleet
+from fedcell.scenario.scenario import Scenario
+
+from .exchange import Exchange
+from .layout import Layout
+from .link import Answer, Config, Link
+from .members import Members
+from .screen import Screen, screened
+from .strategy import averaged
+
+OWN_FREQ = ("distributed", "equal-finish")  # policies under which a device sets its own frequency
+TRAINING = "training-seconds"  # what a device says of its training, in its metrics
+FREQ = "freq"
+LOSSES = ("train_loss", "loss", "eval_loss")  # as devices may call what they evaluate
+ACCURACIES = ("accuracy", "eval_acc", "acc")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scheduled:
+    """A round as it is sent out, for whoever carries it out: a shaper of links, a base station."""
+
+    round: int  # counted from 1
+    clients: Sequence[int]
+    schedule: Schedule
+    problem: Problem
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Settings:
+    """How a federation is run."""
+
+    deadline: float = 300.0  # [s] after which an answer is late
+    policy: PolicyLike = "distributed"
+    screen: Screen = "none"
+    screen_factor: float = 3.0
+    strategy: Any = None  # of Flower's, to average with instead of ours
+    about: Config = field(default_factory=dict)  # what is sent along with every order
+    on_schedule: Callable[[Scheduled], None] | None = None
+    on_exchanges: Callable[[Sequence[Exchange]], None] | None = None
+
+
+class Federation:
+    """The devices behind a link, as a learner; an upload that did not come is None."""
+
+    def __init__(
+        self,
+        link: Link,
+        members: Members,
+        scenario: Scenario,
+        fleet: Fleet,
+        layout: Layout,
+        first: Floats,
+        settings: Settings,
+        seed: int = 0,
+        judge: Learner | None = None,
+    ) -> None:
+        if scenario.plan.cohort_drawn != "before-training":
+            raise BadInput(
+                'plan.cohort_drawn = "after-training": a federation calls its clients before they '
+                'train: set it to "before-training"'
+            )
+        self.link, self.members, self.layout, self.settings = link, members, layout, settings
+        self.scenario, self.fleet, self.seed = scenario, fleet, seed
+        self._first, self.judge = first, judge
+        self._missing: dict[int, tuple[int, ...]] = {}
+        self._taken: tuple[int, list[Any]] = (0, [])
+        broadcast = Broadcast.to(scenario, fleet)
+        self._broadcast = broadcast
+        self._policy = resolve_policy(settings.policy, broadcast)
+
+    def under(self, scenario: Scenario, fleet: Fleet) -> "Federation":
+        """The same devices with another plan, or known better."""
+        return Federation(
+            *(self.link, self.members, scenario, fleet, self.layout, self._first),
+            *(self.settings, self.seed, self.judge),
+        )
+
+    @property
+    def sizes(self) -> Ints:
+        """D_j."""
+        return np.asarray(self.fleet.samples)
+
+    def start(self) -> Floats:
+        """The model before the first round."""
+        return self._first
+
+    def missing(self, round: int) -> Sequence[int]:
+        """Clients whose uploads were expected in a round and did not come."""
+        return self._missing.get(round, ())
+
+    def train(self, model: Floats, clients: Sequence[int], round: int) -> Iterator[Any]:
+        """Lets the clients of a round train, those too whose uploads the dice lose, and gives what
+        came of the ones that are asked for, in order."""
+        self.members.renew(round + 1)
+        called, problem = self._round(round)
+        if problem is None:
+            return iter(())
+        own = policy_name(self.settings.policy) in OWN_FREQ
+        schedule = None if own else self._scheduled(round, called, problem)
+        orders = {
+            client: (member, self._order(round, client, i, schedule))
+            for i, client in enumerate(called)
+            if (member := self.members.of(client)) is not None
+        }
+        arrays, strategy = self.layout.arrays(model), self.settings.strategy
+        answers = self.link.send("train", arrays, orders, self.settings.deadline, strategy)
+        if schedule is None:  # while they train (Sec. IV-D)
+            schedule = self._scheduled(round, called, problem)
+        found = {answer.client: answer for answer in answers}
+        for client, answer in found.items():
+            self.members.heard(client, answer.came is not None)
+        uploads, faults = self._uploads(found, clients)
+        kept, far = screened(
+            {j: uploads[j] for j in clients if j in uploads},
+            *(model, self.settings.screen, self.settings.screen_factor),
+        )
+        rows = self._rows(round, called, schedule, price(problem, schedule), found, faults, far)
+        if self.settings.on_exchanges is not None:
+            self.settings.on_exchanges(rows)
+        self._missing = {round: tuple(j for j in clients if j not in kept)}
+        taken = [found[j].message for j in clients if j in kept and np.isfinite(kept[j]).all()]
+        self._taken = (round + 1, taken)
+        return iter([kept.get(j) for j in clients])
+
+    def _round(self, round: int) -> tuple[list[int], Problem | None]:
+        """Who is called in a round, and the problem that they pose; None where nobody is."""
+        trace = draw_trace(self.scenario, self.fleet, range(round, round + 1), self.seed)
+        ((_, part),) = trace.by_size()
+        called = part.cohort[0].tolist()
+        return called, pose(self.scenario, self.fleet, part)[0] if called else None
+
+    def _scheduled(self, round: int, called: Sequence[int], problem: Problem) -> Schedule:
+        schedule = self._policy(problem)
+        if self.settings.on_schedule is not None:
+            told = Scheduled(round=round + 1, clients=called, schedule=schedule, problem=problem)
+            self.settings.on_schedule(told)
+        return schedule
+
+    def _order(self, round: int, client: int, place: int, schedule: Schedule | None) -> Config:
+        """What a client is told with the model."""
+        plan, learning = self.scenario.plan, self.scenario.learning
+        order: dict[str, Any] = {
+            **self.settings.about,
+            "server-round": round + 1,
+            "client": client,
+            "seed": self.seed,
+            "batch-size": self.scenario.task.batch_size,
+        }
+        if plan.local_epochs:
+            order["local-epochs"] = plan.local_epochs
+        else:
+            order["local-steps"] = plan.local_steps
+        if learning is not None:
+            order["lr"] = learning.rate
+        if schedule is None:
+            samples = self.fleet.step_samples(self.scenario)[client]
+            told = {
+                "mean-freq": self._broadcast.freq,  # (25)
+                "mean-samples": self._broadcast.samples,
+                "step-samples": float(samples),  # of this client, as (26) counts them
+                "freq-min": float(self.fleet.freq_min[client]),
+                "freq-max": float(self.fleet.freq_max[client]),
+            }
+        else:
+            told = {
+                "share": float(schedule.share[place]),
+                "freq": float(schedule.freq[place]),
+            }
+        return order | told
+
+    def _uploads(
+        self, found: Mapping[int, Answer], expected: Sequence[int]
+    ) -> tuple[dict[int, Floats], dict[int, tuple[str, str]]]:
+        """Uploads that can be used, by client, and what is wrong with others: (outcome, why)."""
+        uploads: dict[int, Floats] = {}
+        faults: dict[int, tuple[str, str]] = {}
+        for client, answer in found.items():
+            if answer.outcome != "came":
+                faults[client] = answer.outcome, answer.why
+            elif answer.arrays is None:
+                faults[client] = "malformed", "has no arrays, or several sets of them"
+            elif (excess := answer.arrays.excess(self.layout)) is not None:
+                faults[client] = "too large", excess
+            else:
+                try:
+                    uploads[client] = self.layout.flat(answer.arrays.of(self.layout))
+                except BadInput as error:
+                    faults[client] = "malformed", str(error)
+                    continue
+                if not np.isfinite(uploads[client]).all():
+                    faults[client] = "not finite", "holds numbers that are not finite"
+        for client in set(uploads) - set(expected):
+            faults.setdefault(client, ("lost", "by the dice of cell.loss_rate"))
+        return uploads, faults
+
+    def _rows(
+        self,
+        round: int,
+        called: Sequence[int],
+        schedule: Schedule,
+        cost: Cost,
+        found: Mapping[int, Answer],
+        faults: Mapping[int, tuple[str, str]],
+        far: Mapping[int, float],
+    ) -> list[Exchange]:
+        rows = []
+        for i, client in enumerate(called):
+            answer, member = found.get(client), self.members.of(client)
+            outcome, why = faults.get(client, ("arrived", ""))
+            if answer is None:
+                outcome, why = "absent", "is not connected"
+            elif client in far:
+                outcome = "clipped" if self.settings.screen == "clip" else "excluded"
+                why = f"its update is {far[client]:.3g} times as long as the median one"
+            freq = float(schedule.freq[i])
+            row = Exchange(
+                round=round + 1,
+                client=client,
+                name=self.members.name_of(client),
+                outcome=outcome,
+                why=why,
+                share=float(schedule.share[i]),
+                freq=_number(answer, FREQ) or freq,
+                modelled_training=float(cost.compute_time[i]),
+                modelled_upload=float(cost.upload_time[i]),
+                modelled_energy=float(cost.upload_energy[i] + cost.compute_energy[i]),
+            )
+            rows.append(
+                row if answer is None else measured(row, answer, member.offset if member else 0.0)
+            )
+            if answer is not None and answer.repeated:
+                again = f"answered {answer.repeated} times more: the first is taken"
+                rows.append(replace(row, outcome="duplicate", why=again))
+        return rows
+
+    def by_strategy(self, old: Floats, mean: Floats) -> Floats:  # noqa: ARG002
+        """The next model as the inner strategy makes it of the answers of the last round."""
+        round, replies = self._taken
+        new = averaged(self.settings.strategy, round, replies, self.layout) if replies else None
+        return old if new is None else new
+
+    def evaluate(self, model: Floats) -> Scores:
+        """What a model is worth: by the server's own data, or by what all devices say (2)."""
+        if self.judge is not None:
+            return self.judge.evaluate(model)
+        orders = {
+            client: (member, {**self.settings.about, "client": client, "seed": self.seed})
+            for client, member in self.members.everybody().items()
+        }
+        arrays = self.layout.arrays(model)
+        answers = list(self.link.send("evaluate", arrays, orders, self.settings.deadline))
+        return weighted_scores(answers, self.fleet.samples)
+
+
+def measured(row: Exchange, answer: Answer, offset: float) -> Exchange:
+    """A row with what the clocks say. The device's clock is moved by what it is certainly off."""
+    known: dict[str, Any] = {
+        "measured_bytes_sent": answer.bytes_sent,
+        "measured_bytes_received": answer.bytes_received,
+        "measured_training": _number(answer, TRAINING),
+    }
+    if answer.came is not None:
+        known["measured_total"] = answer.came - answer.sent
+    if answer.came is not None and answer.made is not None:
+        upload = max(0.0, answer.came - (answer.made - offset))
+        known["measured_upload"] = upload
+        rest = answer.came - answer.sent - upload - (known["measured_training"] or 0.0)
+        known["measured_waiting"] = max(0.0, rest)
+    return replace(row, **known)
+
+
+def weighted_scores(answers: Sequence[Answer], samples: Any) -> Scores:
+    """Losses of all devices by q_j (2); NaN where nobody says any."""
+
+    def mean(names: Sequence[str]) -> float:
+        said = [(_first(answer, names), float(samples[answer.client])) for answer in answers]
+        known = [(value, weight) for value, weight in said if value is not None and weight > 0]
+        total = sum(weight for _, weight in known)
+        return sum(value * weight for value, weight in known) / total if total else float("nan")
+
+    return Scores(mean(LOSSES), mean(("test_loss",)), mean(ACCURACIES))
+
+
+def _first(answer: Answer, names: Sequence[str]) -> float | None:
+    values = (_number(answer, name) for name in names)
+    return next((value for value in values if value is not None), None)
+
+
+def _number(answer: Answer | None, name: str) -> float | None:
+    """A number of an answer's metrics that can be one: finite and not below 0."""
+    value = None if answer is None else answer.metrics.get(name)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    return float(value) if np.isfinite(value) and value >= 0 else None

@@ -1,0 +1,183 @@
+"""A federation on this machine, for trying it out: a SuperLink and SuperNodes, or a simulation."""
+
+import json
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from fedcell.core.errors import BadInput
+from fedcell.core.files import read_tables
+
+from .config import RunConfig, write_app
+from .processes import Process, Processes, waiting
+
+HOST = "127.0.0.1"
+STARTING = 60.0  # [s] in which a SuperLink answers
+CONNECTION = "fedcell"  # what the SuperLink is called in Flower's configuration
+Node = Mapping[str, Any]  # settings of a SuperNode
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tls:
+    """Certificates and keys of a federation that is not open to everybody."""
+
+    ca: Path  # certificate that the others are checked against
+    certificate: Path  # of the SuperLink
+    key: Path  # of the SuperLink
+    node_keys: Sequence[Path] = field(default_factory=tuple)  # private key of each SuperNode
+
+
+class LocalFederation:
+    """Processes of Flower on this machine; `with` ends them all.
+
+    >>> import importlib.util
+    >>> LocalFederation.__name__ if importlib.util.find_spec("flwr") else "LocalFederation"
+    'LocalFederation'
+    """
+
+    def __init__(self, folder: Path, tls: Tls | None = None) -> None:
+        self.folder, self.tls = folder, tls
+        self.port = free_port()
+        self._scratch = tempfile.mkdtemp(prefix="fedcell-")  # short: Ray puts sockets there
+        env = {"FLWR_HOME": str(folder / "flwr"), "RAY_TMPDIR": self._scratch}
+        self._processes = Processes(folder / "logs", env)
+        self.nodes: list[Process] = []
+        self.superlink: Process | None = None
+
+    def __enter__(self) -> "LocalFederation":
+        self._processes.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._processes.stop()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    @property
+    def address(self) -> str:
+        """Where the SuperLink is."""
+        return f"{HOST}:{self.port}"
+
+    def start_superlink(self, simulation: bool = False, port: int | None = None) -> Process:
+        """Starts the SuperLink, and waits until it can be reached."""
+        self.port = self.port if port is None else port
+        command = [program("flower-superlink"), "--host", HOST, "--port", str(self.port)]
+        command += ["--disable-runtime-dependency-installation"]
+        command += ["--simulation"] if simulation else []
+        if self.tls is None:
+            command += ["--insecure"]
+        else:
+            command += ["--ssl-ca-certfile", str(self.tls.ca)]
+            command += ["--ssl-certfile", str(self.tls.certificate)]
+            command += ["--ssl-keyfile", str(self.tls.key), "--enable-supernode-auth"]
+        started = self._processes.start("superlink", command)
+        with waiting(STARTING, "starting the SuperLink", [started]) as wait:
+            while not reachable(self.port):
+                wait.pause()
+        home = self.folder / "flwr"
+        home.mkdir(parents=True, exist_ok=True)
+        lines = [f"[superlink.{CONNECTION}]", f'address = "{self.address}"']
+        lines += (
+            ["insecure = true"] if self.tls is None else [f'root-certificates = "{self.tls.ca}"']
+        )
+        (home / "config.toml").write_text("\n".join(lines) + "\n", "utf-8")
+        self.superlink = started
+        return started
+
+    def start_node(
+        self, settings: Node, title: str | None = None, key: Path | None = None
+    ) -> Process:
+        """Starts a SuperNode with its settings."""
+        number = len(self.nodes)
+        command = [program("flower-supernode"), "--superlink", self.address, "--host", HOST]
+        command += ["--port", str(free_port()), "--node-config", node_config(settings)]
+        if self.tls is None:
+            command += ["--insecure"]
+        else:
+            command += ["--root-certificates", str(self.tls.ca)]
+            own = key if key is not None else self.tls.node_keys[number]
+            command += ["--auth-supernode-private-key", str(own)]
+        started = self._processes.start(title or f"supernode-{number}", command)
+        self.nodes.append(started)
+        return started
+
+    def register(self, public_key: Path) -> None:
+        """Lets a SuperNode with this key join, where keys are asked for."""
+        command = [program("flwr"), "supernode", "register", str(public_key), CONNECTION]
+        self.call("register", command)
+
+    def call(self, title: str, command: Sequence[str], seconds: float = STARTING) -> str:
+        """Runs a command of Flower's to its end, and gives what it printed."""
+        started = self._processes.start(title, command)
+        with waiting(seconds, f"running {' '.join(command[1:3])}", []) as wait:
+            while started.running:
+                wait.pause()
+        text = started.log.read_text(errors="replace")
+        if started.handle.returncode != 0:
+            raise BadInput(f"{Path(command[0]).name} failed: {started.last_words()}")
+        return text
+
+    def submit(self, config: RunConfig, nodes: int | None = None, app: Path | None = None) -> Path:
+        """Hands a run to the SuperLink, which starts it; gives the file that tells how it ends.
+        `nodes` is for a simulation: how many there are."""
+        status = self.folder / "status.json"
+        status.unlink(missing_ok=True)
+        where = self.folder / "app"
+        if app is None:
+            if where.exists():
+                shutil.rmtree(where)
+            write_app(where, config.using(status_file=str(status)))
+        else:
+            where = app
+        command = [program("flwr"), "run", str(where), CONNECTION]
+        if nodes is not None:
+            told = f"num-supernodes={nodes} client-resources-num-cpus=1"
+            command += ["--federation-config", told]
+        self.call("run", command)
+        return status
+
+    def wait(self, status: Path, seconds: float, pause: Callable[[], None] = lambda: None) -> None:
+        """Waits until a run has ended; refuses with what went wrong in it."""
+        link = [] if self.superlink is None else [self.superlink]
+        with waiting(seconds, "running the federation", link) as wait:
+            while not status.exists():
+                pause()
+                wait.pause()
+        if (error := read_tables(status).get("error")) is not None:
+            raise BadInput(str(error))
+
+    def stop_nodes(self, nodes: Sequence[Process]) -> None:
+        """Ends some of the SuperNodes, in good order."""
+        self._processes.stop(nodes)
+
+
+def program(name: str) -> str:
+    """A command that was installed beside this Python."""
+    beside = Path(sys.executable).parent / name
+    found = str(beside) if beside.exists() else shutil.which(name)
+    if found is None:
+        raise BadInput(f"{name} is not installed: pip install 'fedcell[flower]'")
+    return found
+
+
+def node_config(settings: Node) -> str:
+    """Settings of a SuperNode as its command takes them."""
+    return " ".join(f"{key}={json.dumps(value)}" for key, value in settings.items())
+
+
+def free_port() -> int:
+    """A port of this machine that nobody uses just now."""
+    with socket.socket() as trial:
+        trial.bind((HOST, 0))
+        return int(trial.getsockname()[1])
+
+
+def reachable(port: int) -> bool:
+    """Whether somebody listens on a port of this machine."""
+    with socket.socket() as trial:
+        trial.settimeout(0.5)
+        return trial.connect_ex((HOST, port)) == 0

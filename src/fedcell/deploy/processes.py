@@ -1,0 +1,185 @@
+"""Processes that are started together and end together, whatever else happens."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from uuid import uuid4
+
+from fedcell.core.errors import BadInput
+
+FRAME = " │╭╮╰╯─"  # what Flower draws around its errors
+MARK = "FEDCELL_FEDERATION"  # variable by which what belongs together is found
+GRACE = 5.0  # [s] to end in good order
+QUIET = {  # nothing is told to anybody outside, nothing is downloaded (docs/deployment.md)
+    "FLWR_TELEMETRY_ENABLED": "0",
+    "FLWR_DISABLE_UPDATE_CHECK": "1",
+    "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "OPENBLAS_NUM_THREADS": "1",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Process:
+    """One that was started, in a session of its own, so that its children can be ended with it."""
+
+    title: str
+    log: Path
+    handle: subprocess.Popen[bytes] = field(repr=False)
+
+    @property
+    def pid(self) -> int:
+        """Its number, which is that of its session."""
+        return self.handle.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended."""
+        return self.handle.poll() is None
+
+    def last_words(self) -> str:
+        """The last line of its log that says something; frames about it are left out."""
+        plain = (line.strip(FRAME) for line in self.log.read_text(errors="replace").splitlines())
+        lines = [line for line in plain if line]
+        return lines[-1] if lines else "it said nothing"
+
+
+class Processes:
+    """Starts processes, each with a log of its own in a folder, and ends all of them at the end."""
+
+    def __init__(self, folder: Path, env: Mapping[str, str] | None = None) -> None:
+        self.folder = folder
+        # Whoever descends from these has it: Ray's processes leave their session.
+        self._mark = f"{os.getpid()}-{uuid4().hex}"
+        self.env = {**os.environ, **QUIET, **(env or {}), MARK: self._mark}
+        self.all: list[Process] = []
+
+    def __enter__(self) -> "Processes":
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self, title: str, command: Sequence[str], cwd: Path | None = None) -> Process:
+        """Starts a command; what it prints goes to TITLE.log."""
+        log = self.folder / f"{title}.log"
+        try:
+            with log.open("ab") as out:
+                handle = subprocess.Popen(
+                    list(command),
+                    stdin=subprocess.DEVNULL,
+                    stdout=out,
+                    stderr=subprocess.STDOUT,
+                    env=self.env,
+                    cwd=cwd,
+                    start_new_session=True,
+                )
+        except FileNotFoundError as error:
+            raise BadInput(
+                f"{command[0]} is not installed: pip install 'fedcell[flower]'"
+            ) from error
+        process = Process(title, log, handle)
+        self.all.append(process)
+        return process
+
+    def stop(self, processes: Sequence[Process] | None = None) -> None:
+        """Ends processes (all, where none are named) with their children: asked, then killed."""
+        some = list(self.all if processes is None else processes)
+        groups = {process.pid for process in some}
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            for group in groups:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(group, number)
+            strays = [] if processes is not None else list(marked(self._mark))
+            for pid in strays:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
+            end = time.monotonic() + GRACE
+            while time.monotonic() < end and (any(map(_alive, groups)) or any(map(_runs, strays))):
+                for process in some:
+                    process.handle.poll()  # lest it stay a zombie
+                time.sleep(0.05)
+        for process in some:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.handle.wait(GRACE)
+        self.all = [process for process in self.all if process not in some]
+
+
+def marked(mark: str) -> Iterator[int]:
+    """Processes that were started with a mark, or by one that was; where the system shows them."""
+    wanted = f"{MARK}={mark}".encode()
+    for pid in _pids():
+        with contextlib.suppress(OSError):
+            if wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0") and _runs(pid):
+                yield pid
+
+
+def _pids() -> list[int]:
+    proc = Path("/proc")
+    return [int(e.name) for e in proc.iterdir() if e.name.isdigit()] if proc.is_dir() else []
+
+
+def _stat(pid: int) -> tuple[str, int]:
+    """State and group of a process; X where there is none."""
+    try:
+        state, _, group = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:3]
+    except OSError:
+        return "X", 0
+    return state, int(group)
+
+
+def _runs(pid: int) -> bool:
+    return _stat(pid)[0] not in "ZX"
+
+
+def _alive(group: int) -> bool:
+    """Whether a group has a process that is more than a zombie."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    found = [_stat(pid) for pid in _pids()]
+    return not found or any(own == group and state not in "ZX" for state, own in found)
+
+
+@contextmanager
+def waiting(seconds: float, what: str, processes: Sequence[Process]) -> Iterator["Waiting"]:
+    """Waits for something, as long as all processes live."""
+    yield Waiting(time.monotonic() + seconds, seconds, what, processes)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """How long is waited for something, and who has to live meanwhile."""
+
+    end: float
+    seconds: float
+    what: str
+    processes: Sequence[Process]
+
+    def pause(self) -> None:
+        """A moment; or a sentence, where it takes too long or somebody has died."""
+        for process in self.processes:
+            if not process.running:
+                raise BadInput(
+                    f"{process.title} ended while {self.what}: {process.last_words()} "
+                    f"(see {process.log})"
+                )
+        if time.monotonic() > self.end:
+            raise BadInput(f"{self.what} took more than {self.seconds:.3g} s: see the logs")
+        time.sleep(0.1)

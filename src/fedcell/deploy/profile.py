@@ -1,0 +1,139 @@
+"""What a device says of itself, and the fleet that a federation of such devices is.
+
+Before the first round the server asks everybody (Sec. IV-D: channel state and data of the
+clients); what a device does not say is as the scenario has it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from fedcell.core.errors import BadInput
+from fedcell.scenario.arrays import LONGEST_NAME, ClientTable
+from fedcell.scenario.scenario import Scenario
+
+NUMBERS = ("kappa", "power", "gain", "rate", "freq_min", "freq_max", "cycles_per_sample", "battery")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """One device, as it introduces itself; None where it leaves something to the scenario.
+
+    >>> Profile.of({"name": "pump-1", "samples": 120, "kappa": 5e-27}).samples
+    120
+    """
+
+    name: str
+    client: int | None = None  # its place in the fleet, where it knows one
+    samples: int | None = None  # D_j
+    kappa: float | None = None  # kappa_j [J s^2]
+    power: float | None = None  # p_j^0 [W/Hz]
+    gain: float | None = None  # mean channel power gain, linear; or
+    rate: float | None = None  # what it was seen to send with the whole band [bit/s]
+    freq_min: float | None = None  # [cycle/s]
+    freq_max: float | None = None  # [cycle/s]
+    cycles_per_sample: float | None = None  # alpha_0 of this device [cycle]
+    battery: float | None = None  # what it may spend in all [J]
+    clock: float | None = None  # its time when it answered [s since 1970]
+
+    @classmethod
+    def of(cls, said: Mapping[str, Any]) -> "Profile":
+        """From what came over the network, if it can be."""
+        known = {f.name for f in fields(cls)}
+        if strange := sorted(set(said) - known):
+            raise BadInput(f"it speaks of {strange[0][:40]!r}, which nobody asked for")
+        name = said.get("name")
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
+            raise BadInput("it has no name that can be shown")
+        if len(name) > LONGEST_NAME:
+            raise BadInput(f"its name has more than {LONGEST_NAME} characters")
+        values: dict[str, Any] = {"name": name}
+        for key in ("client", "samples"):
+            if (value := said.get(key)) is not None:
+                if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                    raise BadInput(f"{key} = {value!r}: expected a whole number from 0")
+                values[key] = value
+        for key in (*NUMBERS, "clock"):
+            if (value := said.get(key)) is not None:
+                number = isinstance(value, int | float) and not isinstance(value, bool)
+                if not number or not isfinite(value) or value <= 0:
+                    raise BadInput(f"{key} = {value!r}: expected a number above 0")
+                values[key] = float(value)
+        if "gain" in values and "rate" in values:
+            raise BadInput("it gives both gain and rate: one of them will do")
+        return cls(**values)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What it says, without what it leaves out."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def ordered(profiles: Sequence[Profile]) -> list[int]:
+    """The client that each device is: the place that it claims, or, where none claims one, by
+    name."""
+    claimed = [profile.client for profile in profiles]
+    if all(place is None for place in claimed):
+        by_name = sorted(range(len(profiles)), key=lambda i: profiles[i].name)
+        places = [0] * len(profiles)
+        for place, i in enumerate(by_name):
+            places[i] = place
+        return places
+    unplaced = [p.name for p, place in zip(profiles, claimed, strict=True) if place is None]
+    if unplaced:
+        raise BadInput(
+            f"{unplaced[0]} does not say which client it is, and others do: give all of them a "
+            "partition-id, or none"
+        )
+    return [int(place) for place in claimed if place is not None]
+
+
+def introduced(scenario: Scenario, devices: Mapping[int, Profile]) -> Scenario:
+    """The scenario with its devices as they are: a table, where they say anything of themselves.
+
+    `devices` has the profile of each client. D_j are not changed here.
+    """
+    said = {name for p in devices.values() for name in NUMBERS if getattr(p, name) is not None}
+    if not said:
+        return scenario
+    n = scenario.clients.count
+    if scenario.clients.table is not None:
+        raise BadInput(
+            f"the devices tell of their {', '.join(sorted(said))}, and so does clients.table: "
+            "leave it out of one of them"
+        )
+    if absent := [j for j in range(n) if j not in devices]:
+        raise BadInput(
+            f"client {absent[0]} has not introduced itself, and others tell what they are like: "
+            "the fleet is not known without it"
+        )
+    everybody = [devices[j] for j in range(n)]
+    gains = [_gain_of(scenario, profile) for profile in everybody]
+    columns: dict[str, Any] = {"name": [profile.name for profile in everybody]}
+    columns |= {
+        name: [getattr(profile, name) for profile in everybody]
+        for name in NUMBERS
+        if name in said and name not in ("gain", "rate")
+    }
+    if {"gain", "rate"} & said:
+        columns["gain"] = gains
+    return scenario.using(clients={"table": ClientTable(**columns)})
+
+
+def _gain_of(scenario: Scenario, profile: Profile) -> float | None:
+    """The mean gain that a device gives, or that with which (5) has the rate that it gives."""
+    if profile.rate is None:
+        return profile.gain
+    power = scenario.clients.power if profile.power is None else profile.power
+    per_hertz = profile.rate / scenario.cell.bandwidth  # r_j^0
+    with np.errstate(over="ignore"):
+        gain = float(scenario.cell.noise * np.expm1(per_hertz * np.log(2)) / power)  # (5)
+    if not 0 < gain <= 1:
+        raise BadInput(
+            f"{profile.name}: rate = {profile.rate:g} bit/s is more than cell.bandwidth = "
+            f"{scenario.cell.bandwidth:g} Hz carries with its power: check the units"
+        )
+    return gain

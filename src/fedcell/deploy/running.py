@@ -1,0 +1,229 @@
+"""A plan over a federation: who is there, then round after round, into a folder as a run's."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedcell.core.dice import check_count
+from fedcell.core.errors import BadInput
+from fedcell.core.files import write_text
+from fedcell.core.targets import HOLD, Target, as_target
+from fedcell.learning.engine import Engine, vector_width
+from fedcell.learning.own import digest
+from fedcell.learning.setup import TrainingSetup, prepare_training
+from fedcell.network.draw import draw_fleet
+from fedcell.network.policies.names import policies_by_name
+from fedcell.scenario.identity import run_identity
+from fedcell.scenario.scenario import Scenario, check_scenario, with_goal
+from fedcell.simulation.checks import own_learner_setup
+from fedcell.simulation.drive import PreparedRun, Segment, carry_out, start_of
+from fedcell.simulation.report import Report
+from fedcell.simulation.result import RunResult
+
+from .client import learning_text
+from .exchange import Exchange, ExchangeFile
+from .federation import Federation, Scheduled, Settings
+from .layout import Layout
+from .link import Link
+from .members import Members
+from .profile import Profile, introduced
+
+MODEL = "model"  # the one array of a model of ours, flat
+JOINING = 120.0  # [s] in which all devices introduce themselves
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class World:
+    """A federation that is ready: who takes part, what is trained, and who judges it."""
+
+    setup: TrainingSetup
+    federation: Federation
+    layout: Layout
+
+
+def run_federation(
+    grid: Any,
+    scenario: Scenario,
+    *,
+    arrays: Mapping[str, Any] | None = None,
+    rounds: int | None = None,
+    target: Target | float | None = None,
+    seed: int = 0,
+    folder: str | Path | None = None,
+    resume: bool = False,
+    settings: Settings | None = None,
+    join_timeout: float = JOINING,
+    judged_by: str = "server",
+    data_dir: Path | None = None,
+    report: Report | None = None,
+    schedule_file: str | Path | None = None,
+) -> RunResult:
+    """Runs a scenario on the devices of a Flower `grid`: its K and E_l, until a target or for
+    `rounds` rounds; `plan.apply_to()` makes the scenario of a plan.
+
+    Without `arrays` the devices run the ready ClientApp, with the data and model of [learning].
+    With `arrays`, those of the first model by name (a state_dict as NumPy arrays), they run a
+    ClientApp of your own, which is told local-steps, batch-size, lr and its share and frequency in
+    the record "config", and answers a query with its profile (`fedcell.deploy.flower.introduce`).
+
+    Models are judged by the server's own copy of the data, or, `judged_by="devices"` and always
+    with arrays of one's own, by all devices, each on its own samples (2). `settings` say how long
+    to wait, under which policy, and what to do about updates far outside the others' norm. The
+    folder is that of a run, with exchanges.csv beside; `resume` goes on with it.
+    """
+    check_scenario(scenario)
+    settings = Settings() if settings is None else settings
+    if judged_by not in ("server", "devices"):
+        raise BadInput(f"`judged_by` = {judged_by!r}: expected server or devices")
+    rounds = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
+    if resume and folder is None:
+        raise BadInput("`resume` needs the folder of the run: give `folder`")
+    learning = scenario.learning
+    goal = as_target(target, *((learning.goal, learning.hold) if learning else (None, HOLD)))
+    home = None if folder is None else Path(folder)
+    log = _Log(home)
+    settings = replace(settings, on_exchanges=log.add)
+    if schedule_file is not None:
+        settings = replace(settings, on_schedule=_writer(Path(schedule_file)))
+    world = gather(
+        grid,
+        scenario,
+        arrays=arrays,
+        seed=seed,
+        settings=settings,
+        join_timeout=join_timeout,
+        judged_by=judged_by,
+        data_dir=data_dir,
+        tell=log.add,
+    )
+    federation, setup = world.federation, world.setup
+    ready = with_goal(setup.scenario, goal)
+    used = ready.using(plan={"rounds": rounds}, clients={"sizes": scenario.clients.sizes})
+    ours = arrays is None
+    known_by = None if ours else {"name": "flower", "start": digest(federation.start())}
+    server = None if settings.strategy is None else federation.by_strategy
+    whose = None if settings.strategy is None else type(settings.strategy).__name__
+    prepared = PreparedRun(
+        setup=setup,
+        first=Segment(scenario=ready, fleet=federation.fleet, learner=federation),
+        used=used,
+        policies=policies_by_name([settings.policy]),
+        rounds=rounds,
+        goal=goal,
+        start=start_of(federation, ready, server),
+        identity=run_identity(used, setup.fingerprint, seed, known_by, whose),
+        vector_width=vector_width() if isinstance(federation.judge, Engine) else None,
+        server=server,
+    )
+    listeners = [] if report is None else [report]
+    return carry_out(prepared, home, resume, listeners)
+
+
+def gather(
+    grid: Any,
+    scenario: Scenario,
+    *,
+    arrays: Mapping[str, Any] | None,
+    seed: int,
+    settings: Settings,
+    join_timeout: float,
+    judged_by: str,
+    data_dir: Path | None,
+    tell: Callable[[Sequence[Exchange]], None] | None = None,
+) -> World:
+    """Waits for the devices of a scenario, and makes a federation of them."""
+    link = Link(grid)
+    about: dict[str, Any] = {"seed": seed}
+    if arrays is None:
+        setup = prepare_training(scenario, seed, data_dir)
+        about["scenario"] = learning_text(setup.scenario)
+        count = setup.scenario.clients.count
+    else:
+        count = scenario.clients.count
+    settings = replace(settings, about={**settings.about, **about})
+    members = Members(link, about, tell)
+    profiles = members.gather(count, join_timeout)
+    scenario = introduced(scenario, profiles)
+    if arrays is None:
+        setup = prepare_training(scenario, seed, data_dir)
+        _check_sizes(setup, profiles)
+        judge = setup.learner()
+        model = judge.start()
+        layout = Layout.of({MODEL: model})
+        fleet = draw_fleet(setup.scenario, seed)
+        by = judge if judged_by == "server" else None
+        made = Federation(
+            link, members, setup.scenario, fleet, layout, model, settings, seed, judge=by
+        )
+        return World(setup=setup, federation=made, layout=layout)
+    layout = Layout.of(arrays)
+    first = layout.flat(arrays)
+    sizes = _sizes_of(profiles)
+    task = {} if scenario.task.model_bits is not None else {"model_bits": layout.bits}
+    scenario = scenario.using(task=task, clients={"sizes": sizes})
+    fleet = draw_fleet(scenario, seed)
+    made = Federation(link, members, scenario, fleet, layout, first, settings, seed)
+    return World(setup=own_learner_setup(scenario, made, seed), federation=made, layout=layout)
+
+
+def _check_sizes(setup: TrainingSetup, profiles: Mapping[int, Profile]) -> None:
+    """Refuses devices that hold other data than the scenario deals them."""
+    sizes = setup.scenario.clients.sizes.values
+    for client, profile in profiles.items():
+        if profile.samples is not None and profile.samples != int(sizes[client]):
+            raise BadInput(
+                f"{profile.name} holds {profile.samples} samples, and client {client} of the "
+                f"scenario {int(sizes[client])}: it has other data, or another partition-id"
+            )
+
+
+def _sizes_of(profiles: Mapping[int, Profile]) -> Any:
+    """D_j as the devices say."""
+    silent = [profile.name for profile in profiles.values() if profile.samples is None]
+    if silent:
+        raise BadInput(f"{silent[0]} does not say how many samples it holds: it has to")
+    return np.array([float(profiles[j].samples or 0) for j in range(len(profiles))])
+
+
+class _Log:
+    """exchanges.csv of a run, begun with the first round: the folder is made after the devices have
+    introduced themselves."""
+
+    def __init__(self, home: Path | None) -> None:
+        self._home = home
+        self._waiting: list[Exchange] = []
+        self._file: ExchangeFile | None = None
+
+    def add(self, exchanges: Sequence[Exchange]) -> None:
+        if self._home is None or not exchanges:
+            return
+        if self._file is None:
+            self._waiting += exchanges
+            if exchanges[0].round > 0:
+                self._file = ExchangeFile(self._home)
+                self._file.begin(exchanges[0].round - 1)
+                self._file.add(self._waiting)
+            return
+        self._file.add(exchanges)
+
+
+def _writer(path: Path) -> Callable[[Scheduled], None]:
+    """Writes the schedule of each round to a file, for whoever gives out the band."""
+
+    def write(told: Scheduled) -> None:
+        answer, problem = told.schedule, told.problem
+        content = {
+            "round": told.round,
+            "clients": list(told.clients),
+            "share": answer.share.tolist(),
+            "freq": answer.freq.tolist(),
+            # a_j B r_j^0 over z_m: the part of a model that goes up in a second
+            "uploads_per_second": (answer.share / problem.band_time).tolist(),
+        }
+        write_text(path, json.dumps(content))
+
+    return write

@@ -1,0 +1,71 @@
+"""A strategy of Flower's inside a federation of ours: what it puts into messages, and how it
+averages.
+
+It makes sense where a strategy averages the answers of a round, with a step of its own or without:
+FedAvg, FedProx, FedAvgM, FedAdam, FedYogi, FedAdagrad, FedMedian, FedTrimmedAvg. It does not where
+one decides who is called (ours does), or counts on a fixed number of answers (Krum, Bulyan).
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Strategy
+
+from fedcell.core.errors import BadInput
+from fedcell.core.types import Floats
+
+from .arrays import Decoded
+from .layout import Layout
+
+LOOKS = 2  # at who is there, by strategies that sample: once to count, once to draw
+
+
+class CohortGrid(Grid):
+    """The nodes of one round, for a strategy to sample all of."""
+
+    def __init__(self, nodes: Sequence[int]) -> None:
+        self._nodes, self._looks = list(nodes), 0
+
+    def get_node_ids(self) -> Iterable[int]:
+        """The cohort; a strategy that keeps looking waits for nodes that will not come."""
+        self._looks += 1
+        if self._looks > LOOKS:
+            raise BadInput(
+                f"the strategy waits for more nodes than the {len(self._nodes)} of this round: set "
+                "its fraction_train to 1.0, min_train_nodes and min_available_nodes to 1"
+            )
+        return list(self._nodes)
+
+    def _none(self, *_: Any, **__: Any) -> Any:
+        raise BadInput("the strategy sends messages of its own, which a federation of ours does")
+
+    create_message = push_messages = pull_messages = send_and_receive = set_run = _none
+
+    @property
+    def run(self) -> Any:
+        """None: nothing is sent from here."""
+        return self._none()
+
+
+def configured(
+    strategy: Strategy, round: int, arrays: ArrayRecord, nodes: Sequence[int]
+) -> dict[int, RecordDict]:
+    """What a strategy would send to each node of a round, counted from 1."""
+    sent = strategy.configure_train(round, arrays, ConfigRecord(), CohortGrid(nodes))
+    found = {message.metadata.dst_node_id: message.content for message in sent}
+    if left := set(nodes) - set(found):
+        raise BadInput(
+            f"the strategy leaves out {len(left)} of the {len(nodes)} clients that this round "
+            "calls: set its fraction_train to 1.0"
+        )
+    return found
+
+
+def averaged(
+    strategy: Strategy, round: int, replies: Sequence[Message], layout: Layout
+) -> Floats | None:
+    """What a strategy makes of the answers of a round; None where that is nothing."""
+    record, _ = strategy.aggregate_train(round, list(replies))
+    return None if record is None else layout.flat(Decoded(record).of(layout))
