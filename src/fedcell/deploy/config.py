@@ -20,7 +20,7 @@ from fedcell.planning.plan import TrainingPlan
 from fedcell.scenario.load import load_scenario
 from fedcell.scenario.scenario import Scenario
 
-from .federation import Settings
+from .settings import Settings
 
 COMPONENTS = {
     "serverapp": "fedcell.deploy.serverapp:app",

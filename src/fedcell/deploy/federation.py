@@ -6,8 +6,8 @@ is told f-bar and D and sets its own f_j (26), and the band is split while it tr
 policies a_j and f_j are sent with the model.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from fedcell.core.types import Floats, Ints
 from fedcell.learning.learner import Learner, Scores
 from fedcell.network.draw import draw_trace
 from fedcell.network.policies.base import Broadcast
-from fedcell.network.policies.names import PolicyLike, policy_name, resolve_policy
+from fedcell.network.policies.names import policy_name, resolve_policy
 from fedcell.network.round import Cost, Problem, Schedule, price
 from fedcell.network.simulate import pose
 from fedcell.network.trace import Fleet
@@ -25,9 +25,10 @@ from fedcell.scenario.scenario import Scenario
 
 from .exchange import Exchange
 from .layout import Layout
-from .link import Answer, Config, Link
+from .link import Answer, Link
 from .members import Members
-from .screen import Screen, screened
+from .screen import screened
+from .settings import Config, Scheduled, Settings
 from .strategy import averaged
 
 OWN_FREQ = ("distributed", "equal-finish")  # policies under which a device sets its own frequency
@@ -35,30 +36,6 @@ TRAINING = "training-seconds"  # what a device says of its training, in its metr
 FREQ = "freq"
 LOSSES = ("train_loss", "loss", "eval_loss")  # as devices may call what they evaluate
 ACCURACIES = ("accuracy", "eval_acc", "acc")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scheduled:
-    """A round as it is sent out, for whoever carries it out: a shaper of links, a base station."""
-
-    round: int  # counted from 1
-    clients: Sequence[int]
-    schedule: Schedule
-    problem: Problem
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Settings:
-    """How a federation is run."""
-
-    deadline: float = 300.0  # [s] after which an answer is late
-    policy: PolicyLike = "distributed"
-    screen: Screen = "none"
-    screen_factor: float = 3.0
-    strategy: Any = None  # of Flower's, to average with instead of ours
-    about: Config = field(default_factory=dict)  # what is sent along with every order
-    on_schedule: Callable[[Scheduled], None] | None = None
-    on_exchanges: Callable[[Sequence[Exchange]], None] | None = None
 
 
 class Federation:

@@ -10,9 +10,9 @@ from typing import Any
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from .client import own_frequency, profile_of
-from .federation import Settings
 from .link import PROFILE
 from .running import run_federation
+from .settings import Settings
 
 __all__ = ["Settings", "introduce", "own_frequency", "run_federation"]
 

@@ -20,6 +20,7 @@ from fedcell.core.showing import shortened
 
 from .arrays import Decoded, array_record
 from .profile import Profile
+from .settings import Config
 from .strategy import configured
 
 MARGIN = 5.0  # [s] that a message lives longer than anybody waits for its answer
@@ -28,7 +29,6 @@ QUICKEST, SLOWEST = 0.01, 1.0  # [s] between two looks for one answer
 AGAIN = 60.0  # [s] after which a node that has not introduced itself is asked again
 LONGEST = 200  # characters of a reason
 PROFILE, CONFIG, ARRAYS, METRICS = "profile", "config", "arrays", "metrics"  # records of messages
-Config = Mapping[str, Any]  # of plain values: numbers, texts, flags
 GONE = {2: "raised an error", 3: "its message ran out of time", 5: "its node is gone"}
 
 

@@ -26,11 +26,12 @@ from fedcell.simulation.result import RunResult
 
 from .client import learning_text
 from .exchange import Exchange, ExchangeFile
-from .federation import Federation, Scheduled, Settings
+from .federation import Federation
 from .layout import Layout
 from .link import Link
 from .members import Members
 from .profile import Profile, introduced
+from .settings import Scheduled, Settings
 
 MODEL = "model"  # the one array of a model of ours, flat
 JOINING = 120.0  # [s] in which all devices introduce themselves

@@ -10,6 +10,7 @@ from rich.console import Console
 
 from fedcell.core.errors import BadInput
 from fedcell.core.showing import Showable
+from fedcell.deploy.report import ExchangeReport
 from fedcell.experiments.result import SweepResult
 from fedcell.experiments.seeds_result import SeedsResult
 from fedcell.experiments.table import SweepTable
@@ -26,8 +27,10 @@ from fedcell.planning.plan import TrainingPlan
 from fedcell.planning.validate import Validation
 from fedcell.simulation.result import RunResult
 
+from .figures import exchanges as exchange_figures
 from .figures import paper, partitions, plans, rounds, runs, style, sweeps
 from .figures.curves import RunsDrawing
+from .tables import exchanges as exchange_tables
 from .tables import pilots as pilot_tables
 from .tables import plans as plan_tables
 from .tables import rounds as round_tables
@@ -52,6 +55,7 @@ TABLES: Mapping[type, Callable[..., None]] = {
     SweepResult: sweep_tables.print_sweep_result,
     SweepTable: sweep_tables.print_sweep_table,
     Reproduction: sweep_tables.print_reproduction,
+    ExchangeReport: exchange_tables.print_exchanges,
 }
 
 
@@ -103,6 +107,7 @@ FIGURES: Mapping[type, Callable[..., Any]] = {
     SweepResult: lambda result, **options: sweeps.sweep_figure(result.table, **options),
     SweepTable: sweeps.sweep_figure,
     Reproduction: paper.panel_figure,
+    ExchangeReport: exchange_figures.exchanges_figure,
 }
 
 
@@ -148,6 +153,10 @@ PANELS: Mapping[type, Mapping[str, Panel]] = {
     Validation: {"checks": lambda ax, found: plans.draw_checks(ax, *_validation_checks(found))},
     TrainingPlan: {"plan": plans.draw_plan},
     PlanOutcome: {"outcome": plans.draw_outcome},
+    ExchangeReport: {
+        "uploads": exchange_figures.draw_uploads,
+        "devices": exchange_figures.draw_devices,
+    },
     ConstantsReport: {"diversities": plans.draw_diversities, "pl_ratios": plans.draw_pl_ratios},
     SweepResult: {"sweep": lambda ax, found, **o: sweeps.draw_sweep(ax, found.table, **o)},
     SweepTable: {"sweep": sweeps.draw_sweep},
