@@ -12,6 +12,7 @@ from fedcell.deploy.config import RunConfig, write_app
 from fedcell.deploy.local import LocalFederation
 from fedcell.deploy.report import load_exchanges
 from fedcell.network.policies.names import NAMED
+from fedcell.planning.pilotfile import load_pilot
 from fedcell.planning.plan import TrainingPlan
 from fedcell.scenario.load import SHIPPED
 from fedcell.scenario.save import save_scenario
@@ -94,6 +95,15 @@ def deploy(
             help="What is done with updates three times as long as the median one.",
         ),
     ] = "none",
+    pilot: Annotated[
+        Path | None,
+        typer.Option(
+            help="Run a pilot on the devices instead, into this file, for fedcell plan --pilot."
+        ),
+    ] = None,
+    budget: Annotated[
+        str, typer.Option(help="With --pilot: how long it may take, by the clock.")
+    ] = "10min",
     folder: Annotated[
         Path | None,
         typer.Option("--out", help="Folder of the run. Default: deploy-SCENARIO-seedSEED."),
@@ -136,7 +146,10 @@ def deploy(
         judged_by=judged_by,  # type: ignore[arg-type]
         screen=screen_updates,  # type: ignore[arg-type]
         data_dir=str(data_dir.absolute()) if data_dir else "",
+        pilot_file=str(pilot.absolute()) if pilot else "",
+        pilot_budget=budget,
     )
+    parse_duration(budget, "--budget")
     if write is not None:
         write_app(work, config)
         save_scenario(world, work / "scenario.json")
@@ -148,6 +161,14 @@ def deploy(
     save_scenario(world, work / "scenario.json")
     config = config.using(scenario=str(work / "scenario.json"))
     _run(config, world, work, simulation, quiet=as_json)
+    if pilot is not None:
+        found = load_pilot(pilot)
+        if as_json:
+            print_json(found.report.to_dict())
+        else:
+            print_result(screen, found)
+            screen.print(f"written to {pilot}; fedcell plan --pilot takes it", soft_wrap=True)
+        return
     result, report = load_run(folder), load_exchanges(folder)
     if as_json:
         print_json(result.to_dict() | {"exchanges": report.to_dict()})

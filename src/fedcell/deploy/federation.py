@@ -23,6 +23,7 @@ from fedcell.network.simulate import pose
 from fedcell.network.trace import Fleet
 from fedcell.scenario.scenario import Scenario
 
+from .answers import measured, number_of, weighted_scores
 from .exchange import Exchange
 from .layout import Layout
 from .link import Answer, Link
@@ -32,10 +33,6 @@ from .settings import Config, Scheduled, Settings
 from .strategy import averaged
 
 OWN_FREQ = ("distributed", "equal-finish")  # policies under which a device sets its own frequency
-TRAINING = "training-seconds"  # what a device says of its training, in its metrics
-FREQ = "freq"
-LOSSES = ("train_loss", "loss", "eval_loss")  # as devices may call what they evaluate
-ACCURACIES = ("accuracy", "eval_acc", "acc")
 
 
 class Federation:
@@ -219,7 +216,7 @@ class Federation:
                 outcome=outcome,
                 why=why,
                 share=float(schedule.share[i]),
-                freq=_number(answer, FREQ) or freq,
+                freq=number_of(answer, "freq") or freq,
                 modelled_training=float(cost.compute_time[i]),
                 modelled_upload=float(cost.upload_time[i]),
                 modelled_energy=float(cost.upload_energy[i] + cost.compute_energy[i]),
@@ -249,45 +246,3 @@ class Federation:
         arrays = self.layout.arrays(model)
         answers = list(self.link.send("evaluate", arrays, orders, self.settings.deadline))
         return weighted_scores(answers, self.fleet.samples)
-
-
-def measured(row: Exchange, answer: Answer, offset: float) -> Exchange:
-    """A row with what the clocks say. The device's clock is moved by what it is certainly off."""
-    known: dict[str, Any] = {
-        "measured_bytes_sent": answer.bytes_sent,
-        "measured_bytes_received": answer.bytes_received,
-        "measured_training": _number(answer, TRAINING),
-    }
-    if answer.came is not None:
-        known["measured_total"] = answer.came - answer.sent
-    if answer.came is not None and answer.made is not None:
-        upload = max(0.0, answer.came - (answer.made - offset))
-        known["measured_upload"] = upload
-        rest = answer.came - answer.sent - upload - (known["measured_training"] or 0.0)
-        known["measured_waiting"] = max(0.0, rest)
-    return replace(row, **known)
-
-
-def weighted_scores(answers: Sequence[Answer], samples: Any) -> Scores:
-    """Losses of all devices by q_j (2); NaN where nobody says any."""
-
-    def mean(names: Sequence[str]) -> float:
-        said = [(_first(answer, names), float(samples[answer.client])) for answer in answers]
-        known = [(value, weight) for value, weight in said if value is not None and weight > 0]
-        total = sum(weight for _, weight in known)
-        return sum(value * weight for value, weight in known) / total if total else float("nan")
-
-    return Scores(mean(LOSSES), mean(("test_loss",)), mean(ACCURACIES))
-
-
-def _first(answer: Answer, names: Sequence[str]) -> float | None:
-    values = (_number(answer, name) for name in names)
-    return next((value for value in values if value is not None), None)
-
-
-def _number(answer: Answer | None, name: str) -> float | None:
-    """A number of an answer's metrics that can be one: finite and not below 0."""
-    value = None if answer is None else answer.metrics.get(name)
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return None
-    return float(value) if np.isfinite(value) and value >= 0 else None
