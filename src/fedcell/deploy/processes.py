@@ -13,7 +13,9 @@ from types import TracebackType
 from uuid import uuid4
 
 from fedcell.core.errors import BadInput
+from fedcell.core.showing import shortened
 
+LONGEST = 500  # characters of what a process said last
 FRAME = " │╭╮╰╯─"  # what Flower draws around its errors
 MARK = "FEDCELL_FEDERATION"  # variable by which what belongs together is found
 GRACE = 5.0  # [s] to end in good order
@@ -45,10 +47,14 @@ class Process:
         return self.handle.poll() is None
 
     def last_words(self) -> str:
-        """The last line of its log that says something; frames about it are left out."""
-        plain = (line.strip(FRAME) for line in self.log.read_text(errors="replace").splitlines())
-        lines = [line for line in plain if line]
-        return lines[-1] if lines else "it said nothing"
+        """The last line of its log that says something, or all lines of a frame that is last."""
+        text = self.log.read_text(errors="replace")
+        lines = [line for line in text.splitlines() if line.strip(FRAME)]
+        framed = len(lines)
+        while framed and lines[framed - 1].startswith("│"):
+            framed -= 1
+        said = [line.strip(FRAME) for line in lines[framed:] or lines[-1:]]
+        return shortened(" ".join(said), LONGEST) or "it said nothing"
 
 
 class Processes:
