@@ -1,0 +1,1 @@
+"""Federated learning for real: a network on one machine, and federations that run in it."""
