@@ -21,8 +21,8 @@ ENTER_NETWORK = 0x40000000  # CLONE_NEWNET of Linux
 
 class Meter:
     """Looks at the counters of all links every 10 ms, for the time of a `with`, and tells of any
-    window in it what a client uploaded. Of one hundred clients it takes some percent of a
-    processor; what it has seen takes little memory while nothing is sent."""
+    window in it what a client uploaded. What it has seen takes little memory while nothing is
+    sent."""
 
     def __init__(self, server: str, clients: int) -> None:
         self._server = server
@@ -52,7 +52,8 @@ class Meter:
         self._file.close()
 
     def upload(self, client: int, begin: float, end: float) -> Upload:
-        """What a client sent between two times of time.monotonic, and when its upload was."""
+        """What a client sent between two times of time.monotonic, and when its upload was. What
+        was sent between the looks around `begin`, or `end`, is divided evenly."""
         with suppress(ValueError):  # closed: what was seen is all there is
             self._look()
         with self._one_at_a_time:

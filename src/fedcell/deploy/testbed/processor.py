@@ -29,6 +29,7 @@ class Groups:
     def add(self, name: str) -> None:
         with _explained(self.root / name):
             (self.root / name).mkdir()
+        self.limit(name, None)  # a kernel that cannot is found out now
 
     def entry(self, name: str) -> Path:
         """A process whose number is written into this file is in the group."""
