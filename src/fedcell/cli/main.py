@@ -13,12 +13,38 @@ import typer
 from fedcell.core.errors import FedcellError, FedcellWarning, printable
 from fedcell.core.version import __version__
 
-from . import constants, demo, deploy, export, listing, network, pilot, plan, reproduce, runs, sweep
+from . import (
+    constants,
+    demo,
+    deploy,
+    export,
+    listing,
+    network,
+    pilot,
+    plan,
+    reproduce,
+    runs,
+    sweep,
+    testbed,
+)
 from .app import app, failed_figures, in_options
 from .signals import ending_in_order, exit_code, was_stopped
 
 # Importing them is what adds them.
-COMMANDS = (network, runs, listing, export, pilot, plan, constants, sweep, reproduce, demo, deploy)
+COMMANDS = (
+    network,
+    runs,
+    listing,
+    export,
+    pilot,
+    plan,
+    constants,
+    sweep,
+    reproduce,
+    demo,
+    deploy,
+    testbed,
+)
 ORDER = [
     "demo",
     "scenario",
@@ -30,6 +56,7 @@ ORDER = [
     "export",
     "deploy",
     "exchanges",
+    "testbed",
     "cost",
     "schedule",
     "validate",

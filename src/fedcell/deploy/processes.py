@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -79,27 +80,34 @@ class Processes:
     ) -> None:
         self.stop()
 
-    def start(self, title: str, command: Sequence[str], cwd: Path | None = None) -> Process:
-        """Starts a command; what it prints goes to TITLE.log."""
+    def start(self, title: str, command: Sequence[str], place: int | None = None) -> Process:
+        """Starts a command of the server, or of a client; what it prints goes to TITLE.log."""
         log = self.folder / f"{title}.log"
-        try:
-            with log.open("ab") as out:
-                handle = subprocess.Popen(
-                    list(command),
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=subprocess.STDOUT,
-                    env=self.env,
-                    cwd=cwd,
-                    start_new_session=True,
-                )
-        except FileNotFoundError as error:
-            raise BadInput(
-                f"{command[0]} is not installed: pip install 'fedcell[flower]'"
-            ) from error
-        process = Process(title, log, handle)
+        process = Process(title, log, self._open(command, log, place))
         self.all.append(process)
         return process
+
+    def _open(
+        self,
+        command: Sequence[str],
+        log: Path,
+        place: int | None,  # noqa: ARG002
+    ) -> "subprocess.Popen[bytes]":
+        with log.open("ab") as out:
+            return subprocess.Popen(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=self.env,
+                start_new_session=True,
+            )
+
+    def reachable(self, host: str, port: int) -> bool:
+        """Whether somebody listens there."""
+        with socket.socket() as trial:
+            trial.settimeout(0.5)
+            return trial.connect_ex((host, port)) == 0
 
     def stop(self, processes: Sequence[Process] | None = None) -> None:
         """Ends processes (all, where none are named) with their children: asked, then killed."""

@@ -11,6 +11,7 @@ from rich.console import Console
 from fedcell.core.errors import BadInput
 from fedcell.core.showing import Showable
 from fedcell.deploy.report import ExchangeReport
+from fedcell.deploy.testbed.report import TestbedReport
 from fedcell.experiments.result import SweepResult
 from fedcell.experiments.seeds_result import SeedsResult
 from fedcell.experiments.table import SweepTable
@@ -29,6 +30,7 @@ from fedcell.simulation.result import RunResult
 
 from .figures import exchanges as exchange_figures
 from .figures import paper, partitions, plans, rounds, runs, style, sweeps
+from .figures import testbeds as testbed_figures
 from .figures.curves import RunsDrawing
 from .tables import exchanges as exchange_tables
 from .tables import pilots as pilot_tables
@@ -36,6 +38,7 @@ from .tables import plans as plan_tables
 from .tables import rounds as round_tables
 from .tables import runs as run_tables
 from .tables import sweeps as sweep_tables
+from .tables import testbeds as testbed_tables
 from .tables.console import WIDTH
 
 TABLES: Mapping[type, Callable[..., None]] = {
@@ -56,6 +59,7 @@ TABLES: Mapping[type, Callable[..., None]] = {
     SweepTable: sweep_tables.print_sweep_table,
     Reproduction: sweep_tables.print_reproduction,
     ExchangeReport: exchange_tables.print_exchanges,
+    TestbedReport: testbed_tables.print_testbed,
 }
 
 
@@ -108,6 +112,7 @@ FIGURES: Mapping[type, Callable[..., Any]] = {
     SweepTable: sweeps.sweep_figure,
     Reproduction: paper.panel_figure,
     ExchangeReport: exchange_figures.exchanges_figure,
+    TestbedReport: testbed_figures.testbed_figure,
 }
 
 
@@ -156,6 +161,10 @@ PANELS: Mapping[type, Mapping[str, Panel]] = {
     ExchangeReport: {
         "uploads": exchange_figures.draw_uploads,
         "devices": exchange_figures.draw_devices,
+    },
+    TestbedReport: {
+        "uploads": testbed_figures.draw_uploads,
+        "errors": testbed_figures.draw_errors,
     },
     ConstantsReport: {"diversities": plans.draw_diversities, "pl_ratios": plans.draw_pl_ratios},
     SweepResult: {"sweep": lambda ax, found, **o: sweeps.draw_sweep(ax, found.table, **o)},
