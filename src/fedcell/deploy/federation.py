@@ -113,8 +113,8 @@ class Federation:
     def train(self, model: Floats, clients: Sequence[int], round: int) -> Iterator[Any]:
         """Lets the clients of a round train, those too whose uploads the dice lose, and gives what
         came of the ones that are asked for, in order."""
-        self.members.renew(round + 1)
         called, problem = self._round(round)
+        self.members.renew(round + 1, called, self.settings.deadline)
         if problem is None:
             return iter(())
         own = policy_name(self.settings.policy) in OWN_FREQ

@@ -7,6 +7,7 @@ other, and a slow upload hides those that are there (docs/deployment.md).
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -75,21 +76,47 @@ class Link:
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
         self._asked: dict[int, float] = {}  # nodes that were asked who they are, and when
+        self._said: SimpleQueue[Introduction] = SimpleQueue()
+        self._silent: set[int] = set()  # nodes that were asked and have not answered yet
 
     def nodes(self) -> set[int]:
         """The nodes that are connected."""
         return set(self._grid.get_node_ids())
 
-    def introduce(self, known: set[int], config: Config, seconds: float) -> list[Introduction]:
-        """Asks nodes that are not `known` who they are; one that did not answer is asked again
-        after a while."""
+    def introduce(
+        self, known: set[int], config: Config, seconds: float, patience: float
+    ) -> list[Introduction]:
+        """Asks nodes that are not `known` who they are, which they have so many seconds for, and
+        gives what was said since the last time, by whomever: a slow node keeps nobody waiting. It
+        waits for the first to speak, no longer than its patience. A node that did not answer is
+        asked again after a while."""
+        self._ask(known, config, seconds)
+        found = []
+        with suppress(Empty):
+            if self._silent:
+                found.append(self._said.get(timeout=patience))
+            while True:
+                found.append(self._said.get_nowait())
+        self._silent -= {introduction.node for introduction in found}
+        return found
+
+    def _ask(self, known: set[int], config: Config, seconds: float) -> None:
         now = time.monotonic()
-        new = [n for n in self.nodes() - known if now - self._asked.get(n, -AGAIN) >= AGAIN]
-        for node in new:
-            self._asked[node] = now
+        left = self.nodes() - known - self._silent
+        new = [n for n in left if now - self._asked.get(n, -AGAIN) >= AGAIN]
+        if not new:
+            return
         content = RecordDict({CONFIG: ConfigRecord(dict(config))})
         asked = {node: self._message(content, node, MessageType.QUERY, seconds) for node in new}
-        return [_introduced(answer) for answer in self._push(asked, seconds)]
+        answers = self._push(asked, seconds)
+        self._asked |= dict.fromkeys(new, now)
+        self._silent |= set(new)
+
+        def listen() -> None:
+            for answer in answers:
+                self._said.put(_introduced(answer))
+
+        threading.Thread(target=listen, daemon=True).start()
 
     def send(
         self,
