@@ -23,7 +23,7 @@ from fedcell.network.simulate import pose
 from fedcell.network.trace import Fleet
 from fedcell.scenario.scenario import Scenario
 
-from .exchange import Exchange
+from .exchange import MISSING, Exchange
 from .layout import Layout
 from .link import Answer, Config, Link
 from .members import Members
@@ -92,10 +92,19 @@ class Federation:
 
     def under(self, scenario: Scenario, fleet: Fleet) -> "Federation":
         """The same devices with another plan, or known better."""
-        return Federation(
+        other = Federation(
             *(self.link, self.members, scenario, fleet, self.layout, self._first),
             *(self.settings, self.seed, self.judge),
         )
+        other._missing = self._missing
+        return other
+
+    def remember(self, exchanges: Sequence[Exchange]) -> None:
+        """What happened in rounds before, where a run is gone on with."""
+        for exchange in exchanges:
+            if exchange.outcome in MISSING and exchange.client is not None:
+                t = exchange.round - 1
+                self._missing[t] = (*self._missing.get(t, ()), exchange.client)
 
     @property
     def sizes(self) -> Ints:
@@ -139,7 +148,7 @@ class Federation:
         rows = self._rows(round, called, schedule, price(problem, schedule), found, faults, far)
         if self.settings.on_exchanges is not None:
             self.settings.on_exchanges(rows)
-        self._missing = {round: tuple(j for j in clients if j not in kept)}
+        self._missing[round] = tuple(j for j in clients if j not in kept)
         taken = [found[j].message for j in clients if j in kept and np.isfinite(kept[j]).all()]
         self._taken = (round + 1, taken)
         return iter([kept.get(j) for j in clients])

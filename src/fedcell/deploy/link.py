@@ -16,7 +16,7 @@ from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
-from fedcell.core.errors import BadInput
+from fedcell.core.errors import BadInput, printable
 from fedcell.core.showing import shortened
 
 from .arrays import Decoded, array_record
@@ -199,7 +199,7 @@ class Link:
             try:
                 found = list(self._grid.pull_messages([name]))
             except Exception as error:  # what a device sends may not even be a message
-                why = shortened(f"{type(error).__name__}: {error}", LONGEST)
+                why = _told(f"{type(error).__name__}: {error}")
                 return Answer(client=client, outcome="malformed", why=why, sent=begin)
             if found:
                 return _answer(client, message, found, begin)
@@ -228,10 +228,9 @@ def _answer(client: int, message: Message, found: list[Message], begin: float) -
         "repeated": len(found) - 1,
     }
     if reply.has_error():
-        words = reply.error.reason or ""
-        last = words.strip().splitlines()[-1] if words.strip() else ""
+        last = (reply.error.reason or "").strip().split("\n")[-1]
         kind = GONE.get(reply.error.code, f"error {reply.error.code}")
-        why = shortened(f"{kind}: {last}" if last else kind, LONGEST)
+        why = _told(f"{kind}: {last}" if last else kind)
         outcome = "late" if reply.error.code == 3 else "failed"
         return Answer(outcome=outcome, why=why, **known)
     content = reply.content
@@ -250,6 +249,11 @@ def _answer(client: int, message: Message, found: list[Message], begin: float) -
     )
 
 
+def _told(why: str) -> str:
+    """A reason, some of it in the words of a stranger, as it can be shown."""
+    return shortened(printable(why[: 2 * LONGEST]), LONGEST)
+
+
 def _bytes_of(message: Message) -> int:
     if not message.has_content():
         return 0
@@ -263,7 +267,7 @@ def _introduced(answer: Answer) -> Introduction:
     try:
         profile = Profile.of(answer.metrics)
     except BadInput as error:
-        return Introduction(node, took, why=shortened(str(error), LONGEST))
+        return Introduction(node, took, why=_told(str(error)))
     offset = 0.0
     if profile.clock is not None and answer.came is not None:
         # It answered between these two moments of ours: a clock outside is off by so much at least.

@@ -25,7 +25,7 @@ from fedcell.simulation.report import Report
 from fedcell.simulation.result import RunResult
 
 from .client import learning_text
-from .exchange import Exchange, ExchangeFile
+from .exchange import Exchange, ExchangeFile, past_exchanges
 from .federation import Federation, Scheduled, Settings
 from .layout import Layout
 from .link import Link
@@ -101,6 +101,8 @@ def run_federation(
         tell=log.add,
     )
     federation, setup = world.federation, world.setup
+    if resume and home is not None:
+        federation.remember(past_exchanges(home))
     ready = with_goal(setup.scenario, goal)
     used = ready.using(plan={"rounds": rounds}, clients={"sizes": scenario.clients.sizes})
     ours = arrays is None
