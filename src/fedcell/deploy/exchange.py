@@ -83,8 +83,11 @@ class ExchangeFile:
         return kept
 
     def add(self, exchanges: Iterable[Exchange]) -> None:
-        """Adds lines at the end."""
-        append_text(self._path, csv_lines(map(_row, exchanges)))
+        """Adds lines at the end, of a new file where somebody took away the one that was there."""
+        lines = csv_lines(map(_row, exchanges))
+        if not self._path.exists():
+            write_csv(self._path, COLUMNS, [])
+        append_text(self._path, lines)
 
 
 def _row(exchange: Exchange) -> Sequence[Any]:
