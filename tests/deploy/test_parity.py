@@ -95,7 +95,8 @@ def test_each_client_that_was_called_has_a_line_of_both_ledgers(shared):
             assert spent == pytest.approx(ledger["energy"][t])
             assert sum(line.share for line in lines) == pytest.approx(1)
             for line in lines:
-                assert line.modelled_training + line.modelled_upload <= 1.001 * ledger["duration"][t]
+                took = line.modelled_training + line.modelled_upload
+                assert took <= 1.001 * ledger["duration"][t]
                 parts = line.measured_training, line.measured_upload, line.measured_waiting
                 assert min(parts) >= 0
                 assert sum(parts) == pytest.approx(line.measured_total)

@@ -1,8 +1,8 @@
 """The ready ClientApp with faults, for tests: its node says which, `fault="nan ok | late"`.
 
-Words are the faults of one round after the other; programs between bars are those of the runs with
-seed 0, 1, ... What goes wrong when the device introduces itself stands in `profile`. Copied into the
-folder of an app, so that Flower carries it to the nodes.
+Words are the faults of one round after the other; programs between bars are those of the runs
+with seed 0, 1, ... What goes wrong when the device introduces itself stands in `profile`. It is
+copied into the folder of an app, so that Flower carries it to the nodes.
 """
 
 import io
@@ -62,13 +62,13 @@ def train(message: Message, context: Context) -> Message:
     (marks / f"{node['partition-id']}-{order['seed']}-{order['server-round']}").touch()
     if fault == "raise":
         raise RuntimeError("the pump\x1b[31m is\rbroken, \u2028and so is its\tlog")
-    if fault == "late":
-        time.sleep(float(str(node["sleep"])))
+    if fault in ("late", "hang"):
+        time.sleep(LONG if fault == "hang" else float(str(node["sleep"])))
     model = np.asarray(message.content[ARRAYS][MODEL].numpy(), np.float32)
     upload, said = client.train(order, node, model)
     records = _records(fault, upload, model, marks)
     if fault == "claims":
-        said |= {"freq": -1.0, "training-seconds": float("inf"), "num-examples": -5}
+        said |= {"freq": 123.0, "training-seconds": float("inf"), "num-examples": -5}
     return Message(RecordDict({**records, METRICS: MetricRecord(said)}), reply_to=message)
 
 

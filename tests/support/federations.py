@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fedcell import Scenario, draw_fleet, draw_trace, load_scenario, prepare_training
 from fedcell.deploy.config import RunConfig, write_app
 from fedcell.deploy.exchange import Exchange, read_exchanges
@@ -22,6 +20,7 @@ from fedcell.simulation.train import train_rounds
 WORLD = """
 [cell]
 loss_rate = {loss}
+gain_threshold = 0.0
 [clients]
 count = {count}
 spread = 0.5
@@ -122,8 +121,8 @@ class Marred:
         for client, upload in zip(clients, trained, strict=True):
             yield self._change(round + 1, client, model, upload)
 
-    def missing(self, round):
-        """Nobody is asked."""
+    def missing(self, round):  # noqa: ARG002
+        """Nobody: what is priced is not asked for."""
         return ()
 
 
@@ -139,7 +138,7 @@ def by_hand(scenario: Scenario, seed: int, rounds: int, change: Change) -> Any:
 
 def without(gone: Mapping[int, Sequence[int]]) -> Change:
     """Uploads of these clients do not arrive, by round from 1."""
-    return lambda t, client, model, upload: None if client in gone.get(t, ()) else upload
+    return lambda t, client, _, upload: None if client in gone.get(t, ()) else upload
 
 
 # Processes.
@@ -180,14 +179,6 @@ def named(word: str) -> list[int]:
     return [pid for pid, words in ours().items() if word in words]
 
 
-def ports_of(words: str) -> Iterator[int]:
-    """The ports that a command was told to listen on."""
-    parts = words.split()
-    for flag, value in zip(parts, parts[1:], strict=False):
-        if flag == "--port":
-            yield int(value)
-
-
 def in_use(ports: Sequence[int]) -> list[int]:
     """Those that somebody listens on."""
     return [port for port in ports if reachable(port)]
@@ -196,8 +187,3 @@ def in_use(ports: Sequence[int]) -> list[int]:
 def same(one: Any, other: Any) -> bool:
     """Whether two models are equal bit for bit."""
     return one.dtype == other.dtype and one.tobytes() == other.tobytes()
-
-
-def columns(folder: Path, policy: str) -> dict[str, Any]:
-    """The ledger of a run without what was learnt."""
-    return {name: np.asarray(values) for name, values in read_ledgers(folder)[policy].items()}
