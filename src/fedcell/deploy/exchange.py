@@ -31,6 +31,14 @@ OUTCOMES = (
     "duplicate",  # answered twice: the first was taken
 )
 TAKEN = ("arrived", "clipped")
+MISSING = (
+    "excluded",
+    "malformed",
+    "too large",
+    "late",
+    "failed",
+    "absent",
+)  # not in the next model
 CAME = ("arrived", "lost", "not finite", "clipped", "excluded")  # and can be measured
 TEXTS = ("name", "outcome", "why")
 WHOLE = ("round", "client", "measured_bytes_sent", "measured_bytes_received")
@@ -69,18 +77,26 @@ class ExchangeFile:
 
     def begin(self, rounds: int) -> list[Exchange]:
         """Keeps what is there of the rounds that are done, and gives it."""
-        known = read_exchanges(self._path.parent) if self._path.exists() else []
+        known = past_exchanges(self._path.parent)
         kept = [exchange for exchange in known if exchange.round <= rounds]
         write_csv(self._path, COLUMNS, map(_row, kept))
         return kept
 
     def add(self, exchanges: Iterable[Exchange]) -> None:
-        """Adds lines at the end."""
-        append_text(self._path, csv_lines(map(_row, exchanges)))
+        """Adds lines at the end, of a new file where somebody took away the one that was there."""
+        lines = csv_lines(map(_row, exchanges))
+        if not self._path.exists():
+            write_csv(self._path, COLUMNS, [])
+        append_text(self._path, lines)
 
 
 def _row(exchange: Exchange) -> Sequence[Any]:
     return ["" if value is None else value for value in asdict(exchange).values()]
+
+
+def past_exchanges(folder: Path) -> list[Exchange]:
+    """What a folder tells of its exchanges; nothing where it has no such file."""
+    return read_exchanges(folder) if (folder / EXCHANGES).exists() else []
 
 
 def read_exchanges(folder: Path) -> list[Exchange]:

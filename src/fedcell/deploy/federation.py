@@ -24,7 +24,7 @@ from fedcell.network.trace import Fleet
 from fedcell.scenario.scenario import Scenario
 
 from .answers import measured, number_of, weighted_scores
-from .exchange import Exchange
+from .exchange import MISSING, Exchange
 from .layout import Layout
 from .link import Answer, Link
 from .members import Members
@@ -66,10 +66,19 @@ class Federation:
 
     def under(self, scenario: Scenario, fleet: Fleet) -> "Federation":
         """The same devices with another plan, or known better."""
-        return Federation(
+        other = Federation(
             *(self.link, self.members, scenario, fleet, self.layout, self._first),
             *(self.settings, self.seed, self.judge),
         )
+        other._missing = self._missing
+        return other
+
+    def remember(self, exchanges: Sequence[Exchange]) -> None:
+        """What happened in rounds before, where a run is gone on with."""
+        for exchange in exchanges:
+            if exchange.outcome in MISSING and exchange.client is not None:
+                t = exchange.round - 1
+                self._missing[t] = (*self._missing.get(t, ()), exchange.client)
 
     @property
     def sizes(self) -> Ints:
@@ -87,8 +96,8 @@ class Federation:
     def train(self, model: Floats, clients: Sequence[int], round: int) -> Iterator[Any]:
         """Lets the clients of a round train, those too whose uploads the dice lose, and gives what
         came of the ones that are asked for, in order."""
-        self.members.renew(round + 1)
         called, problem = self._round(round)
+        self.members.renew(round + 1, called, self.settings.deadline)
         if problem is None:
             return iter(())
         own = policy_name(self.settings.policy) in OWN_FREQ
@@ -113,7 +122,7 @@ class Federation:
         rows = self._rows(round, called, schedule, price(problem, schedule), found, faults, far)
         if self.settings.on_exchanges is not None:
             self.settings.on_exchanges(rows)
-        self._missing = {round: tuple(j for j in clients if j not in kept)}
+        self._missing[round] = tuple(j for j in clients if j not in kept)
         taken = [found[j].message for j in clients if j in kept and np.isfinite(kept[j]).all()]
         self._taken = (round + 1, taken)
         return iter([kept.get(j) for j in clients])

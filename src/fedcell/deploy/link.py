@@ -7,6 +7,7 @@ other, and a slow upload hides those that are there (docs/deployment.md).
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from typing import Any
@@ -16,7 +17,7 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 from flwr.superlink.grid import InMemoryGrid
 
-from fedcell.core.errors import BadInput
+from fedcell.core.errors import BadInput, printable
 from fedcell.core.showing import shortened
 
 from .arrays import Decoded, array_record
@@ -76,21 +77,47 @@ class Link:
     def __init__(self, grid: Grid) -> None:
         self._grid = grid
         self._asked: dict[int, float] = {}  # nodes that were asked who they are, and when
+        self._said: SimpleQueue[Introduction] = SimpleQueue()
+        self._silent: set[int] = set()  # nodes that were asked and have not answered yet
 
     def nodes(self) -> set[int]:
         """The nodes that are connected."""
         return set(self._grid.get_node_ids())
 
-    def introduce(self, known: set[int], config: Config, seconds: float) -> list[Introduction]:
-        """Asks nodes that are not `known` who they are; one that did not answer is asked again
-        after a while."""
+    def introduce(
+        self, known: set[int], config: Config, seconds: float, patience: float
+    ) -> list[Introduction]:
+        """Asks nodes that are not `known` who they are, which they have so many seconds for, and
+        gives what was said since the last time, by whomever: a slow node keeps nobody waiting. It
+        waits for the first to speak, no longer than its patience. A node that did not answer is
+        asked again after a while."""
+        self._ask(known, config, seconds)
+        found = []
+        with suppress(Empty):
+            if self._silent:
+                found.append(self._said.get(timeout=patience))
+            while True:
+                found.append(self._said.get_nowait())
+        self._silent -= {introduction.node for introduction in found}
+        return found
+
+    def _ask(self, known: set[int], config: Config, seconds: float) -> None:
         now = time.monotonic()
-        new = [n for n in self.nodes() - known if now - self._asked.get(n, -AGAIN) >= AGAIN]
-        for node in new:
-            self._asked[node] = now
+        left = self.nodes() - known - self._silent
+        new = [n for n in left if now - self._asked.get(n, -AGAIN) >= AGAIN]
+        if not new:
+            return
         content = RecordDict({CONFIG: ConfigRecord(dict(config))})
         asked = {node: self._message(content, node, MessageType.QUERY, seconds) for node in new}
-        return [_introduced(answer) for answer in self._push(asked, seconds)]
+        answers = self._push(asked, seconds)
+        self._asked |= dict.fromkeys(new, now)
+        self._silent |= set(new)
+
+        def listen() -> None:
+            for answer in answers:
+                self._said.put(_introduced(answer))
+
+        threading.Thread(target=listen, daemon=True).start()
 
     def send(
         self,
@@ -194,7 +221,7 @@ class Link:
             try:
                 found = list(self._grid.pull_messages([name]))
             except Exception as error:  # what a device sends may not even be a message
-                why = shortened(f"{type(error).__name__}: {error}", LONGEST)
+                why = _told(f"{type(error).__name__}: {error}")
                 return Answer(client=client, outcome="malformed", why=why, sent=begin)
             if found:
                 return _answer(client, message, found, begin)
@@ -223,10 +250,9 @@ def _answer(client: int, message: Message, found: list[Message], begin: float) -
         "repeated": len(found) - 1,
     }
     if reply.has_error():
-        words = reply.error.reason or ""
-        last = words.strip().splitlines()[-1] if words.strip() else ""
+        last = (reply.error.reason or "").strip().split("\n")[-1]
         kind = GONE.get(reply.error.code, f"error {reply.error.code}")
-        why = shortened(f"{kind}: {last}" if last else kind, LONGEST)
+        why = _told(f"{kind}: {last}" if last else kind)
         outcome = "late" if reply.error.code == 3 else "failed"
         return Answer(outcome=outcome, why=why, **known)
     content = reply.content
@@ -245,6 +271,11 @@ def _answer(client: int, message: Message, found: list[Message], begin: float) -
     )
 
 
+def _told(why: str) -> str:
+    """A reason, some of it in the words of a stranger, as it can be shown."""
+    return shortened(printable(why[: 2 * LONGEST]), LONGEST)
+
+
 def _bytes_of(message: Message) -> int:
     if not message.has_content():
         return 0
@@ -258,7 +289,7 @@ def _introduced(answer: Answer) -> Introduction:
     try:
         profile = Profile.of(answer.metrics)
     except BadInput as error:
-        return Introduction(node, took, why=shortened(str(error), LONGEST))
+        return Introduction(node, took, why=_told(str(error)))
     offset = 0.0
     if profile.clock is not None and answer.came is not None:
         # It answered between these two moments of ours: a clock outside is off by so much at least.

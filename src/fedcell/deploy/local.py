@@ -5,6 +5,7 @@ import shutil
 import socket
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,8 @@ from .processes import Process, Processes, waiting
 
 HOST = "127.0.0.1"
 STARTING = 60.0  # [s] in which a SuperLink answers
+LOOK = 2.0  # [s] between two looks whether the ServerApp is there
+SERVER = ("flwr-serverapp", "flwr-simulation")  # its process, in a deployment and in a simulation
 CONNECTION = "fedcell"  # what the SuperLink is called in Flower's configuration
 Node = Mapping[str, Any]  # settings of a SuperNode
 
@@ -149,10 +152,18 @@ class LocalFederation:
     def wait(self, status: Path, seconds: float, pause: Callable[[], None] = lambda: None) -> None:
         """Waits until a run has ended; refuses with what went wrong in it."""
         link = [] if self.superlink is None else [self.superlink]
+        seen, look = False, time.monotonic() + LOOK
         with waiting(seconds, "running the federation", link) as wait:
             while not status.exists():
                 pause()
                 wait.pause()
+                if time.monotonic() < look:
+                    continue
+                running, look = self._processes.running(SERVER), time.monotonic() + LOOK
+                if seen and not running and not status.exists():
+                    logs = self.folder / "logs"
+                    raise BadInput(f"the ServerApp ended without a word: see the logs in {logs}")
+                seen = seen or running
         if (error := read_tables(status).get("error")) is not None:
             raise BadInput(str(error))
 

@@ -33,48 +33,46 @@ class Members:
         end, refused = time.monotonic() + seconds, ""
         found: list[Member] = []
         while len(found) < count and (left := end - time.monotonic()) > 0:
-            for introduction in self._link.introduce(self._known, self._config, left):
+            introductions = self._link.introduce(self._known, self._config, left, PAUSE)
+            for introduction in introductions:
                 self._known.add(introduction.node)
-                if introduction.member is None:
-                    refused = f"; the last that was refused: {introduction.why}"
-                    self._told(introduction, None, "refused", introduction.why)
-                elif introduction.member.profile.name in {m.profile.name for m in found}:
-                    name = introduction.member.profile.name
-                    refused = f"; two devices are called {name}"
-                    self._told(introduction, None, "refused", f"another is called {name}")
+                member = introduction.member
+                why = introduction.why if member is None else clash(member.profile, found, count)
+                if member is None or why:
+                    refused = f"; the last that was refused: {why}"
+                    self._told(introduction, None, "refused", why)
                 else:
-                    found.append(introduction.member)
+                    found.append(member)
                     self._told(introduction, None, "introduced", "")
-            if len(found) < count:
+            if not introductions:
                 time.sleep(PAUSE)
         if len(found) < count:
             raise BadInput(
                 f"{len(found)} of {count} devices introduced themselves within {seconds:.3g} s"
                 f"{refused}: start the others, or wait longer (join-timeout)"
             )
-        places = ordered([member.profile for member in found])
-        for place, member in zip(places, found, strict=True):
-            name = member.profile.name
-            if place >= count:
-                raise BadInput(
-                    f"{name} says that it is client {place}, and there are {count}, from 0 on: "
-                    "check its partition-id"
-                )
-            if place in self._members:
-                raise BadInput(
-                    f"{name} and {self._members[place].profile.name} both say that they are client "
-                    f"{place}: give each a partition-id of its own"
-                )
-            self._members[place], self._places[name] = member, place
+        for place, member in zip(ordered([m.profile for m in found]), found, strict=True):
+            self._members[place], self._places[member.profile.name] = member, place
         self._connected = self._link.nodes()
         return {place: member.profile for place, member in sorted(self._members.items())}
 
-    def renew(self, round: int) -> None:
-        """Looks who is there before a round; asks those that came since who they are."""
+    def renew(self, round: int, called: Sequence[int] = (), seconds: float = 0.0) -> None:
+        """Looks who is there before a round, and asks those that came since who they are. They are
+        waited for where a place is free; where nobody is there who is `called`, so is anybody, for
+        so many seconds."""
+        end = time.monotonic() + seconds
+        self._look(round)
+        while called and not any(map(self.of, called)) and time.monotonic() < end:
+            time.sleep(PAUSE)
+            self._look(round)
+
+    def _look(self, round: int) -> None:
         self._connected = self._link.nodes()
         if not self._connected - self._known:
             return
-        for introduction in self._link.introduce(self._known, self._config, ASKING):
+        free = any(j in self._silent or self.of(j) is None for j in self._members)
+        patience = ASKING if free else 0.0
+        for introduction in self._link.introduce(self._known, self._config, ASKING, patience):
             if introduction.member is None:  # it may be asked again
                 self._told(introduction, None, "refused", introduction.why, round)
                 continue
@@ -125,3 +123,30 @@ class Members:
                 measured_total=met.seconds,
             )
             self._tell([row])
+
+
+def clash(profile: Profile, found: Sequence[Member], count: int) -> str:
+    """Why a device cannot be one of `count` beside those that were `found`; empty if it can."""
+    others = {member.profile.name: member.profile.client for member in found}
+    if profile.name in others:
+        return f"another device is called {profile.name}: give each a name of its own"
+    if len(others) == count:
+        return f"{profile.name} came after the {count} devices of this run"
+    place, placed = profile.client, set(others.values()) - {None}
+    if others and (place is None) == bool(placed):
+        does, do = ("does not say", "do") if place is None else ("says", "do not")
+        return (
+            f"{profile.name} {does} which client it is, and others {do}: give all of them a "
+            "partition-id, or none"
+        )
+    if place is not None and place >= count:
+        return (
+            f"{profile.name} says that it is client {place}, and there are {count}, from 0 on: "
+            "check its partition-id"
+        )
+    if place in placed:
+        return (
+            f"{profile.name} says that it is client {place}, and so does another: give each a "
+            "partition-id of its own"
+        )
+    return ""

@@ -109,6 +109,12 @@ class Processes:
             trial.settimeout(0.5)
             return trial.connect_ex((host, port)) == 0
 
+    def running(self, words: Sequence[str]) -> bool:
+        """Whether a process of these, or one that descends from them, has one of these words in
+        its command."""
+        commands = [command_of(pid) for pid in marked(self._mark)]
+        return any(word in command for command in commands for word in words)
+
     def stop(self, processes: Sequence[Process] | None = None) -> None:
         """Ends processes (all, where none are named) with their children: asked, then killed."""
         some = list(self.all if processes is None else processes)
@@ -130,6 +136,16 @@ class Processes:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.handle.wait(GRACE)
         self.all = [process for process in self.all if process not in some]
+
+
+def command_of(pid: int) -> str:
+    """The words that a process was started with; none where it has ended."""
+    try:
+        return (
+            Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+        )
+    except OSError:
+        return ""
 
 
 def marked(mark: str) -> Iterator[int]:

@@ -4,9 +4,9 @@ Before the first round the server asks everybody (Sec. IV-D: channel state and d
 clients); what a device does not say is as the scenario has it.
 """
 
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from fedcell.core.errors import BadInput
 from fedcell.scenario.arrays import LONGEST_NAME, ClientTable
 from fedcell.scenario.scenario import Scenario
 
+MOST = sys.float_info.max
 NUMBERS = ("kappa", "power", "gain", "rate", "freq_min", "freq_max", "cycles_per_sample", "battery")
 
 
@@ -59,7 +60,7 @@ class Profile:
         for key in (*NUMBERS, "clock"):
             if (value := said.get(key)) is not None:
                 number = isinstance(value, int | float) and not isinstance(value, bool)
-                if not number or not isfinite(value) or value <= 0:
+                if not number or not 0 < value <= MOST:
                     raise BadInput(f"{key} = {value!r}: expected a number above 0")
                 values[key] = float(value)
         if "gain" in values and "rate" in values:

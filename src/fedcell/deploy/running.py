@@ -19,7 +19,7 @@ from fedcell.simulation.drive import PreparedRun, Segment, carry_out, start_of
 from fedcell.simulation.report import Report
 from fedcell.simulation.result import RunResult
 
-from .exchange import Exchange, ExchangeFile
+from .exchange import Exchange, ExchangeFile, past_exchanges
 from .meeting import JOINING, meet
 from .settings import Scheduled, Settings
 
@@ -70,6 +70,8 @@ def run_federation(
         settings = replace(settings, on_schedule=_writer(Path(schedule_file)))
     met = meet(grid, scenario, arrays, seed, join_timeout, data_dir, log.add)
     setup, federation = met.federation(settings, seed, judged_by, data_dir)
+    if resume and home is not None:
+        federation.remember(past_exchanges(home))
     ready = with_goal(setup.scenario, goal)
     used = ready.using(plan={"rounds": rounds}, clients={"sizes": scenario.clients.sizes})
     ours = arrays is None

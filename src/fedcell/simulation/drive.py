@@ -114,6 +114,8 @@ def carry_out(
         segments = [run.first, *(run.steering.replay(state) if run.steering else ())]
         names = list(dict.fromkeys([*before, *run.policies]))
         trace, networks = _priced(run, segments, names)
+        for t in range(state.rounds):
+            networks = _as_it_came(networks, run.first.learner, t)
         if home:
             check_same_prices(before, networks, home.path)
         trained = segments[-1].learner
@@ -151,11 +153,9 @@ def carry_out(
                 ended = True  # unless somebody steers
                 for after in states:
                     state = after  # what an interrupt leaves
-                    if gone := _missing(now.learner, state.rounds - 1):
-                        networks = {
-                            n: net.without(state.rounds - 1, gone) for n, net in networks.items()
-                        }
-                        reporter = Reporter(networks)
+                    came = _as_it_came(networks, now.learner, state.rounds - 1)
+                    if came is not networks:
+                        networks, reporter = came, Reporter(came)
                         if lines:
                             lines.price(networks)
                     if records and lines:
@@ -216,9 +216,10 @@ def _priced_segment(
     }
 
 
-def _missing(learner: Learner, round: int) -> Sequence[int]:
-    """Clients whose uploads really did not arrive, which no dice have said before."""
-    return learner.missing(round) if isinstance(learner, Remote) else ()
+def _as_it_came(networks: dict[str, Ledger], learner: Learner, round: int) -> dict[str, Ledger]:
+    """Ledgers without uploads of a round that really did not arrive, which no dice have said."""
+    gone = learner.missing(round) if isinstance(learner, Remote) else ()
+    return {n: net.without(round, gone) for n, net in networks.items()} if gone else networks
 
 
 def _write_changes(home: RunFolder, segments: Sequence[Segment]) -> None:
