@@ -11,6 +11,7 @@ from fedcell.core.quantities import parse_duration, readable_duration
 from fedcell.deploy.config import RunConfig, write_app
 from fedcell.deploy.local import LocalFederation
 from fedcell.deploy.report import load_exchanges
+from fedcell.learning.setup import prepare_training
 from fedcell.network.policies.names import NAMED
 from fedcell.planning.pilotfile import load_pilot
 from fedcell.planning.plan import TrainingPlan
@@ -150,8 +151,9 @@ def deploy(
         pilot_budget=budget,
     )
     parse_duration(budget, "--budget")
+    prepare_training(world, seed, data_dir)  # what cannot be dealt is known before all processes
     if write is not None:
-        write_app(work, config)
+        write_app(work, config.using(scenario=str(work / "scenario.json")))
         save_scenario(world, work / "scenario.json")
         screen.print(f"written to {write}: pyproject.toml, scenario.json", soft_wrap=True)
         return
