@@ -2,12 +2,13 @@
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput
 from fedcell.core.targets import Target
 from fedcell.learning.learner import evaluated
+from fedcell.learning.own import LearnerLike
+from fedcell.learning.server import OwnServer
 from fedcell.network.draw import draw_fleet
 from fedcell.network.policies.names import NAMED, Policies, PolicyLike, policy_name
 from fedcell.scenario.scenario import Scenario, check_scenario
@@ -37,14 +38,17 @@ def run_adaptive(
     policy: PolicyLike | None = None,
     clients: tuple[int, int] | None = None,
     steps: tuple[int, int] | None = None,
+    rounds: int | None = None,
     target: Target | float | None = None,
     seed: int = 0,
-    data_dir: Path | None = None,
     folder: str | Path | None = None,
     resume: bool = False,
+    data_dir: Path | None = None,
+    threads: int | None = None,
+    learner: LearnerLike | None = None,
+    server: OwnServer | None = None,
     report: Report | None = None,
     progress: Progress = Progress(),  # noqa: B008
-    **options: Any,
 ) -> RunResult:
     """A `run` to its target whose K and E_l are planned anew after `every` few rounds.
 
@@ -61,6 +65,8 @@ def run_adaptive(
     [(6, 5, 32)]
     """
     check_scenario(scenario)
+    if resume and folder is None:
+        raise BadInput("`resume` needs the folder of the run: give `folder`")
     if sum(given is not None for given in (pilot, plan, law)) > 1:
         raise BadInput("`pilot`, `plan` and `law`: give one of them, or none")
     if pilot is not None:
@@ -82,11 +88,14 @@ def run_adaptive(
     prepared = prepare_run(
         scenario,
         policies,
+        rounds=rounds,
         target=target,
         seed=seed,
         data_dir=data_dir,
+        threads=threads,
+        learner=learner,
+        server=server,
         download=progress.download,
-        **options,
     )
     steered = adaptive(
         prepared,
