@@ -13,7 +13,7 @@ from .rounds_law import RoundsLaw
 from .search import Search
 
 # What is usual where nobody ran a pilot: a law, by how much worlds are off it everywhere, and by
-# how much over log K_gamma and over log E_l (DECISIONS.md, 40).
+# how much over log K_gamma and over log E_l (DECISIONS.md, 63).
 USUAL_LAW = GivenLaw(mixing=55, drift=0.01, start=260, floor=8)
 ANY_WORLD, SLOPES = 1.0, np.array([0.1, 0.15])
 JITTER = 1e-9  # on a diagonal, so that rounding does no harm

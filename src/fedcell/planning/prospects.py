@@ -9,7 +9,7 @@ from fedcell.core.types import Array, Bools
 from .search import Search
 from .standing import Standing
 
-NEAR = 2.0  # times by which K and E_l may change at once
+NEAR = 3.0  # times by which K and E_l may change at once
 WORTH = 0.05  # of the rest: what a change is to save at the least
 
 

@@ -3,7 +3,7 @@
 A loss is taken to be made of two parts. That of a model which all clients agree on falls along a
 curve whose shape does not depend on K and E_l; these say how far along it a round goes. The loss of
 the model that there is lies above it by a factor 1 + nu / K_gamma, the noise of few clients, which
-comes and goes with K at once (DECISIONS.md, 40). So one run with several settings tells them apart.
+comes and goes with K at once (DECISIONS.md, 63). So one run with several settings tells them apart.
 """
 
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from .belief import JITTER, Belief
 
 # Usual values, and how far off they may be, of log p, log r and log nu: at a stage s the logarithm
 # of the loss of all clients has gone log(1 + r s^p) / log(1 + r) of its way.
-SHAPE, SHAPE_SD = np.log([1.4, 1.6, 3.0]), np.array([0.35, 1.5, 0.8])
+SHAPE, SHAPE_SD = np.log([2.5, 60.0, 3.0]), np.array([0.45, 2.0, 0.8])
 WANDER = 0.03  # of the logarithm of a loss, in a round, off any such curve
 NOISE, NOISE_ROUNDS = 0.1, 4  # of that logarithm around its neighbours: usual, and how sure
 MOST_ROUNDS = 250  # that a curve is fitted to: of more, some are passed over
@@ -77,7 +77,7 @@ def standing(
 
     def surprise(values: Array) -> Array:
         curve = way * share_of_way(values[:3], stages(values)[known])
-        off = gone - (curve - level_of(values[:3], belief.effective[places[known]]))
+        off = gone - (curve - level_of(values[:3], belief.effective[places[known]], way))
         return np.concatenate(
             [
                 solve_triangular(errors, off, lower=True),
@@ -110,15 +110,16 @@ def share_of_way(shape: Array, stage: Array) -> Array:
     return np.asarray(np.log1p(bend * stage**power) / np.log1p(bend))
 
 
-def level_of(shape: Array, effective: Array) -> Array:
-    """How far the loss lies above that of all clients, in logarithms."""
-    return np.asarray(np.log1p(np.exp(shape[2]) / effective))
+def level_of(shape: Array, effective: Array, way: float) -> Array:
+    """How far the loss lies above that of all clients, in logarithms: less on a short way, at the
+    beginning of which there is little to disagree on."""
+    return np.asarray(np.log1p(np.exp(shape[2]) / effective) * way / (1 + way))
 
 
 def end_of(shape: Array, effective: Array, way: float) -> Array:
     """The stage at which a run with so many clients is at the target, for all its noise."""
     power, bend = np.exp(shape[:2])
-    share = 1 + level_of(shape, effective) / way
+    share = 1 + level_of(shape, effective, way) / way
     return np.asarray((np.expm1(share * np.log1p(bend)) / bend) ** (1 / power))
 
 
