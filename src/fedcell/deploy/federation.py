@@ -24,6 +24,7 @@ from fedcell.network.trace import Fleet
 from fedcell.scenario.scenario import Scenario
 
 from .answers import measured, number_of, weighted_scores
+from .client import SCENARIO, learning_text
 from .exchange import MISSING, Exchange
 from .layout import Layout
 from .link import Answer, Link
@@ -59,18 +60,22 @@ class Federation:
         self.scenario, self.fleet, self.seed = scenario, fleet, seed
         self._first, self.judge = first, judge
         self._missing: dict[int, tuple[int, ...]] = {}
-        self._taken: tuple[int, list[Any]] = (0, [])
+        self._taken: dict[str, Any] = {}  # the answers of the last round, for a strategy
         broadcast = Broadcast.to(scenario, fleet)
         self._broadcast = broadcast
         self._policy = resolve_policy(settings.policy, broadcast)
 
     def under(self, scenario: Scenario, fleet: Fleet) -> "Federation":
         """The same devices with another plan, or known better."""
+        settings = self.settings
+        if SCENARIO in settings.about:  # devices of ours read E_l from there
+            told = {**settings.about, SCENARIO: learning_text(scenario)}
+            settings = replace(settings, about=told)
         other = Federation(
             *(self.link, self.members, scenario, fleet, self.layout, self._first),
-            *(self.settings, self.seed, self.judge),
+            *(settings, self.seed, self.judge),
         )
-        other._missing = self._missing
+        other._missing, other._taken = self._missing, self._taken
         return other
 
     def remember(self, exchanges: Sequence[Exchange]) -> None:
@@ -124,7 +129,7 @@ class Federation:
             self.settings.on_exchanges(rows)
         self._missing[round] = tuple(j for j in clients if j not in kept)
         taken = [found[j].message for j in clients if j in kept and np.isfinite(kept[j]).all()]
-        self._taken = (round + 1, taken)
+        self._taken |= {"round": round + 1, "replies": taken}
         return iter([kept.get(j) for j in clients])
 
     def _round(self, round: int) -> tuple[list[int], Problem | None]:
@@ -240,7 +245,7 @@ class Federation:
 
     def by_strategy(self, old: Floats, mean: Floats) -> Floats:  # noqa: ARG002
         """The next model as the inner strategy makes it of the answers of the last round."""
-        round, replies = self._taken
+        round, replies = self._taken["round"], self._taken["replies"]
         new = averaged(self.settings.strategy, round, replies, self.layout) if replies else None
         return old if new is None else new
 
