@@ -6,7 +6,7 @@ other, and a slow upload hides those that are there (docs/deployment.md).
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
@@ -151,26 +151,30 @@ class Link:
         return Message(content, node, kind, ttl=seconds + MARGIN, group_id=group)
 
     def _push(self, messages: Mapping[int, Message], seconds: float) -> Iterator[Answer]:
-        begin = time.time()
-        if messages:
-            self._grid.push_messages(list(messages.values()))
-        return self._answers(messages, begin, begin + seconds)
+        sent = _Sent(time.time(), time.monotonic() + seconds, seconds, len(messages))
+        given = set(self._grid.push_messages(list(messages.values()))) if messages else set()
+        return self._answers(messages, given, sent)
 
     def _answers(
-        self, messages: Mapping[int, Message], begin: float, end: float
+        self, messages: Mapping[int, Message], given: Set[str], sent: "_Sent"
     ) -> Iterator[Answer]:
+        """Answers to messages, of which those with a name that was `given` are under way."""
         answers: SimpleQueue[Answer] = SimpleQueue()
         waiting, stop = set(messages), threading.Event()
 
         def wait(client: int, message: Message) -> None:
-            answers.put(self._wait(client, message, begin, end, len(messages), stop))
+            answers.put(self._wait(client, message, sent, stop))
 
         for client, message in messages.items():
-            threading.Thread(target=wait, args=(client, message), daemon=True).start()
+            if message.metadata.message_id in given:
+                threading.Thread(target=wait, args=(client, message), daemon=True).start()
+            else:
+                why = "the message could not be handed over"
+                answers.put(Answer(client=client, outcome="failed", why=why, sent=sent.at))
         try:
             while waiting:
                 try:
-                    answer = answers.get(timeout=max(0.0, end - time.time()))
+                    answer = answers.get(timeout=max(0.0, sent.left))
                 except Empty:
                     break
                 waiting.discard(answer.client)
@@ -178,44 +182,47 @@ class Link:
         finally:
             stop.set()
         for client in sorted(waiting):  # in the middle of an upload
-            yield _late(client, messages[client], begin, end)
+            yield _late(client, messages[client], sent)
 
-    def _wait(
-        self,
-        client: int,
-        message: Message,
-        begin: float,
-        end: float,
-        others: int,
-        stop: threading.Event,
-    ) -> Answer:
+    def _wait(self, client: int, message: Message, sent: "_Sent", stop: threading.Event) -> Answer:
         """Waits for one answer. How often it looks follows from what a look takes."""
         name = message.metadata.message_id
-        if not name:
-            why = "the message could not be handed over"
-            return Answer(client=client, outcome="failed", why=why, sent=begin)
         while not stop.is_set():
             look = time.perf_counter()
             try:
                 found = list(self._grid.pull_messages([name]))
             except Exception as error:  # what a device sends may not even be a message
                 why = _told(f"{type(error).__name__}: {error}")
-                return Answer(client=client, outcome="malformed", why=why, sent=begin)
+                return Answer(client=client, outcome="malformed", why=why, sent=sent.at)
             if found:
-                return _answer(client, message, found, begin)
+                return _answer(client, message, found, sent.at)
             took = time.perf_counter() - look
-            pause = min(max(others * took / SHARE, QUICKEST), SLOWEST)
-            left = end - time.time()
+            pause = min(max(sent.count * took / SHARE, QUICKEST), SLOWEST)
+            left = sent.left
             if left <= 0:
                 break
             stop.wait(min(pause, left))
-        return _late(client, message, begin, end)
+        return _late(client, message, sent)
 
 
-def _late(client: int, message: Message, begin: float, end: float) -> Answer:
-    why = f"no answer within {end - begin:.3g} s"
-    sent = _bytes_of(message)
-    return Answer(client=client, outcome="late", why=why, sent=begin, bytes_sent=sent)
+@dataclass(frozen=True)
+class _Sent:
+    """When messages were sent, and how long their answers are waited for: the clock on the wall may
+    be set meanwhile, and a deadline does not move with it."""
+
+    at: float  # [s since 1970]
+    end: float  # [s] of the clock that only goes on
+    seconds: float
+    count: int
+
+    @property
+    def left(self) -> float:
+        return self.end - time.monotonic()
+
+
+def _late(client: int, message: Message, sent: _Sent) -> Answer:
+    why, size = f"no answer within {sent.seconds:.3g} s", _bytes_of(message)
+    return Answer(client=client, outcome="late", why=why, sent=sent.at, bytes_sent=size)
 
 
 def _answer(client: int, message: Message, found: list[Message], begin: float) -> Answer:
