@@ -24,7 +24,7 @@ README = (ROOT / "README.md").read_text()
 
 # The rooms in the order in which they are read: a package imports only what stands before it.
 ROOMS = ["core", "scenario", "network", "learning", "simulation", "experiments"]
-ROOMS += ["planning", "paper", "show", "cli"]
+ROOMS += ["planning", "deploy", "paper", "show", "cli"]
 RADIO = ("fedcell.network", "scenario.cell", ".gains", "bandwidth")  # no business of learning's
 
 

@@ -21,8 +21,8 @@ from fedcell.deploy.local import HOST
 def authority(path: Path, title: str = "fedcell test"):
     """A certificate authority: its key, and its certificate, which is written to a file."""
     key = ec.generate_private_key(ec.SECP384R1())
-    others = ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment")
-    others += ("key_agreement", "encipher_only", "decipher_only")
+    others = ["digital_signature", "content_commitment", "key_encipherment", "data_encipherment"]
+    others += ["key_agreement", "encipher_only", "decipher_only"]
     usage = dict.fromkeys(others, False)
     certificate = (
         _begun(_named(title), _named(title), key)

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from typing import Any
 from fedcell import Scenario, draw_fleet, draw_trace, load_scenario, prepare_training
 from fedcell.deploy.config import RunConfig, write_app
 from fedcell.deploy.exchange import Exchange, read_exchanges
-from fedcell.deploy.local import LocalFederation, reachable
+from fedcell.deploy.local import HOST, LocalFederation
 from fedcell.deploy.processes import MARK, Process
 from fedcell.simulation.ledgerfile import read_ledgers
 from fedcell.simulation.train import train_rounds
@@ -202,7 +203,13 @@ def peers(pids: Iterable[int]) -> set[str]:
 
 def in_use(ports: Sequence[int]) -> list[int]:
     """Those that somebody listens on."""
-    return [port for port in ports if reachable(port)]
+    found = []
+    for port in ports:
+        with socket.socket() as trial:
+            trial.settimeout(0.5)
+            if trial.connect_ex((HOST, port)) == 0:
+                found.append(port)
+    return found
 
 
 def same(one: Any, other: Any) -> bool:

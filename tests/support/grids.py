@@ -12,7 +12,7 @@ from flwr.serverapp import Grid
 Node = Callable[[Message, float], Sequence[Message]]  # (message, seconds since) -> what came of it
 
 
-class MemoryGrid(Grid):
+class MemoryGrid(Grid):  # type: ignore[misc]
     """Nodes are functions: they are asked again and again what came of a message."""
 
     def __init__(self, nodes: dict[int, Node]) -> None:

@@ -13,12 +13,38 @@ import typer
 from fedcell.core.errors import FedcellError, FedcellWarning, printable
 from fedcell.core.version import __version__
 
-from . import constants, demo, export, listing, network, pilot, plan, reproduce, runs, sweep
+from . import (
+    constants,
+    demo,
+    deploy,
+    export,
+    listing,
+    network,
+    pilot,
+    plan,
+    reproduce,
+    runs,
+    sweep,
+    testbed,
+)
 from .app import app, failed_figures, in_options
 from .signals import ending_in_order, exit_code, was_stopped
 
 # Importing them is what adds them.
-COMMANDS = (network, runs, listing, export, pilot, plan, constants, sweep, reproduce, demo)
+COMMANDS = (
+    network,
+    runs,
+    listing,
+    export,
+    pilot,
+    plan,
+    constants,
+    sweep,
+    reproduce,
+    demo,
+    deploy,
+    testbed,
+)
 ORDER = [
     "demo",
     "scenario",
@@ -28,6 +54,9 @@ ORDER = [
     "run",
     "runs",
     "export",
+    "deploy",
+    "exchanges",
+    "testbed",
     "cost",
     "schedule",
     "validate",
@@ -40,14 +69,14 @@ app.registered_commands.sort(key=lambda c: ORDER.index(c.name or c.callback.__na
 
 
 VALUES = {  # what stands behind an option in the help
-    "N": "clients columns draws every fleets hold most_seeds round_ rounds seed seeds threads "
-    "workers",
+    "N": "clients columns devices draws every fleets hold most_seeds round_ rounds seed seeds "
+    "threads workers",
     "X": "confidence drift dropped floor mixing precision spread start target_accuracy target_loss",
     "TIME": "budget deadline",
     "JOULES": "energy_budget",
     "NAME": "axis by learner panel policy track",
     "FILE": "figure out_path pilot plan target",
-    "FOLDER": "data_dir folder store",
+    "FOLDER": "data_dir folder store write",
     "ADDRESS": "cluster",
 }
 METAVARS = {name: word for word, names in VALUES.items() for name in names.split()}

@@ -7,6 +7,7 @@ FedcellError
     NoPlan              no K and E_l keep within the limits
     NotReached          no run came to the target loss
     Diverged            training blew up
+    NoTestbed           this machine cannot make a testbed, or not do with it what was asked
 """
 
 import re
@@ -61,6 +62,10 @@ class NotReached(FedcellError):  # noqa: N818
 
 class Diverged(FedcellError):  # noqa: N818
     """Every training blew up: the loss left all bounds."""
+
+
+class NoTestbed(FedcellError):  # noqa: N818
+    """This machine cannot make a testbed, or not do with it what was asked."""
 
 
 class FedcellWarning(UserWarning):

@@ -20,6 +20,7 @@ from fedcell.scenario.scenario import Scenario
 
 from .profile import NUMBERS
 
+MODEL = "model"  # the one array of a model of ours, flat
 SCENARIO, SEED, PLACE, DEVICE, DATA_DIR = "scenario", "seed", "partition-id", "device", "data-dir"
 
 

@@ -11,8 +11,8 @@ from flwr.clientapp import ClientApp
 
 from . import client
 from .arrays import array_record
+from .client import MODEL
 from .link import ARRAYS, CONFIG, METRICS, PROFILE
-from .running import MODEL
 
 app = ClientApp()
 

@@ -15,12 +15,11 @@ from fedcell.core.schema import (
     documented,
     field_infos,
 )
-from fedcell.core.targets import Target
 from fedcell.planning.plan import TrainingPlan
 from fedcell.scenario.load import load_scenario
 from fedcell.scenario.scenario import Scenario
 
-from .federation import Settings
+from .settings import Settings
 
 COMPONENTS = {
     "serverapp": "fedcell.deploy.serverapp:app",
@@ -52,6 +51,10 @@ class RunConfig(Table, frozen=True, kw_only=True):
         Literal["server", "devices"],
         Doc("who evaluates models: the server on its own data, or all devices on theirs"),
     ] = "server"
+    pilot_file: Annotated[
+        str, Doc("gets a pilot that is run on the devices, instead of a run; empty: none")
+    ] = ""
+    pilot_budget: Annotated[str, Doc("how long a pilot may take")] = "10min"
     screen: Annotated[
         Literal["none", "clip", "exclude"],
         Doc("what is done with updates far outside the others' norm"),
@@ -83,9 +86,17 @@ class RunConfig(Table, frozen=True, kw_only=True):
             return load_scenario(self.scenario)
         return planned.apply_to(load_scenario(self.scenario) if self.scenario else None)
 
-    def goal(self) -> Target | float | None:
-        """What the run stops at; None: as the scenario says."""
-        return self.target_loss or None
+    def shared(self) -> dict[str, Any]:
+        """What runs and pilots are told alike."""
+        return {
+            "rounds": self.rounds or None,
+            "target": self.target_loss or None,
+            "seed": self.seed,
+            "settings": self.settings(),
+            "join_timeout": self.join_timeout,
+            "judged_by": self.judged_by,
+            "data_dir": Path(self.data_dir) if self.data_dir else None,
+        }
 
     def settings(self) -> Settings:
         """How the federation is run."""

@@ -6,8 +6,8 @@ is told f-bar and D and sets its own f_j (26), and the band is split while it tr
 policies a_j and f_j are sent with the model.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,48 +17,23 @@ from fedcell.core.types import Floats, Ints
 from fedcell.learning.learner import Learner, Scores
 from fedcell.network.draw import draw_trace
 from fedcell.network.policies.base import Broadcast
-from fedcell.network.policies.names import PolicyLike, policy_name, resolve_policy
+from fedcell.network.policies.names import policy_name, resolve_policy
 from fedcell.network.round import Cost, Problem, Schedule, price
 from fedcell.network.simulate import pose
 from fedcell.network.trace import Fleet
 from fedcell.scenario.scenario import Scenario
 
+from .answers import measured, number_of, upload_of, weighted_scores
 from .exchange import MISSING, Exchange
 from .layout import Layout
-from .link import Answer, Config, Link
+from .link import Link
+from .mail import Answer
 from .members import Members
-from .screen import Screen, screened
+from .screen import screened
+from .settings import Config, Scheduled, Settings
 from .strategy import averaged
 
 OWN_FREQ = ("distributed", "equal-finish")  # policies under which a device sets its own frequency
-TRAINING = "training-seconds"  # what a device says of its training, in its metrics
-FREQ = "freq"
-LOSSES = ("train_loss", "loss", "eval_loss")  # as devices may call what they evaluate
-ACCURACIES = ("accuracy", "eval_acc", "acc")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Scheduled:
-    """A round as it is sent out, for whoever carries it out: a shaper of links, a base station."""
-
-    round: int  # counted from 1
-    clients: Sequence[int]
-    schedule: Schedule
-    problem: Problem
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Settings:
-    """How a federation is run."""
-
-    deadline: float = 300.0  # [s] after which an answer is late
-    policy: PolicyLike = "distributed"
-    screen: Screen = "none"
-    screen_factor: float = 3.0
-    strategy: Any = None  # of Flower's, to average with instead of ours
-    about: Config = field(default_factory=dict)  # what is sent along with every order
-    on_schedule: Callable[[Scheduled], None] | None = None
-    on_exchanges: Callable[[Sequence[Exchange]], None] | None = None
 
 
 class Federation:
@@ -206,20 +181,11 @@ class Federation:
         uploads: dict[int, Floats] = {}
         faults: dict[int, tuple[str, str]] = {}
         for client, answer in found.items():
-            if answer.outcome != "came":
-                faults[client] = answer.outcome, answer.why
-            elif answer.arrays is None:
-                faults[client] = "malformed", "has no arrays, or several sets of them"
-            elif (excess := answer.arrays.excess(self.layout)) is not None:
-                faults[client] = "too large", excess
-            else:
-                try:
-                    uploads[client] = self.layout.flat(answer.arrays.of(self.layout))
-                except BadInput as error:
-                    faults[client] = "malformed", str(error)
-                    continue
-                if not np.isfinite(uploads[client]).all():
-                    faults[client] = "not finite", "holds numbers that are not finite"
+            upload, outcome, why = upload_of(answer, self.layout)
+            if upload is not None:
+                uploads[client] = upload
+            if outcome:
+                faults[client] = outcome, why
         for client in set(uploads) - set(expected):
             faults.setdefault(client, ("lost", "by the dice of cell.loss_rate"))
         return uploads, faults
@@ -251,7 +217,7 @@ class Federation:
                 outcome=outcome,
                 why=why,
                 share=float(schedule.share[i]),
-                freq=_number(answer, FREQ) or freq,
+                freq=number_of(answer, "freq") or freq,
                 modelled_training=float(cost.compute_time[i]),
                 modelled_upload=float(cost.upload_time[i]),
                 modelled_energy=float(cost.upload_energy[i] + cost.compute_energy[i]),
@@ -281,45 +247,3 @@ class Federation:
         arrays = self.layout.arrays(model)
         answers = list(self.link.send("evaluate", arrays, orders, self.settings.deadline))
         return weighted_scores(answers, self.fleet.samples)
-
-
-def measured(row: Exchange, answer: Answer, offset: float) -> Exchange:
-    """A row with what the clocks say. The device's clock is moved by what it is certainly off."""
-    known: dict[str, Any] = {
-        "measured_bytes_sent": answer.bytes_sent,
-        "measured_bytes_received": answer.bytes_received,
-        "measured_training": _number(answer, TRAINING),
-    }
-    if answer.came is not None:
-        known["measured_total"] = answer.came - answer.sent
-    if answer.came is not None and answer.made is not None:
-        upload = max(0.0, answer.came - (answer.made - offset))
-        known["measured_upload"] = upload
-        rest = answer.came - answer.sent - upload - (known["measured_training"] or 0.0)
-        known["measured_waiting"] = max(0.0, rest)
-    return replace(row, **known)
-
-
-def weighted_scores(answers: Sequence[Answer], samples: Any) -> Scores:
-    """Losses of all devices by q_j (2); NaN where nobody says any."""
-
-    def mean(names: Sequence[str]) -> float:
-        said = [(_first(answer, names), float(samples[answer.client])) for answer in answers]
-        known = [(value, weight) for value, weight in said if value is not None and weight > 0]
-        total = sum(weight for _, weight in known)
-        return sum(value * weight for value, weight in known) / total if total else float("nan")
-
-    return Scores(mean(LOSSES), mean(("test_loss",)), mean(ACCURACIES))
-
-
-def _first(answer: Answer, names: Sequence[str]) -> float | None:
-    values = (_number(answer, name) for name in names)
-    return next((value for value in values if value is not None), None)
-
-
-def _number(answer: Answer | None, name: str) -> float | None:
-    """A number of an answer's metrics that can be one: finite and not below 0."""
-    value = None if answer is None else answer.metrics.get(name)
-    if not isinstance(value, int | float) or isinstance(value, bool):
-        return None
-    return float(value) if np.isfinite(value) and value >= 0 else None

@@ -10,11 +10,12 @@ from typing import Any
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
 from .client import own_frequency, profile_of
-from .federation import Settings
 from .link import PROFILE
+from .piloting import pilot_federation
 from .running import run_federation
+from .settings import Settings
 
-__all__ = ["Settings", "introduce", "own_frequency", "run_federation"]
+__all__ = ["Settings", "introduce", "own_frequency", "pilot_federation", "run_federation"]
 
 
 def introduce(message: Message, context: Context, samples: int, **known: Any) -> Message:

@@ -43,12 +43,18 @@ class LocalFederation:
     'LocalFederation'
     """
 
-    def __init__(self, folder: Path, tls: Tls | None = None) -> None:
-        self.folder, self.tls = folder, tls
+    def __init__(
+        self,
+        folder: Path,
+        tls: Tls | None = None,
+        host: str = HOST,
+        start: Callable[[Path, Mapping[str, str]], Processes] = Processes,
+    ) -> None:
+        self.folder, self.tls, self.host = folder, tls, host
         self.port = free_port()
         self._scratch = tempfile.mkdtemp(prefix="fedcell-")  # short: Ray puts sockets there
         env = {"FLWR_HOME": str(folder / "flwr"), "RAY_TMPDIR": self._scratch}
-        self._processes = Processes(folder / "logs", env)
+        self._processes = start(folder / "logs", env)
         self.nodes: list[Process] = []
         self.superlink: Process | None = None
 
@@ -63,12 +69,12 @@ class LocalFederation:
     @property
     def address(self) -> str:
         """Where the SuperLink is."""
-        return f"{HOST}:{self.port}"
+        return f"{self.host}:{self.port}"
 
     def start_superlink(self, simulation: bool = False, port: int | None = None) -> Process:
         """Starts the SuperLink, and waits until it can be reached."""
         self.port = self.port if port is None else port
-        command = [program("flower-superlink"), "--host", HOST, "--port", str(self.port)]
+        command = [program("flower-superlink"), "--host", self.host, "--port", str(self.port)]
         command += ["--disable-runtime-dependency-installation"]
         command += ["--simulation"] if simulation else []
         if self.tls is None:
@@ -79,7 +85,7 @@ class LocalFederation:
             command += ["--ssl-keyfile", str(self.tls.key), "--enable-supernode-auth"]
         started = self._processes.start("superlink", command)
         with waiting(STARTING, "starting the SuperLink", [started]) as wait:
-            while not reachable(self.port):
+            while not self._processes.reachable(self.host, self.port):
                 wait.pause()
         home = self.folder / "flwr"
         home.mkdir(parents=True, exist_ok=True)
@@ -104,7 +110,7 @@ class LocalFederation:
             command += ["--root-certificates", str(self.tls.ca)]
             own = key if key is not None else self.tls.node_keys[number]
             command += ["--auth-supernode-private-key", str(own)]
-        started = self._processes.start(title or f"supernode-{number}", command)
+        started = self._processes.start(title or f"supernode-{number}", command, number)
         self.nodes.append(started)
         return started
 
@@ -185,10 +191,3 @@ def free_port() -> int:
     with socket.socket() as trial:
         trial.bind((HOST, 0))
         return int(trial.getsockname()[1])
-
-
-def reachable(port: int) -> bool:
-    """Whether somebody listens on a port of this machine."""
-    with socket.socket() as trial:
-        trial.settimeout(0.5)
-        return trial.connect_ex((HOST, port)) == 0

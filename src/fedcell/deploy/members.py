@@ -7,8 +7,9 @@ from fedcell.core.errors import BadInput
 from fedcell.core.showing import client_title
 
 from .exchange import Exchange
-from .link import Config, Introduction, Link, Member
+from .link import Introduction, Link, Member
 from .profile import Profile, ordered
+from .settings import Config
 
 ASKING = 30.0  # [s] that a device which joins later has to say who it is
 PAUSE = 0.5  # [s] between two looks at who is there

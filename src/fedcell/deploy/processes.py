@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,9 @@ from types import TracebackType
 from uuid import uuid4
 
 from fedcell.core.errors import BadInput
+from fedcell.core.showing import shortened
 
+LONGEST = 500  # characters of what a process said last
 FRAME = " │╭╮╰╯─"  # what Flower draws around its errors
 MARK = "FEDCELL_FEDERATION"  # variable by which what belongs together is found
 GRACE = 5.0  # [s] to end in good order
@@ -45,10 +48,14 @@ class Process:
         return self.handle.poll() is None
 
     def last_words(self) -> str:
-        """The last line of its log that says something; frames about it are left out."""
-        plain = (line.strip(FRAME) for line in self.log.read_text(errors="replace").splitlines())
-        lines = [line for line in plain if line]
-        return lines[-1] if lines else "it said nothing"
+        """The last line of its log that says something, or all lines of a frame that is last."""
+        text = self.log.read_text(errors="replace")
+        lines = [line for line in text.splitlines() if line.strip(FRAME)]
+        framed = len(lines)
+        while framed and lines[framed - 1].startswith("│"):
+            framed -= 1
+        said = [line.strip(FRAME) for line in lines[framed:] or lines[-1:]]
+        return shortened(" ".join(said), LONGEST) or "it said nothing"
 
 
 class Processes:
@@ -73,27 +80,34 @@ class Processes:
     ) -> None:
         self.stop()
 
-    def start(self, title: str, command: Sequence[str], cwd: Path | None = None) -> Process:
-        """Starts a command; what it prints goes to TITLE.log."""
+    def start(self, title: str, command: Sequence[str], place: int | None = None) -> Process:
+        """Starts a command of the server, or of a client; what it prints goes to TITLE.log."""
         log = self.folder / f"{title}.log"
-        try:
-            with log.open("ab") as out:
-                handle = subprocess.Popen(
-                    list(command),
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=subprocess.STDOUT,
-                    env=self.env,
-                    cwd=cwd,
-                    start_new_session=True,
-                )
-        except FileNotFoundError as error:
-            raise BadInput(
-                f"{command[0]} is not installed: pip install 'fedcell[flower]'"
-            ) from error
-        process = Process(title, log, handle)
+        process = Process(title, log, self._open(command, log, place))
         self.all.append(process)
         return process
+
+    def _open(
+        self,
+        command: Sequence[str],
+        log: Path,
+        place: int | None,  # noqa: ARG002
+    ) -> "subprocess.Popen[bytes]":
+        with log.open("ab") as out:
+            return subprocess.Popen(
+                list(command),
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=self.env,
+                start_new_session=True,
+            )
+
+    def reachable(self, host: str, port: int) -> bool:
+        """Whether somebody listens there."""
+        with socket.socket() as trial:
+            trial.settimeout(0.5)
+            return trial.connect_ex((host, port)) == 0
 
     def running(self, words: Sequence[str]) -> bool:
         """Whether a process of these, or one that descends from them, has one of these words in

@@ -2,11 +2,9 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput
@@ -14,35 +12,16 @@ from fedcell.core.files import write_text
 from fedcell.core.targets import HOLD, Target, as_target
 from fedcell.learning.engine import Engine, vector_width
 from fedcell.learning.own import digest
-from fedcell.learning.setup import TrainingSetup, prepare_training
-from fedcell.network.draw import draw_fleet
 from fedcell.network.policies.names import policies_by_name
 from fedcell.scenario.identity import run_identity
 from fedcell.scenario.scenario import Scenario, check_scenario, with_goal
-from fedcell.simulation.checks import own_learner_setup
 from fedcell.simulation.drive import PreparedRun, Segment, carry_out, start_of
 from fedcell.simulation.report import Report
 from fedcell.simulation.result import RunResult
 
-from .client import learning_text
 from .exchange import Exchange, ExchangeFile, past_exchanges
-from .federation import Federation, Scheduled, Settings
-from .layout import Layout
-from .link import Link
-from .members import Members
-from .profile import Profile, introduced
-
-MODEL = "model"  # the one array of a model of ours, flat
-JOINING = 120.0  # [s] in which all devices introduce themselves
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class World:
-    """A federation that is ready: who takes part, what is trained, and who judges it."""
-
-    setup: TrainingSetup
-    federation: Federation
-    layout: Layout
+from .meeting import JOINING, meet
+from .settings import Scheduled, Settings
 
 
 def run_federation(
@@ -89,18 +68,8 @@ def run_federation(
     settings = replace(settings, on_exchanges=log.add)
     if schedule_file is not None:
         settings = replace(settings, on_schedule=_writer(Path(schedule_file)))
-    world = gather(
-        grid,
-        scenario,
-        arrays=arrays,
-        seed=seed,
-        settings=settings,
-        join_timeout=join_timeout,
-        judged_by=judged_by,
-        data_dir=data_dir,
-        tell=log.add,
-    )
-    federation, setup = world.federation, world.setup
+    met = meet(grid, scenario, arrays, seed, join_timeout, data_dir, log.add)
+    setup, federation = met.federation(settings, seed, judged_by, data_dir)
     if resume and home is not None:
         federation.remember(past_exchanges(home))
     ready = with_goal(setup.scenario, goal)
@@ -123,72 +92,6 @@ def run_federation(
     )
     listeners = [] if report is None else [report]
     return carry_out(prepared, home, resume, listeners)
-
-
-def gather(
-    grid: Any,
-    scenario: Scenario,
-    *,
-    arrays: Mapping[str, Any] | None,
-    seed: int,
-    settings: Settings,
-    join_timeout: float,
-    judged_by: str,
-    data_dir: Path | None,
-    tell: Callable[[Sequence[Exchange]], None] | None = None,
-) -> World:
-    """Waits for the devices of a scenario, and makes a federation of them."""
-    link = Link(grid)
-    about: dict[str, Any] = {"seed": seed}
-    if arrays is None:
-        setup = prepare_training(scenario, seed, data_dir)
-        about["scenario"] = learning_text(setup.scenario)
-        count = setup.scenario.clients.count
-    else:
-        count = scenario.clients.count
-    settings = replace(settings, about={**settings.about, **about})
-    members = Members(link, about, tell)
-    profiles = members.gather(count, join_timeout)
-    scenario = introduced(scenario, profiles)
-    if arrays is None:
-        setup = prepare_training(scenario, seed, data_dir)
-        _check_sizes(setup, profiles)
-        judge = setup.learner()
-        model = judge.start()
-        layout = Layout.of({MODEL: model})
-        fleet = draw_fleet(setup.scenario, seed)
-        by = judge if judged_by == "server" else None
-        made = Federation(
-            link, members, setup.scenario, fleet, layout, model, settings, seed, judge=by
-        )
-        return World(setup=setup, federation=made, layout=layout)
-    layout = Layout.of(arrays)
-    first = layout.flat(arrays)
-    sizes = _sizes_of(profiles)
-    task = {} if scenario.task.model_bits is not None else {"model_bits": layout.bits}
-    scenario = scenario.using(task=task, clients={"sizes": sizes})
-    fleet = draw_fleet(scenario, seed)
-    made = Federation(link, members, scenario, fleet, layout, first, settings, seed)
-    return World(setup=own_learner_setup(scenario, made, seed), federation=made, layout=layout)
-
-
-def _check_sizes(setup: TrainingSetup, profiles: Mapping[int, Profile]) -> None:
-    """Refuses devices that hold other data than the scenario deals them."""
-    sizes = setup.scenario.clients.sizes.values
-    for client, profile in profiles.items():
-        if profile.samples is not None and profile.samples != int(sizes[client]):
-            raise BadInput(
-                f"{profile.name} holds {profile.samples} samples, and client {client} of the "
-                f"scenario {int(sizes[client])}: it has other data, or another partition-id"
-            )
-
-
-def _sizes_of(profiles: Mapping[int, Profile]) -> Any:
-    """D_j as the devices say."""
-    silent = [profile.name for profile in profiles.values() if profile.samples is None]
-    if silent:
-        raise BadInput(f"{silent[0]} does not say how many samples it holds: it has to")
-    return np.array([float(profiles[j].samples or 0) for j in range(len(profiles))])
 
 
 class _Log:

@@ -10,8 +10,11 @@ from flwr.serverapp import Grid, ServerApp
 
 from fedcell.core.errors import FedcellError
 from fedcell.core.files import as_json, write_text
+from fedcell.planning.pilot import Pilot
+from fedcell.simulation.result import RunResult
 
 from .config import RunConfig
+from .piloting import pilot_federation
 from .running import run_federation
 
 app = ServerApp()
@@ -22,20 +25,7 @@ def main(grid: Grid, context: Context) -> None:
     """Runs what the configuration says, and tells how that ended where it is asked for."""
     config = RunConfig.of(dict(context.run_config))
     try:
-        result = run_federation(
-            grid,
-            config.world(),
-            rounds=config.rounds or None,
-            target=config.goal(),
-            seed=config.seed,
-            folder=config.folder,
-            resume=config.resume,
-            settings=config.settings(),
-            join_timeout=config.join_timeout,
-            judged_by=config.judged_by,
-            data_dir=Path(config.data_dir) if config.data_dir else None,
-            schedule_file=config.schedule_file or None,
-        )
+        result = _carried_out(grid, config)
     except FedcellError as error:
         _tell(config, str(error))
         print(f"fedcell: {error}", flush=True)
@@ -45,6 +35,20 @@ def main(grid: Grid, context: Context) -> None:
         raise
     _tell(config, None)
     print(f"fedcell: {result!r}", flush=True)
+
+
+def _carried_out(grid: Grid, config: RunConfig) -> Pilot | RunResult:
+    world, shared = config.world(), config.shared()
+    if config.pilot_file:
+        return pilot_federation(grid, world, config.pilot_budget, config.pilot_file, **shared)
+    return run_federation(
+        grid,
+        world,
+        folder=config.folder,
+        resume=config.resume,
+        schedule_file=config.schedule_file or None,
+        **shared,
+    )
 
 
 def _tell(config: RunConfig, error: str | None) -> None:

@@ -21,7 +21,7 @@ from .pilot import Pilot
 from .preparing import holding, most_rounds, pilot_engine, prepare_pilot, resumed_from
 from .search import search_space
 from .trial import Trial
-from .trials import Ask, PilotRunner
+from .trials import Ask, PilotRunner, TrainedBy
 
 Report = Callable[[Trial, float], None]  # hears of each trial, and of the seconds spent so far
 Tell = Callable[[str], None]  # hears what is going on, in a sentence
@@ -51,6 +51,7 @@ def run_pilot(
     store: Store | None = None,
     learner: LearnerLike | None = None,
     server: OwnServer | None = None,
+    trained_by: TrainedBy | None = None,
     progress: Progress = Progress(),  # noqa: B008
     report: Report | None = None,
     tell: Tell | None = None,
@@ -67,7 +68,8 @@ def run_pilot(
     `workers`, each a process; those that a `store` holds, a sweep's or another pilot's, are taken
     from there. A `learner` of your own is a function of a scenario and a seed, or its name,
     "module:callable", and a `server` of your own a function (old, mean) -> new; such runs are made
-    here, one after the other.
+    here, one after the other. `trained_by` makes of what is trained whoever trains it, in place of
+    our engine and to the same bits: a real federation.
 
     >>> from fedcell import Learning, RoundPlan, Scenario
     >>> learning = Learning(model="quadratic-apart", target=1.0, rate=0.02)
@@ -80,7 +82,7 @@ def run_pilot(
     check_scenario(scenario)
     seconds = parse_duration(budget, "`budget`")
     runner, empty, world = prepare_pilot(
-        scenario, target, seed, name, data_dir, threads, learner, progress, server
+        scenario, target, seed, name, data_dir, threads, learner, progress, server, trained_by
     )
     runner.store, runner.engine = store, pilot_engine(scenario, workers, runner)
     space = search_space(world, policy, minimise, clients, steps, seed)

@@ -28,7 +28,7 @@ from .design import Setting
 from .looking import MOST_ROUNDS
 from .pilot import Pilot
 from .pilotfile import load_pilot
-from .trials import PilotRunner
+from .trials import PilotRunner, TrainedBy
 
 
 def most_rounds(scenario: Scenario, rounds: int | None) -> int:
@@ -43,6 +43,8 @@ def pilot_engine(
 ) -> SweepEngine | None:
     """Processes where they are asked for and pay, which for quadratics they do not. Code of one's
     own is run here alone: no name of it is sent to another process."""
+    if runner.trained_by is not None:
+        return None
     if runner.learner is not None or runner.server is not None:
         if workers not in (None, 1):
             warnings.warn(
@@ -77,6 +79,7 @@ def prepare_pilot(
     learner: LearnerLike | None,
     progress: Progress,
     server: OwnServer | None = None,
+    trained_by: TrainedBy | None = None,
 ) -> tuple[PilotRunner, Pilot, Scenario]:
     """Whoever runs the trials, with the engine warm, a pilot without any, and the scenario with
     its D_j, z_m and alpha_0."""
@@ -96,6 +99,7 @@ def prepare_pilot(
         download=progress.download,
         learner=whose,
         server=server,
+        trained_by=trained_by,
     )
     if whose is None:
         plan, gamma = scenario.plan, scenario.cell.loss_rate

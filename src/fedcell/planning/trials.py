@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from math import inf
 from pathlib import Path
@@ -25,6 +25,7 @@ from fedcell.simulation.checks import own_learner_setup
 from .design import Setting
 from .trial import Trial
 
+TrainedBy = Callable[[TrainingSetup], Learner]
 MOST_DEATHS = 3  # of the processes that runs are made in, each twice, before a pilot ends
 
 
@@ -49,6 +50,7 @@ class PilotRunner:
     download: Report | None = None
     learner: OwnLearner | None = None  # None: ours
     server: OwnServer | None = None  # None: that of the scenario
+    trained_by: TrainedBy | None = None  # who trains in place of our engine, to the same bits
     store: Store | None = None
     engine: SweepEngine | None = None  # None: here, on `threads`
     dead: set[tuple[Setting, int]] = field(default_factory=set)  # runs that killed their process
@@ -71,7 +73,7 @@ class PilotRunner:
     def portable(self) -> bool:
         """Whether a trial is a value that a store knows and another process can be sent: not with a
         learner or a server of one's own, nor with measured gains."""
-        ours = self.learner is None and self.server is None
+        ours = self.learner is None and self.server is None and self.trained_by is None
         return ours and self.scenario.cell.gains is None
 
     def _until(self, ask: Ask) -> Until:
@@ -100,6 +102,8 @@ class PilotRunner:
             mine = self.learner(world, seed)
             return own_learner_setup(world, mine, seed).scenario, mine
         setup = self.setup(setting, seed)
+        if self.trained_by is not None:
+            return setup.scenario, self.trained_by(setup)
         return setup.scenario, setup.learner(self.threads, test=self.target.accuracy is not None)
 
     def run_all(self, asked: Iterable[Ask]) -> Iterator[Trial]:

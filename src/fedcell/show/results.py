@@ -10,6 +10,8 @@ from rich.console import Console
 
 from fedcell.core.errors import BadInput
 from fedcell.core.showing import Showable
+from fedcell.deploy.report import ExchangeReport
+from fedcell.deploy.testbed.report import TestbedReport
 from fedcell.experiments.result import SweepResult
 from fedcell.experiments.seeds_result import SeedsResult
 from fedcell.experiments.table import SweepTable
@@ -26,13 +28,17 @@ from fedcell.planning.plan import TrainingPlan
 from fedcell.planning.validate import Validation
 from fedcell.simulation.result import RunResult
 
+from .figures import exchanges as exchange_figures
 from .figures import paper, partitions, plans, rounds, runs, style, sweeps
+from .figures import testbeds as testbed_figures
 from .figures.curves import RunsDrawing
+from .tables import exchanges as exchange_tables
 from .tables import pilots as pilot_tables
 from .tables import plans as plan_tables
 from .tables import rounds as round_tables
 from .tables import runs as run_tables
 from .tables import sweeps as sweep_tables
+from .tables import testbeds as testbed_tables
 from .tables.console import WIDTH
 
 TABLES: Mapping[type, Callable[..., None]] = {
@@ -52,6 +58,8 @@ TABLES: Mapping[type, Callable[..., None]] = {
     SweepResult: sweep_tables.print_sweep_result,
     SweepTable: sweep_tables.print_sweep_table,
     Reproduction: sweep_tables.print_reproduction,
+    ExchangeReport: exchange_tables.print_exchanges,
+    TestbedReport: testbed_tables.print_testbed,
 }
 
 
@@ -103,6 +111,8 @@ FIGURES: Mapping[type, Callable[..., Any]] = {
     SweepResult: lambda result, **options: sweeps.sweep_figure(result.table, **options),
     SweepTable: sweeps.sweep_figure,
     Reproduction: paper.panel_figure,
+    ExchangeReport: exchange_figures.exchanges_figure,
+    TestbedReport: testbed_figures.testbed_figure,
 }
 
 
@@ -148,6 +158,14 @@ PANELS: Mapping[type, Mapping[str, Panel]] = {
     Validation: {"checks": lambda ax, found: plans.draw_checks(ax, *_validation_checks(found))},
     TrainingPlan: {"plan": plans.draw_plan},
     PlanOutcome: {"outcome": plans.draw_outcome},
+    ExchangeReport: {
+        "uploads": exchange_figures.draw_uploads,
+        "devices": exchange_figures.draw_devices,
+    },
+    TestbedReport: {
+        "uploads": testbed_figures.draw_uploads,
+        "errors": testbed_figures.draw_errors,
+    },
     ConstantsReport: {"diversities": plans.draw_diversities, "pl_ratios": plans.draw_pl_ratios},
     SweepResult: {"sweep": lambda ax, found, **o: sweeps.draw_sweep(ax, found.table, **o)},
     SweepTable: {"sweep": sweeps.draw_sweep},

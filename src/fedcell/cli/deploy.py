@@ -1,0 +1,242 @@
+"""Commands for real federations: try one on this machine, and look at what its devices did."""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from fedcell.core.errors import BadInput, printable
+from fedcell.core.quantities import parse_duration, readable_duration
+from fedcell.deploy.config import RunConfig, write_app
+from fedcell.deploy.local import LocalFederation
+from fedcell.deploy.report import load_exchanges
+from fedcell.network.policies.names import NAMED
+from fedcell.planning.pilotfile import load_pilot
+from fedcell.planning.plan import TrainingPlan
+from fedcell.scenario.load import SHIPPED
+from fedcell.scenario.save import save_scenario
+from fedcell.scenario.scenario import Scenario
+from fedcell.show.results import print_result
+from fedcell.show.tables.console import print_json
+from fedcell.simulation.load import load_run
+
+from .app import AsJson, DataDir, Rounds, Seed, app, draw, draw_if_asked, figure_target, file_stem
+from .app import out as screen
+from .goals import Hold, goal_of
+from .planned import own_policy, planned_world
+from .watching import RunWatch
+
+MOST_DEVICES = 12  # processes on this machine where nobody says
+LONGEST = 10**7  # [s] that a federation may take
+
+
+@app.command()
+def deploy(
+    scenario: Annotated[
+        str | None,
+        typer.Argument(
+            help=f"A scenario file, or a shipped one: {', '.join(SHIPPED)}. With --plan it may be "
+            "left out: the plan's own."
+        ),
+    ] = None,
+    plan: Annotated[
+        Path | None,
+        typer.Option(help="Run what fedcell plan --out wrote: its clients, steps and target."),
+    ] = None,
+    devices: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=10_000,
+            help="How many devices there are, instead of clients.count: each is a SuperNode of its "
+            "own here, some 300 MB, or a virtual one with --simulation.",
+        ),
+    ] = None,
+    simulation: Annotated[
+        bool,
+        typer.Option(
+            "--simulation", help="Virtual devices in Flower's simulation (Ray), hundreds of them."
+        ),
+    ] = False,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{', '.join(NAMED)}. Default: the plan's own, else distributed, in which each "
+            "device sets its own frequency."
+        ),
+    ] = None,
+    rounds: Rounds = None,
+    target_loss: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER|none",
+            help="Training loss to reach; none: run on. Default: learning.target.",
+        ),
+    ] = None,
+    hold: Hold = None,
+    seed: Seed = 0,
+    deadline: Annotated[
+        str, typer.Option(help="How long a round waits for its devices, as 90s or 5min.")
+    ] = "5min",
+    judged_by: Annotated[
+        str,
+        typer.Option(
+            metavar="server|devices",
+            help="Who evaluates models: this machine on its own copy of the data, or all devices, "
+            "each on its own.",
+        ),
+    ] = "server",
+    screen_updates: Annotated[
+        str,
+        typer.Option(
+            "--screen",
+            metavar="none|clip|exclude",
+            help="What is done with updates three times as long as the median one.",
+        ),
+    ] = "none",
+    pilot: Annotated[
+        Path | None,
+        typer.Option(
+            help="Run a pilot on the devices instead, into this file, for fedcell plan --pilot."
+        ),
+    ] = None,
+    budget: Annotated[
+        str, typer.Option(help="With --pilot: how long it may take, by the clock.")
+    ] = "10min",
+    folder: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder of the run. Default: deploy-SCENARIO-seedSEED."),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
+    write: Annotated[
+        Path | None,
+        typer.Option(
+            "--app",
+            help="Only write the Flower app to this folder, for `flwr run` on machines of yours.",
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    data_dir: DataDir = None,
+) -> None:
+    """Run a scenario or a plan on a real Flower federation on this machine, to try it out.
+
+    Starts a SuperLink and a SuperNode for each device on 127.0.0.1, or a simulation of them, says
+    what it started, and stops all of it at the end. The folder is that of a run, with
+    exchanges.csv beside: a line for each device and round, with seconds and joules by the model
+    and seconds and bytes by the clock. For machines of your own see docs/deployment.md.
+    """
+    planned = TrainingPlan.load(plan) if plan else None
+    name, world = planned_world(scenario, planned, plan)
+    own_target = planned.target if planned and world.learning is None else None
+    world, _ = goal_of(world, target_loss, None, hold, own_target)
+    world = with_devices(world, devices, simulation or write is not None)
+    used = policy or (own_policy(planned, plan) if planned else "distributed")
+    if used not in NAMED:
+        raise BadInput(f"--policy {used}: a federation runs one of: {', '.join(NAMED)}")
+    folder = (folder or Path(f"deploy-{file_stem(name)}-seed{seed}")).absolute()
+    work = folder.with_name(f"{folder.name}-federation") if write is None else write.absolute()
+    config = RunConfig(
+        policy=used,
+        seed=seed,
+        rounds=rounds or 0,
+        folder=str(folder) if write is None else "run-flower",
+        resume=resume,
+        deadline=parse_duration(deadline, "--deadline"),
+        judged_by=judged_by,  # type: ignore[arg-type]
+        screen=screen_updates,  # type: ignore[arg-type]
+        data_dir=str(data_dir.absolute()) if data_dir else "",
+        pilot_file=str(pilot.absolute()) if pilot else "",
+        pilot_budget=budget,
+    )
+    parse_duration(budget, "--budget")
+    if write is not None:
+        write_app(work, config)
+        save_scenario(world, work / "scenario.json")
+        screen.print(f"written to {write}: pyproject.toml, scenario.json", soft_wrap=True)
+        return
+    if not resume and folder.exists() and any(folder.iterdir()):
+        raise BadInput(f"{folder}: is there already: give --resume to go on, or another --out")
+    work.mkdir(parents=True, exist_ok=True)
+    save_scenario(world, work / "scenario.json")
+    config = config.using(scenario=str(work / "scenario.json"))
+    _run(config, world, work, simulation, quiet=as_json)
+    if pilot is not None:
+        found = load_pilot(pilot)
+        if as_json:
+            print_json(found.report.to_dict())
+        else:
+            print_result(screen, found)
+            screen.print(f"written to {pilot}; fedcell plan --pilot takes it", soft_wrap=True)
+        return
+    result, report = load_run(folder), load_exchanges(folder)
+    if as_json:
+        print_json(result.to_dict() | {"exchanges": report.to_dict()})
+    else:
+        print_result(screen, result, name=printable(name))
+        print_result(screen, report)
+    names = ["ledger.csv", "exchanges.csv", "clients.csv", "summary.json"]
+    names += ["loss.png"] if draw(result, folder / "loss.png") else []
+    names += ["exchanges.png"] if draw(report, folder / "exchanges.png") else []
+    if not as_json:
+        screen.print(f"written to {folder}: {', '.join(names)}", soft_wrap=True)
+
+
+def with_devices(world: Scenario, devices: int | None, any_number: bool) -> Scenario:
+    """The scenario with as many clients as there are devices."""
+    count = world.clients.count
+    if devices is None:
+        if count > MOST_DEVICES and not any_number:
+            raise BadInput(
+                f"the scenario has {count} clients, each of which would be processes of some 300 "
+                "MB here: give --devices 4, or --simulation"
+            )
+        return world
+    if world.clients.table is not None or world.cell.gains is not None:
+        raise BadInput("--devices: the scenario lists its clients or their channels: leave it out")
+    cohort = min(world.plan.cohort, devices)
+    return world.using(clients={"count": devices}, plan={"cohort": cohort})
+
+
+def _run(config: RunConfig, world: Scenario, work: Path, simulation: bool, quiet: bool) -> None:
+    count = world.clients.count
+
+    def tell(words: str) -> None:
+        if not quiet:
+            print(f"fedcell: {words}", file=sys.stderr, flush=True)
+
+    with LocalFederation(work) as federation:
+        started = federation.start_superlink(simulation)
+        tell(f"SuperLink on {federation.address}, process {started.pid}, logs in {work / 'logs'}")
+        if not simulation:
+            nodes = [
+                federation.start_node({"partition-id": j, "num-partitions": count}).pid
+                for j in range(count)
+            ]
+            tell(f"{count} SuperNodes, processes {', '.join(map(str, nodes))}")
+        else:
+            tell(f"{count} virtual devices in Flower's simulation")
+        watch = RunWatch(Path(config.folder), tell)
+        status = federation.submit(config, count if simulation else None)
+        tell(f"the run has begun; a round waits {readable_duration(config.deadline)} at most")
+        federation.wait(status, LONGEST, watch.look)
+        watch.look()
+    tell("all of it is stopped")
+
+
+@app.command()
+def exchanges(
+    folder: Annotated[Path, typer.Argument(help="Folder of a run on a federation.")],
+    figure: Annotated[
+        Path | None, typer.Option(help="Draw uploads and times of devices to this file.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what the devices of a federation did, by the model and by the clock."""
+    target = figure_target(figure)
+    report: Any = load_exchanges(folder)
+    if as_json:
+        print_json(report.to_dict())
+    else:
+        print_result(screen, report)
+    draw_if_asked(report, target, figure, quiet=as_json)

@@ -1,0 +1,356 @@
+"""Testbeds as they are made: rates of links, shares of processors, and that nothing is left.
+
+The transfers are those of benchmarks/testbed_links.py, between namespaces of their own.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from fedcell import BadInput
+from fedcell.core.errors import NoTestbed
+from fedcell.deploy.testbed import able, leftovers, links, names, processes, processor, testbed
+from testbed_links import RECEIVE, SEND, python, transfer
+
+REASON = able.why_not()
+real = pytest.mark.skipif(REASON is not None, reason=str(REASON))
+SLEEP = python("import time; time.sleep(300)")
+# Does not end when asked, and has a child in a session of its own that does not either.
+STUBBORN = python("""
+import signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+code = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(300)"
+subprocess.Popen([sys.executable, "-c", code], start_new_session=True)
+print("ready", flush=True)
+time.sleep(300)
+""")
+
+
+def left_by(pid):
+    """The names of namespaces and control groups that a process made. Not all of the machine's:
+    others may be at work."""
+    return [name for name in leftovers._names(leftovers._groups()) if f"fedcell-{pid}-" in name]
+
+
+def lives(pid):
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    return False
+
+
+def until(done, seconds=10.0):
+    deadline = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def said(log, text="ready"):
+    until(lambda: log.exists() and text in log.read_text())
+    return log.read_text()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left():
+    """Every test takes away what it made; one that fails to must not harm the next."""
+    yield
+    left = left_by(os.getpid())
+    for token in {names.token_of(name) for name in left} - {None}:
+        leftovers.remove(token)
+    assert left == []
+
+
+@pytest.fixture
+def bed():
+    with testbed.Testbed(3, grace=0.5) as made:
+        yield made
+
+
+@real
+@pytest.mark.parametrize("rate", [1e6, 2e6, 5e6, 20e6])
+def test_a_link_has_the_rate_that_was_asked_for(bed, rate):
+    bed.set_rate(0, rate)
+    clock, upload = transfer(bed, {0: round(1.5 * rate / 8)})[0]
+    assert upload.rate == pytest.approx(rate, rel=0.1)
+    assert clock == pytest.approx(rate, rel=0.1)
+    assert upload.duration == pytest.approx(1.5 * 1514 / 1448, rel=0.1)
+
+
+@real
+def test_clients_at_once_have_rates_of_their_own(bed):
+    rates = [1e6, 3e6, 10e6]
+    for client, rate in enumerate(rates):
+        bed.set_rate(client, rate)
+    found = transfer(bed, {client: round(1.5 * rate / 8) for client, rate in enumerate(rates)})
+    assert [upload.rate for _, upload in found.values()] == pytest.approx(rates, rel=0.1)
+    assert [clock for clock, _ in found.values()] == pytest.approx(rates, rel=0.1)
+
+
+@real
+def test_a_rate_changes_while_an_upload_is_under_way(bed):
+    bed.set_rate(0, 2e6)
+
+    def meanwhile():
+        time.sleep(1.0)
+        bed.set_rate(0, 6e6)
+
+    _, upload = transfer(bed, {0: 1_000_000}, meanwhile)[0]
+    assert upload.burst == pytest.approx(1e6 * 1514 / 1448, rel=0.01)
+    assert 1.6 < upload.duration < 2.5  # at either rate alone 4.2 s, or 1.4 s
+
+
+@real
+def test_the_meter_tells_windows_apart_and_forgets():
+    with testbed.Testbed(60) as bed, bed.meter() as meter:  # more than a page of counters
+
+        def send(size):
+            begin = time.monotonic()
+            code = "import socket, sys; s = socket.socket(type=socket.SOCK_DGRAM)\n"
+            code += "for _ in range(int(sys.argv[2])): s.sendto(bytes(958), (sys.argv[1], 9))"
+            assert bed.start(59, python(code, bed.address("server"), size)).wait(20) == 0
+            time.sleep(0.05)  # some looks: a window that ends between two gets part of a step
+            return begin, time.monotonic()
+
+        first, second = send(20), send(50)  # packets of 1000 bytes
+        assert meter.upload(59, *first).sent == pytest.approx(20_000, abs=500)
+        assert meter.upload(59, *second).sent == pytest.approx(50_000, abs=500)
+        assert meter.upload(58, first[0], second[1]).sent < 500
+        meter.forget(second[0])
+        assert meter.upload(59, *first).sent == pytest.approx(0, abs=500)
+        assert meter.upload(59, *second).sent == pytest.approx(50_000, abs=500)
+
+
+@real
+def test_a_downlink_is_free_until_it_is_shaped_and_again_after(bed, tmp_path):
+    def seconds(size):
+        log = tmp_path / f"{time.monotonic()}.log"
+        address = bed.address(1)
+        receiver = bed.start(1, python(RECEIVE, address, 9000, 20), log=log)
+        said(log)
+        bed.start("server", python(SEND, address, 9000, 20, size)).wait(20)
+        receiver.wait(20)
+        return float(log.read_text().split()[-1])
+
+    assert seconds(500_000) < 0.3
+    bed.set_downlink(1, 4e6)
+    assert seconds(500_000) == pytest.approx(1 * 1514 / 1448, rel=0.15)
+    bed.set_downlink(1, None)
+    assert seconds(500_000) < 0.3
+
+
+@real
+def test_only_the_testbed_is_reached_from_inside(bed, tmp_path):
+    code = """
+import socket, sys
+for address in sys.argv[1:]:
+    try:
+        socket.create_connection((address, 9), timeout=2)
+    except OSError as error:
+        print(type(error).__name__, error.errno, flush=True)
+print("ready", flush=True)
+"""
+    places = ["127.0.0.1", bed.address("server"), bed.address(1), "192.0.2.1"]
+    bed.start(0, python(code, *places), log=tmp_path / "log")
+    refused, unreachable = "ConnectionRefusedError 111", "OSError 101"
+    assert said(tmp_path / "log").splitlines()[:-1] == [refused] * 3 + [unreachable]
+    assert not [d for d in os.listdir("/sys/class/net") if d.startswith(("client", "bridge"))]
+
+
+@real
+def test_a_share_of_the_processor_holds_for_a_process_and_its_children(bed, tmp_path):
+    if bed.why_no_quota:
+        pytest.skip(bed.why_no_quota)
+    code = """
+import os, time
+child = os.fork()
+begin, before = time.monotonic(), sum(os.times()[:4])
+while time.monotonic() < begin + 1.5:
+    pass
+if child:
+    os.waitpid(child, 0)
+    print((sum(os.times()[:4]) - before) / (time.monotonic() - begin), "ready", flush=True)
+"""
+
+    def run(client, share):
+        """Which part of a processor two loops used, and how often they were held back."""
+        log = tmp_path / f"{share}.log"
+        bed.set_cpu(client, share)
+        bed.start(client, python(code), log=log)
+        used = float(said(log).split()[0])
+        text = (bed._groups.root / bed._name(client) / "cpu.stat").read_text()
+        return used, int(text.split("nr_throttled")[1].split()[0])
+
+    quarter, held = run(0, 0.25)
+    most, held_again = run(0, 0.75)  # a change
+    assert 0.1 < quarter < 0.29  # below only where others are at work
+    assert 0.3 < most < 0.85
+    assert held_again > held > 20
+    assert run(1, None)[1] == 0
+
+
+@real
+def test_stopping_ends_all_that_a_client_started_and_nobody_else_s(bed, tmp_path):
+    other = bed.start(1, SLEEP)
+    first = bed.start(0, STUBBORN, log=tmp_path / "log")
+    said(tmp_path / "log")
+    there = bed._groups.members(bed._name(0)) if bed._groups else {first.pid}
+    assert first.pid in there
+    bed.stop(0, grace=0.2)
+    assert not [pid for pid in there if lives(pid)]
+    assert first.returncode == -signal.SIGKILL
+    assert other.poll() is None
+    bed.stop()
+    assert other.returncode == -signal.SIGTERM
+    begin = time.monotonic()
+    just_now = bed.start(2, SLEEP)
+    bed.stop(2)
+    assert just_now.returncode is not None
+    assert time.monotonic() - begin < 3
+
+
+@real
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
+def test_nothing_is_left_after_an_error(error):
+    started = []
+
+    def work():
+        with testbed.Testbed(2) as made:
+            started.append(made.start(0, SLEEP))
+            assert len(left_by(os.getpid())) == 3
+            raise error
+
+    with pytest.raises(error):
+        work()
+    assert left_by(os.getpid()) == []
+    assert not lives(started[0].pid)
+
+
+@real
+@pytest.mark.parametrize("error", [NoTestbed, KeyboardInterrupt])
+def test_nothing_is_left_of_a_testbed_half_made(error, monkeypatch):
+    add_address = links._add_address
+
+    def fail(namespace, device, address):
+        if namespace.endswith("-1"):
+            raise error("stop")
+        add_address(namespace, device, address)
+
+    monkeypatch.setattr(links, "_add_address", fail)
+    with pytest.raises(error, match="stop"), testbed.Testbed(3):
+        pytest.fail("it was made")
+
+
+OWNER = f"""
+import sys, time
+from pathlib import Path
+from fedcell.deploy.testbed.testbed import Testbed
+with Testbed(2, grace=1.0) as made:
+    made.start(0, {STUBBORN!r}, log=Path(sys.argv[1]))
+    made.start("server", {SLEEP!r})
+    time.sleep(60)
+"""
+
+
+@pytest.fixture
+def owner(tmp_path):
+    """Another process with a testbed, in which processes run that do not end when asked."""
+    path = os.pathsep.join(filter(None, sys.path))
+    process = subprocess.Popen(
+        [sys.executable, "-c", OWNER, str(tmp_path / "log")],
+        env={**os.environ, "PYTHONPATH": path},
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        said(tmp_path / "log")
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+        leftovers.remove_leftovers()
+
+
+@real
+def test_left_overs_of_a_process_that_was_killed_are_removed_and_no_others(owner):
+    made = left_by(owner.pid)
+    pids = processes.inside(made, leftovers._groups())
+    assert (len(made), len(pids)) == (3, 3)
+    assert not set(leftovers.remove_leftovers()) & set(made)  # it lives
+    os.kill(owner.pid, signal.SIGKILL)
+    owner.wait()
+    with testbed.Testbed(1) as mine:
+        process = mine.start(0, SLEEP)
+        assert set(leftovers.remove_leftovers()) >= set(made)
+        assert process.poll() is None
+        assert len(left_by(os.getpid())) == 2
+    assert left_by(owner.pid) == []
+    assert not [pid for pid in pids if lives(pid)]
+
+
+@real
+def test_interrupts_do_not_break_off_the_removal(owner):
+    pids = processes.inside(left_by(owner.pid), leftovers._groups())
+    for _ in range(3):  # the stubborn process keeps it busy for a second
+        os.kill(owner.pid, signal.SIGINT)
+        time.sleep(0.2)
+        assert owner.poll() is None
+    assert owner.wait(20) == -signal.SIGINT
+    assert left_by(owner.pid) == []
+    assert not [pid for pid in pids if lives(pid)]
+
+
+@real
+def test_what_cannot_be_is_refused_in_a_sentence(bed):
+    for rate in (0, -1, float("nan"), float("inf")):
+        with pytest.raises(BadInput, match="the rate of a link must be"):
+            bed.set_rate(0, rate)
+    with pytest.raises(BadInput, match="has no client 3: they are counted from 0"):
+        bed.set_rate(3, 1e6)
+    with pytest.raises(BadInput, match="a share of the processor must be"):
+        bed.set_cpu(0, 0)
+    with pytest.raises(BadInput, match="the command no-such-thing is not there"):
+        bed.start(0, ["no-such-thing"])
+    with pytest.raises(BadInput, match="`clients` of a testbed must be 1 to 1000: 0"):
+        testbed.Testbed(0)
+
+
+def test_why_a_machine_cannot_make_one_is_told(monkeypatch):
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setattr(os, "geteuid", lambda: 0, raising=False)
+    monkeypatch.setattr(shutil, "which", lambda tool: None if tool == "tc" else tool)
+    assert able.why_not() == "a testbed needs the command tc: install iproute2"
+    monkeypatch.setattr(os, "geteuid", lambda: 1000, raising=False)
+    assert "needs root" in str(able.why_not())
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert "needs Linux" in str(able.why_not())
+    with pytest.raises(NoTestbed, match="needs Linux"), testbed.Testbed(1):
+        pytest.fail("it was made")
+
+
+def test_names_tell_whose_they_are():
+    mine = names.name(names.new_token(), 3)
+    assert names.owner_lives(mine)
+    assert names.token_of(mine) == mine.removesuffix("-3")
+    assert not names.owner_lives(mine.replace(f"-{os.getpid()}-", "-999999999-"))
+    assert names.token_of("fedcell-demo") is None
+    assert names.token_of(f"x{mine}") is None
+
+
+def test_control_groups_of_version_2_are_limited_where_they_have_the_controller(tmp_path):
+    control = tmp_path / "cgroup.subtree_control"
+    control.write_text("io memory")
+    mounts = f"cgroup2 {tmp_path} cgroup2 rw,relatime 0 0\n"
+    with pytest.raises(NoTestbed, match="no control groups with the controller cpu"):
+        processor.find_groups(mounts)
+    control.write_text("cpuset cpu io memory")
+    groups = processor.find_groups(mounts)
+    groups.add("some")
+    for share, written in ((0.25, "2500 10000"), (0.02, "1000 50000"), (None, "max 10000")):
+        groups.limit("some", share)
+        assert (tmp_path / "some" / "cpu.max").read_text() == written
