@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -87,7 +88,7 @@ def test_each_client_that_was_called_has_a_line_of_both_ledgers(shared):
         assert sorted(line.name for line in met) == [f"client-{j}" for j in range(COUNT)]
         assert {line.outcome for line in met} == {"introduced"}
         for t in range(ROUNDS):
-            lines = [line for line in exchanges if line.round == t + 1]
+            lines: list[Any] = [line for line in exchanges if line.round == t + 1]
             assert len(lines) == len({line.client for line in lines}) == ledger["called"][t]
             assert sum(line.outcome == "arrived" for line in lines) == ledger["received"][t]
             assert {line.outcome for line in lines} <= {"arrived", "lost"}

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import pytest
@@ -137,7 +138,7 @@ def test_the_settings_of_a_node_are_what_its_device_says():
 
 
 def test_a_model_keeps_its_arrays_counters_and_all():
-    arrays = {
+    arrays: dict[str, Any] = {
         "w": np.arange(6, dtype=np.float32).reshape(2, 3),
         "tracked": np.array(7, np.int64),
         "half": np.ones(2, np.float16),
@@ -312,8 +313,3 @@ def test_somebody_who_dies_is_not_waited_for(tmp_path):
         with pytest.raises(BadInput, match="starting took more than 9 s"):
             Waiting(0.0, 9.0, "starting", [alive]).pause()
         os.kill(alive.pid, signal.SIGKILL)
-
-
-def test_a_program_that_is_not_there_is_named(tmp_path):
-    with Processes(tmp_path) as group, pytest.raises(BadInput, match="is not installed"):
-        group.start("nothing", [str(tmp_path / "no-such-program")])

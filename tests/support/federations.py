@@ -3,8 +3,9 @@
 import contextlib
 import os
 import shutil
+import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 from fedcell import Scenario, draw_fleet, draw_trace, load_scenario, prepare_training
 from fedcell.deploy.config import RunConfig, write_app
 from fedcell.deploy.exchange import Exchange, read_exchanges
-from fedcell.deploy.local import LocalFederation, reachable
+from fedcell.deploy.local import HOST, LocalFederation
 from fedcell.deploy.processes import MARK, Process
 from fedcell.simulation.ledgerfile import read_ledgers
 from fedcell.simulation.train import train_rounds
@@ -34,14 +35,15 @@ model = "mlp"
 rate = 0.1
 [learning.partition]
 kind = "pathological"
-num_classes_per_partition = 3
+num_classes_per_partition = {classes}
 """
 ENOUGH = 240.0  # [s] in which any run of a test ends
 
 
 def world(path: Path, *, count=4, cohort=4, rounds=3, loss=0.0) -> Scenario:
     """A small scenario, written to a file."""
-    path.write_text(WORLD.format(count=count, cohort=cohort, rounds=rounds, loss=loss), "utf-8")
+    values = {"count": count, "cohort": cohort, "rounds": rounds, "loss": loss}
+    path.write_text(WORLD.format(**values, classes=max(3, -(-10 // count))), "utf-8")
     return load_scenario(path)
 
 
@@ -81,6 +83,11 @@ class Fleet:
         """A run to its end; gives its exchanges."""
         self.home.wait(self.begin(config), ENOUGH)
         return read_exchanges(Path(config.folder))
+
+    def until(self, status: Path, condition: Callable[[], Any], what: str) -> None:
+        """Waits for something in a run that goes on."""
+        until(lambda: condition() or status.exists(), what=what)
+        assert not status.exists(), status.read_text("utf-8")
 
     def began(self, place: int, seed: int, round: int) -> bool:
         """Whether a device has been told to train in a round."""
@@ -179,9 +186,30 @@ def named(word: str) -> list[int]:
     return [pid for pid, words in ours().items() if word in words]
 
 
+def peers(pids: Iterable[int]) -> set[str]:
+    """The addresses of the other ends of all connections that processes have, as the kernel
+    writes them."""
+    found = set()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            files = Path(f"/proc/{pid}/fd").iterdir()
+            own = {os.readlink(file)[8:-1] for file in files if "socket:" in os.readlink(file)}
+            for table in ("tcp", "tcp6", "udp", "udp6"):
+                lines = Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]
+                parts = (line.split() for line in lines)
+                found |= {part[2].partition(":")[0] for part in parts if part[9] in own}
+    return found
+
+
 def in_use(ports: Sequence[int]) -> list[int]:
     """Those that somebody listens on."""
-    return [port for port in ports if reachable(port)]
+    found = []
+    for port in ports:
+        with socket.socket() as trial:
+            trial.settimeout(0.5)
+            if trial.connect_ex((HOST, port)) == 0:
+                found.append(port)
+    return found
 
 
 def same(one: Any, other: Any) -> bool:

@@ -1,4 +1,4 @@
-"""What answers of devices say: seconds by their clocks, losses on their data."""
+"""What is in answers of devices: uploads, seconds by their clocks, losses on their data."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -6,14 +6,33 @@ from typing import Any
 
 import numpy as np
 
+from fedcell.core.errors import BadInput
+from fedcell.core.types import Floats
 from fedcell.learning.learner import Scores
 
 from .exchange import Exchange
-from .link import Answer
+from .layout import Layout
+from .mail import Answer, told
 
 TRAINING = "training-seconds"  # what a device says of its training, in its metrics
 LOSSES = ("train_loss", "loss", "eval_loss")  # as devices may call what they evaluate
 ACCURACIES = ("accuracy", "eval_acc", "acc")
+
+
+def upload_of(answer: Answer, layout: Layout) -> tuple[Floats | None, str, str]:
+    """The upload in an answer, if there is one, and what is wrong with it: outcome and why."""
+    if answer.outcome != "came":
+        return None, answer.outcome, answer.why
+    if answer.arrays is None:
+        return None, "malformed", "has no arrays, or several sets of them"
+    if (excess := answer.arrays.excess(layout)) is not None:
+        return None, "too large", excess
+    try:
+        upload = layout.flat(answer.arrays.of(layout))
+    except BadInput as error:
+        return None, "malformed", told(str(error))
+    fine = np.isfinite(upload).all()
+    return (upload, "", "") if fine else (upload, "not finite", "holds numbers that are not finite")
 
 
 def measured(row: Exchange, answer: Answer, offset: float) -> Exchange:

@@ -23,11 +23,12 @@ from fedcell.network.simulate import pose
 from fedcell.network.trace import Fleet
 from fedcell.scenario.scenario import Scenario
 
-from .answers import measured, number_of, weighted_scores
+from .answers import measured, number_of, upload_of, weighted_scores
 from .client import SCENARIO, learning_text
 from .exchange import MISSING, Exchange
 from .layout import Layout
-from .link import Answer, Link
+from .link import Link
+from .mail import Answer
 from .members import Members
 from .screen import screened
 from .settings import Config, Scheduled, Settings
@@ -185,20 +186,11 @@ class Federation:
         uploads: dict[int, Floats] = {}
         faults: dict[int, tuple[str, str]] = {}
         for client, answer in found.items():
-            if answer.outcome != "came":
-                faults[client] = answer.outcome, answer.why
-            elif answer.arrays is None:
-                faults[client] = "malformed", "has no arrays, or several sets of them"
-            elif (excess := answer.arrays.excess(self.layout)) is not None:
-                faults[client] = "too large", excess
-            else:
-                try:
-                    uploads[client] = self.layout.flat(answer.arrays.of(self.layout))
-                except BadInput as error:
-                    faults[client] = "malformed", str(error)
-                    continue
-                if not np.isfinite(uploads[client]).all():
-                    faults[client] = "not finite", "holds numbers that are not finite"
+            upload, outcome, why = upload_of(answer, self.layout)
+            if upload is not None:
+                uploads[client] = upload
+            if outcome:
+                faults[client] = outcome, why
         for client in set(uploads) - set(expected):
             faults.setdefault(client, ("lost", "by the dice of cell.loss_rate"))
         return uploads, faults

@@ -1,55 +1,28 @@
-"""The way to the devices and back, by Flower: messages out, answers in by a deadline.
-
-Each message has a waiter of its own, for the grid's own way of waiting takes answers one after the
-other, and a slow upload hides those that are there (docs/deployment.md).
-"""
+"""The way to the devices, by Flower: who is there, who they are, and models to them."""
 
 import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from flwr.app import ConfigRecord, Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
-from flwr.superlink.grid import InMemoryGrid
 
-from fedcell.core.errors import BadInput, printable
-from fedcell.core.showing import shortened
+from fedcell.core.errors import BadInput
 
-from .arrays import Decoded, array_record
+from .arrays import array_record
+from .mail import Answer, send, told
 from .profile import Profile
 from .settings import Config
 from .strategy import configured
 
 MARGIN = 5.0  # [s] that a message lives longer than anybody waits for its answer
-SHARE = 0.1  # of a processor that looking for answers may take
-QUICKEST, SLOWEST = 0.01, 1.0  # [s] between two looks for one answer
 AGAIN = 60.0  # [s] after which a node that has not introduced itself is asked again
-LONGEST = 200  # characters of a reason
 PROFILE, CONFIG, ARRAYS, METRICS = "profile", "config", "arrays", "metrics"  # records of messages
-GONE = {2: "raised an error", 3: "its message ran out of time", 5: "its node is gone"}
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Answer:
-    """What came of a message to a device."""
-
-    client: int
-    outcome: str  # "came", or why nothing can be taken from it: see exchange.OUTCOMES
-    why: str = ""
-    sent: float  # [s since 1970]
-    came: float | None = None
-    made: float | None = None  # by the device's own clock
-    metrics: Config = field(default_factory=dict)
-    arrays: Decoded | None = None
-    bytes_sent: int = 0
-    bytes_received: int | None = None
-    repeated: int = 0  # further answers to the same message
-    message: Any = None  # as Flower has it
 
 
 @dataclass(frozen=True)
@@ -110,7 +83,7 @@ class Link:
             return
         content = RecordDict({CONFIG: ConfigRecord(dict(config))})
         asked = {node: self._message(content, node, MessageType.QUERY, seconds) for node in new}
-        answers = self._push(asked, seconds)
+        answers = send(self._grid, asked, seconds)
         self._asked |= dict.fromkeys(new, now)
         self._silent |= set(new)
 
@@ -144,143 +117,13 @@ class Link:
                 more = ConfigRecord({**own.get(CONFIG, {}), **config})
                 content = RecordDict({**own, CONFIG: more})
             messages[client] = self._message(content, member.node, kind, seconds, str(number))
-        return self._push(messages, seconds)
+        return send(self._grid, messages, seconds)
 
     @staticmethod
     def _message(
         content: RecordDict, node: int, kind: str, seconds: float, group: str = ""
     ) -> Message:
         return Message(content, node, kind, ttl=seconds + MARGIN, group_id=group)
-
-    def _push(self, messages: Mapping[int, Message], seconds: float) -> Iterator[Answer]:
-        begin = time.time()
-        if messages:
-            self._grid.push_messages(list(messages.values()))
-        return self._answers(messages, begin, begin + seconds)
-
-    def _answers(
-        self, messages: Mapping[int, Message], begin: float, end: float
-    ) -> Iterator[Answer]:
-        if isinstance(self._grid, InMemoryGrid):
-            yield from self._together(messages, begin, end)
-            return
-        answers: SimpleQueue[Answer] = SimpleQueue()
-        waiting, stop = set(messages), threading.Event()
-
-        def wait(client: int, message: Message) -> None:
-            answers.put(self._wait(client, message, begin, end, len(messages), stop))
-
-        for client, message in messages.items():
-            threading.Thread(target=wait, args=(client, message), daemon=True).start()
-        try:
-            while waiting:
-                try:
-                    answer = answers.get(timeout=max(0.0, end - time.time()))
-                except Empty:
-                    break
-                waiting.discard(answer.client)
-                yield answer
-        finally:
-            stop.set()
-        for client in sorted(waiting):  # in the middle of an upload
-            yield _late(client, messages[client], begin, end)
-
-    def _together(
-        self, messages: Mapping[int, Message], begin: float, end: float
-    ) -> Iterator[Answer]:
-        """In a simulation nothing blocks, and one look for all answers costs what one for a single
-        one does."""
-        waiting = {message.metadata.message_id: client for client, message in messages.items()}
-        while waiting and time.time() < end:
-            found: dict[str, list[Message]] = {}
-            for reply in self._grid.pull_messages(list(waiting)):
-                found.setdefault(reply.metadata.reply_to_message_id, []).append(reply)
-            for name, replies in found.items():
-                client = waiting.pop(name)
-                yield _answer(client, messages[client], replies, begin)
-            if waiting:
-                time.sleep(QUICKEST)
-        for client in sorted(waiting.values()):
-            yield _late(client, messages[client], begin, end)
-
-    def _wait(
-        self,
-        client: int,
-        message: Message,
-        begin: float,
-        end: float,
-        others: int,
-        stop: threading.Event,
-    ) -> Answer:
-        """Waits for one answer. How often it looks follows from what a look takes."""
-        name = message.metadata.message_id
-        if not name:
-            why = "the message could not be handed over"
-            return Answer(client=client, outcome="failed", why=why, sent=begin)
-        while not stop.is_set():
-            look = time.perf_counter()
-            try:
-                found = list(self._grid.pull_messages([name]))
-            except Exception as error:  # what a device sends may not even be a message
-                why = _told(f"{type(error).__name__}: {error}")
-                return Answer(client=client, outcome="malformed", why=why, sent=begin)
-            if found:
-                return _answer(client, message, found, begin)
-            took = time.perf_counter() - look
-            pause = min(max(others * took / SHARE, QUICKEST), SLOWEST)
-            left = end - time.time()
-            if left <= 0:
-                break
-            stop.wait(min(pause, left))
-        return _late(client, message, begin, end)
-
-
-def _late(client: int, message: Message, begin: float, end: float) -> Answer:
-    why = f"no answer within {end - begin:.3g} s"
-    sent = _bytes_of(message)
-    return Answer(client=client, outcome="late", why=why, sent=begin, bytes_sent=sent)
-
-
-def _answer(client: int, message: Message, found: list[Message], begin: float) -> Answer:
-    came, reply = time.time(), found[0]
-    known: dict[str, Any] = {
-        "client": client,
-        "sent": begin,
-        "came": came,
-        "bytes_sent": _bytes_of(message),
-        "repeated": len(found) - 1,
-    }
-    if reply.has_error():
-        last = (reply.error.reason or "").strip().split("\n")[-1]
-        kind = GONE.get(reply.error.code, f"error {reply.error.code}")
-        why = _told(f"{kind}: {last}" if last else kind)
-        outcome = "late" if reply.error.code == 3 else "failed"
-        return Answer(outcome=outcome, why=why, **known)
-    content = reply.content
-    metrics: dict[str, Any] = {}
-    for record in (*content.config_records.values(), *content.metric_records.values()):
-        metrics |= dict(record)
-    records = list(content.array_records.values())
-    return Answer(
-        outcome="came",
-        made=reply.metadata.created_at,
-        metrics=metrics,
-        arrays=Decoded(records[0]) if len(records) == 1 else None,
-        bytes_received=sum(record.count_bytes() for record in records),
-        message=reply,
-        **known,
-    )
-
-
-def _told(why: str) -> str:
-    """A reason, some of it in the words of a stranger, as it can be shown."""
-    return shortened(printable(why[: 2 * LONGEST]), LONGEST)
-
-
-def _bytes_of(message: Message) -> int:
-    if not message.has_content():
-        return 0
-    return sum(record.count_bytes() for record in message.content.array_records.values())
 
 
 def _introduced(answer: Answer) -> Introduction:
@@ -290,7 +133,7 @@ def _introduced(answer: Answer) -> Introduction:
     try:
         profile = Profile.of(answer.metrics)
     except BadInput as error:
-        return Introduction(node, took, why=_told(str(error)))
+        return Introduction(node, took, why=told(str(error)))
     offset = 0.0
     if profile.clock is not None and answer.came is not None:
         # It answered between these two moments of ours: a clock outside is off by so much at least.

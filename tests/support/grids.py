@@ -1,0 +1,80 @@
+"""A grid of nodes in memory, for tests of who is waited for and how."""
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import count
+from typing import Any
+
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.app.error import Error
+from flwr.serverapp import Grid
+
+Node = Callable[[Message, float], Sequence[Message]]  # (message, seconds since) -> what came of it
+
+
+class MemoryGrid(Grid):  # type: ignore[misc]
+    """Nodes are functions: they are asked again and again what came of a message."""
+
+    def __init__(self, nodes: dict[int, Node]) -> None:
+        self.nodes, self.sent = nodes, {}
+        self._numbers = count()
+        self.refused: set[int] = set()  # nodes whose messages are not taken
+
+    def get_node_ids(self):
+        """Who is connected."""
+        return list(self.nodes)
+
+    def push_messages(self, messages):
+        """Takes messages, except those that are refused."""
+        given = []
+        for message in messages:
+            name = f"message-{next(self._numbers)}"
+            message.metadata.__dict__["_message_id"] = name
+            if message.metadata.dst_node_id in self.refused:
+                given.append(None)
+                continue
+            self.sent[name] = (message, time.monotonic())
+            given.append(name)
+        return given
+
+    def pull_messages(self, message_ids):
+        """What came of them."""
+        found = []
+        for name in message_ids:
+            message, then = self.sent[name]
+            node = self.nodes.get(message.metadata.dst_node_id, silent)
+            found += node(message, time.monotonic() - then)
+        return found
+
+    def _none(self, *_: Any, **__: Any) -> Any:
+        raise NotImplementedError
+
+    create_message = send_and_receive = set_run = get_nodes = _none
+    run = property(_none)
+
+
+def silent(_message: Message, _seconds: float) -> Sequence[Message]:
+    """Does not answer."""
+    return []
+
+
+def answering(make: Callable[[Message], RecordDict], after: float = 0.0, times: int = 1) -> Node:
+    """Answers after some seconds."""
+
+    def node(message: Message, seconds: float) -> Sequence[Message]:
+        if seconds < after:
+            return []
+        return [Message(make(message), reply_to=message) for _ in range(times)]
+
+    return node
+
+
+def failing(code: int, reason: str) -> Node:
+    """Answers that something went wrong."""
+    return lambda message, _: [Message(Error(code, reason), reply_to=message)]
+
+
+def device(name: str, after: float = 0.0, **more: Any) -> Node:
+    """Says who it is."""
+    said = {"name": name, "clock": time.time(), **more}
+    return answering(lambda _: RecordDict({"profile": ConfigRecord(said)}), after)
