@@ -32,7 +32,7 @@ from .mail import Answer
 from .members import Members
 from .screen import screened
 from .settings import Config, Scheduled, Settings
-from .strategy import averaged
+from .strategy import averaged, replies_of
 
 OWN_FREQ = ("distributed", "equal-finish")  # policies under which a device sets its own frequency
 
@@ -129,8 +129,10 @@ class Federation:
         if self.settings.on_exchanges is not None:
             self.settings.on_exchanges(rows)
         self._missing[round] = tuple(j for j in clients if j not in kept)
-        taken = [found[j].message for j in clients if j in kept and np.isfinite(kept[j]).all()]
-        self._taken |= {"round": round + 1, "replies": taken}
+        taken = {j: kept[j] for j in clients if j in kept and np.isfinite(kept[j]).all()}
+        if self.settings.strategy is not None:
+            replies = replies_of(taken, found, far, self.fleet.samples, self.layout)
+            self._taken |= {"round": round + 1, "replies": replies}
         return iter([kept.get(j) for j in clients])
 
     def _round(self, round: int) -> tuple[list[int], Problem | None]:
