@@ -20,9 +20,14 @@ class AppGrid(MemoryGrid):
     """Nodes that run an app, each with settings of its own; it also does what strategies of
     Flower's ask of a grid in their own loop."""
 
-    def __init__(self, app: ClientApp, settings: Sequence[Mapping[str, Any]]) -> None:
+    def __init__(
+        self, app: ClientApp, settings: Sequence[Mapping[str, Any]], instant: bool = False
+    ) -> None:
         busy = threading.Lock()  # waiters ask all nodes at once, and learners have one thread
-        nodes = {10 + n: _running(app, 10 + n, dict(one), busy) for n, one in enumerate(settings)}
+        nodes = {
+            10 + n: _running(app, 10 + n, dict(one), busy, instant)
+            for n, one in enumerate(settings)
+        }
         super().__init__(nodes)
 
     def send_and_receive(self, messages, *, timeout=None):  # noqa: ARG002
@@ -40,7 +45,9 @@ def places(count: int, **more: Any) -> list[dict[str, Any]]:
     return [{"partition-id": j, "num-partitions": count, **more} for j in range(count)]
 
 
-def _running(app: ClientApp, number: int, settings: dict[str, Any], busy: threading.Lock) -> Node:
+def _running(
+    app: ClientApp, number: int, settings: dict[str, Any], busy: threading.Lock, instant: bool
+) -> Node:
     context = Context(1, number, settings, RecordDict(), {})
     done: dict[str, Message] = {}
 
@@ -49,14 +56,22 @@ def _running(app: ClientApp, number: int, settings: dict[str, Any], busy: thread
         with busy:
             if name not in done:
                 done[name] = app(message, context)
+                if instant:  # as if it had been sent when it comes: an upload takes no time
+                    done[name].metadata.__dict__["_created_at"] += 1e6
         return [done[name]]
 
     return node
 
 
-def stepping(step: Step, samples: Sequence[int], **said: Any) -> ClientApp:
+def stepping(
+    step: Step,
+    samples: Sequence[int],
+    seconds: Callable[[int, Mapping[str, Any]], float] | None = None,
+    **said: Any,
+) -> ClientApp:
     """An app of one's own: an array `w` that each device changes by a step of its own, and a loss
-    that is its square. `said` is what devices say beside."""
+    that is its square. Devices say that they trained for so many `seconds`; `said` is what some
+    say beside."""
     app = ClientApp()
 
     @app.query()
@@ -69,6 +84,8 @@ def stepping(step: Step, samples: Sequence[int], **said: Any) -> ClientApp:
         w = _model(message)
         new = np.asarray(step(place, w, config), w.dtype)
         metrics = {"num-examples": samples[place], **said.get(f"client_{place}", {})}
+        if seconds is not None:
+            metrics["training-seconds"] = seconds(place, config)
         records = {"arrays": array_record({"w": new}), "metrics": MetricRecord(metrics)}
         return Message(RecordDict(records), reply_to=message)
 
