@@ -1,6 +1,6 @@
 """What a round takes in Flower's simulation under its own FedAvg loop and under ours, in one run.
 
-    python benchmarks/flower.py [--clients 200] [--cohort 20] [--rounds 12] [--repeats 3] [--out FILE]
+    python benchmarks/flower.py [--clients 200] [--cohort 20] [--rounds 12] [--out FILE]
 
 Needs the extra `flower`. The devices give the model back as it is, so what is measured is the way
 there and back, and what the server does. The goal: less than 50 ms a round and 5 ms a client more.
