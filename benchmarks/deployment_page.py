@@ -23,7 +23,7 @@ def testbed_table() -> str:
     found = [json.loads(file.read_text()) for file in (RESULTS / "testbed").glob("*.json")]
     found.sort(key=lambda run: median(u["rate"] for u in run["uploads"]))
     lines = [
-        "| links [Mbit/s] | uploads | by the model [s] | off, median | off, worst | Flower adds, median |",
+        "| links [Mbit/s] | uploads | by the model [s] | off, median | worst | Flower adds |",
         "|---|---|---|---|---|---|",
     ]
     for run in found:
