@@ -1,6 +1,6 @@
 """What is in answers of devices: uploads, seconds by their clocks, losses on their data."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,24 @@ from .mail import Answer, told
 TRAINING = "training-seconds"  # what a device says of its training, in its metrics
 LOSSES = ("train_loss", "loss", "eval_loss")  # as devices may call what they evaluate
 ACCURACIES = ("accuracy", "eval_acc", "acc")
+
+
+def uploads_of(
+    found: Mapping[int, Answer], layout: Layout, expected: Sequence[int]
+) -> tuple[dict[int, Floats], dict[int, tuple[str, str]]]:
+    """Uploads that can be used, by client, and what is wrong with others: (outcome, why).
+    `expected` are the clients whose uploads the dice do not lose."""
+    uploads: dict[int, Floats] = {}
+    faults: dict[int, tuple[str, str]] = {}
+    for client, answer in found.items():
+        upload, outcome, why = upload_of(answer, layout)
+        if upload is not None:
+            uploads[client] = upload
+        if outcome:
+            faults[client] = outcome, why
+    for client in set(uploads) - set(expected):
+        faults.setdefault(client, ("lost", "by the dice of cell.loss_rate"))
+    return uploads, faults
 
 
 def upload_of(answer: Answer, layout: Layout) -> tuple[Floats | None, str, str]:

@@ -23,7 +23,7 @@ from fedcell.network.simulate import pose
 from fedcell.network.trace import Fleet
 from fedcell.scenario.scenario import Scenario
 
-from .answers import measured, number_of, upload_of, weighted_scores
+from .answers import measured, number_of, uploads_of, weighted_scores
 from .client import SCENARIO, learning_text
 from .exchange import MISSING, Exchange
 from .layout import Layout
@@ -120,7 +120,7 @@ class Federation:
         found = {answer.client: answer for answer in answers}
         for client, answer in found.items():
             self.members.heard(client, answer.came is not None)
-        uploads, faults = self._uploads(found, clients)
+        uploads, faults = uploads_of(found, self.layout, clients)
         kept, far = screened(
             {j: uploads[j] for j in clients if j in uploads},
             *(model, self.settings.screen, self.settings.screen_factor),
@@ -180,22 +180,6 @@ class Federation:
                 "freq": float(schedule.freq[place]),
             }
         return order | told
-
-    def _uploads(
-        self, found: Mapping[int, Answer], expected: Sequence[int]
-    ) -> tuple[dict[int, Floats], dict[int, tuple[str, str]]]:
-        """Uploads that can be used, by client, and what is wrong with others: (outcome, why)."""
-        uploads: dict[int, Floats] = {}
-        faults: dict[int, tuple[str, str]] = {}
-        for client, answer in found.items():
-            upload, outcome, why = upload_of(answer, self.layout)
-            if upload is not None:
-                uploads[client] = upload
-            if outcome:
-                faults[client] = outcome, why
-        for client in set(uploads) - set(expected):
-            faults.setdefault(client, ("lost", "by the dice of cell.loss_rate"))
-        return uploads, faults
 
     def _rows(
         self,
