@@ -31,6 +31,7 @@ from fedcell.network.roundfile import load_round
 from fedcell.network.schedule import schedule_round
 from fedcell.network.simulate import simulate_network
 from fedcell.network.trace import Fleet, Trace
+from fedcell.planning.adapting import run_adaptive
 from fedcell.planning.law import GivenLaw
 from fedcell.planning.limits import Limits
 from fedcell.planning.pilotfile import load_pilot
@@ -103,6 +104,7 @@ __all__ = [
     "prepare_training",
     "price",
     "run",
+    "run_adaptive",
     "run_pilot",
     "run_seeds",
     "save_scenario",

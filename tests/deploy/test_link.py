@@ -212,6 +212,15 @@ def test_a_message_that_is_not_taken_is_not_waited_for():
     assert max(times.values()) < 5
 
 
+def test_nobody_is_late_where_the_server_itself_has_lost_its_way():
+    class Lost(MemoryGrid):
+        def get_node_ids(self):
+            raise ConnectionError("no SuperLink")
+
+    with pytest.raises(ConnectionError):
+        sent(Lost({1: silent, 2: answering(upload)}), 0.2)
+
+
 def test_a_message_outlives_the_wait_for_its_answer():
     grid = MemoryGrid({1: answering(upload)})
     sent(grid, 5.0)

@@ -1,8 +1,8 @@
-"""Commands for real federations: try one on this machine, and look at what its devices did."""
+"""The command that tries a real federation out on this machine."""
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -11,6 +11,7 @@ from fedcell.core.quantities import parse_duration, readable_duration
 from fedcell.deploy.config import RunConfig, write_app
 from fedcell.deploy.local import LocalFederation
 from fedcell.deploy.report import load_exchanges
+from fedcell.learning.setup import prepare_training
 from fedcell.network.policies.names import NAMED
 from fedcell.planning.pilotfile import load_pilot
 from fedcell.planning.plan import TrainingPlan
@@ -21,7 +22,7 @@ from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 from fedcell.simulation.load import load_run
 
-from .app import AsJson, DataDir, Rounds, Seed, app, draw, draw_if_asked, figure_target, file_stem
+from .app import AsJson, DataDir, Rounds, Seed, app, draw, file_stem
 from .app import out as screen
 from .goals import Hold, goal_of
 from .planned import own_policy, planned_world
@@ -95,6 +96,17 @@ def deploy(
             help="What is done with updates three times as long as the median one.",
         ),
     ] = "none",
+    adaptive: Annotated[
+        bool,
+        typer.Option(
+            "--adaptive",
+            help="Correct what is assumed of the devices by what is measured, and plan clients and "
+            "steps anew under way.",
+        ),
+    ] = False,
+    every: Annotated[
+        int, typer.Option(min=1, max=10**6, help="With --adaptive: rounds between two looks.")
+    ] = 5,
     pilot: Annotated[
         Path | None,
         typer.Option(
@@ -146,12 +158,16 @@ def deploy(
         judged_by=judged_by,  # type: ignore[arg-type]
         screen=screen_updates,  # type: ignore[arg-type]
         data_dir=str(data_dir.absolute()) if data_dir else "",
+        adaptive=adaptive,
+        every=every,
+        plan=str(plan.absolute()) if plan and adaptive else "",
         pilot_file=str(pilot.absolute()) if pilot else "",
         pilot_budget=budget,
     )
     parse_duration(budget, "--budget")
+    prepare_training(world, seed, data_dir)  # what cannot be dealt is known before all processes
     if write is not None:
-        write_app(work, config)
+        write_app(work, config.using(scenario=str(work / "scenario.json")))
         save_scenario(world, work / "scenario.json")
         screen.print(f"written to {write}: pyproject.toml, scenario.json", soft_wrap=True)
         return
@@ -222,21 +238,3 @@ def _run(config: RunConfig, world: Scenario, work: Path, simulation: bool, quiet
         federation.wait(status, LONGEST, watch.look)
         watch.look()
     tell("all of it is stopped")
-
-
-@app.command()
-def exchanges(
-    folder: Annotated[Path, typer.Argument(help="Folder of a run on a federation.")],
-    figure: Annotated[
-        Path | None, typer.Option(help="Draw uploads and times of devices to this file.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show what the devices of a federation did, by the model and by the clock."""
-    target = figure_target(figure)
-    report: Any = load_exchanges(folder)
-    if as_json:
-        print_json(report.to_dict())
-    else:
-        print_result(screen, report)
-    draw_if_asked(report, target, figure, quiet=as_json)

@@ -17,6 +17,7 @@ from . import (
     constants,
     demo,
     deploy,
+    exchanges,
     export,
     listing,
     network,
@@ -43,6 +44,7 @@ COMMANDS = (
     reproduce,
     demo,
     deploy,
+    exchanges,
     testbed,
 )
 ORDER = [

@@ -12,19 +12,23 @@ from fedcell.core.errors import BadInput, FedcellWarning, printable
 from fedcell.learning.report import describe_partition
 from fedcell.learning.setup import prepare_training
 from fedcell.network.policies.names import NAMED
+from fedcell.planning.adapting import run_adaptive
 from fedcell.planning.plan import TrainingPlan
 from fedcell.scenario.load import SHIPPED, load_scenario
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 from fedcell.simulation.run import run
 
+from .adaptive import Adaptive, Every, Minimise, PilotFile, adaptive_options
 from .app import (
     AsJson,
+    Clients,
     DataDir,
     PolicyNames,
     Rounds,
     ScenarioName,
     Seed,
+    Steps,
     Threads,
     app,
     draw,
@@ -92,6 +96,12 @@ def run_command(
         ),
     ] = None,
     hold: Hold = None,
+    adaptive: Adaptive = False,
+    pilot: PilotFile = None,
+    every: Every = None,
+    minimise: Minimise = None,
+    clients: Clients = None,
+    steps: Steps = None,
     learner: LearnerName = None,
     seed: Seed = 0,
     seeds: Annotated[
@@ -129,8 +139,9 @@ def run_command(
 
     Training does not depend on the policy, so all policies are priced on one training. The
     folder gets ledger.csv (a line for each policy as each round is done), clients.csv (who pays),
-    summary.json, scenario.json and loss.png. Ctrl-C, or even kill -9, loses at most the round
-    under way: the same command with --resume goes on, to the same bits.
+    summary.json, scenario.json and loss.png; with --adaptive, changes.csv. Ctrl-C, or even
+    kill -9, loses at most the round under way: the same command with --resume goes on, to the same
+    bits.
     """
     planned = TrainingPlan.load(plan) if plan else None
     name, world = planned_world(scenario, planned, plan)
@@ -144,6 +155,9 @@ def run_command(
     if changed:
         note = f"this is not what was planned ({', '.join(changed)}): predictions are not compared"
         warnings.warn(note, FedcellWarning, stacklevel=2)
+    adapting = adaptive_options(
+        adaptive, seeds, planned, target, pilot, every, minimise, clients, steps
+    )
     if seeds is not None:
         run_on_seeds(
             world,
@@ -167,9 +181,10 @@ def run_command(
     folder = folder or Path(f"run-{file_stem(name)}-seed{seed}")
     trackers = trackers_of(track or [], world, name, folder.name, seed)
     with watched("", trackers) as progress:
-        result = run(
+        result = (run if adapting is None else run_adaptive)(
             world,
             policies,
+            **adapting or {},
             rounds=rounds,
             target=target,
             seed=seed,
@@ -196,6 +211,7 @@ def run_command(
         if picture.is_symlink():  # what it names is not ours
             picture.unlink()
         names = ["ledger.csv", "clients.csv", "summary.json"]
+        names += ["changes.csv"] if result.outcome.changes else []
         names += ["loss.png"] if draw(result, picture) else []
         if not as_json:
             out.print(f"written to {folder}: {', '.join(names)}", soft_wrap=True)

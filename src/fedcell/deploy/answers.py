@@ -1,6 +1,6 @@
 """What is in answers of devices: uploads, seconds by their clocks, losses on their data."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,24 @@ LOSSES = ("train_loss", "loss", "eval_loss")  # as devices may call what they ev
 ACCURACIES = ("accuracy", "eval_acc", "acc")
 
 
-def upload_of(answer: Answer, layout: Layout) -> tuple[Floats | None, str, str]:
+def uploads_of(
+    found: Mapping[int, Answer], expected: Sequence[int], layout: Layout
+) -> tuple[dict[int, Floats], dict[int, tuple[str, str]]]:
+    """Uploads that can be used, by client, and what is wrong with others: (outcome, why)."""
+    uploads: dict[int, Floats] = {}
+    faults: dict[int, tuple[str, str]] = {}
+    for client, answer in found.items():
+        upload, outcome, why = _upload_of(answer, layout)
+        if upload is not None:
+            uploads[client] = upload
+        if outcome:
+            faults[client] = outcome, why
+    for client in set(uploads) - set(expected):
+        faults.setdefault(client, ("lost", "by the dice of cell.loss_rate"))
+    return uploads, faults
+
+
+def _upload_of(answer: Answer, layout: Layout) -> tuple[Floats | None, str, str]:
     """The upload in an answer, if there is one, and what is wrong with it: outcome and why."""
     if answer.outcome != "came":
         return None, answer.outcome, answer.why

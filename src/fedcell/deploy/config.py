@@ -7,6 +7,7 @@ import msgspec
 
 from fedcell.core.errors import BadFile
 from fedcell.core.schema import (
+    Count,
     Doc,
     NotNegative,
     Positive,
@@ -16,6 +17,7 @@ from fedcell.core.schema import (
     field_infos,
 )
 from fedcell.planning.plan import TrainingPlan
+from fedcell.planning.rounds_law import RoundsLaw
 from fedcell.scenario.load import load_scenario
 from fedcell.scenario.scenario import Scenario
 
@@ -51,6 +53,10 @@ class RunConfig(Table, frozen=True, kw_only=True):
         Literal["server", "devices"],
         Doc("who evaluates models: the server on its own data, or all devices on theirs"),
     ] = "server"
+    adaptive: Annotated[
+        bool, Doc("correct devices by what is measured, and plan K and E_l anew under way")
+    ] = False
+    every: Annotated[Count, Doc("with adaptive: rounds between two looks")] = 5
     pilot_file: Annotated[
         str, Doc("gets a pilot that is run on the devices, instead of a run; empty: none")
     ] = ""
@@ -107,6 +113,11 @@ class RunConfig(Table, frozen=True, kw_only=True):
             screen=self.screen,
             screen_factor=self.screen_factor,
         )
+
+    def law(self) -> RoundsLaw | None:
+        """What the plan expects of rounds, where there is one."""
+        planned = self._plan()
+        return None if planned is None else planned.law
 
     def _plan(self) -> TrainingPlan | None:
         return TrainingPlan.load(Path(self.plan)) if self.plan else None

@@ -23,7 +23,8 @@ from fedcell.network.simulate import pose
 from fedcell.network.trace import Fleet
 from fedcell.scenario.scenario import Scenario
 
-from .answers import measured, number_of, upload_of, weighted_scores
+from .answers import measured, number_of, uploads_of, weighted_scores
+from .client import SCENARIO, learning_text
 from .exchange import MISSING, Exchange
 from .layout import Layout
 from .link import Link
@@ -31,7 +32,7 @@ from .mail import Answer
 from .members import Members
 from .screen import screened
 from .settings import Config, Scheduled, Settings
-from .strategy import averaged
+from .strategy import averaged, cleaned
 
 OWN_FREQ = ("distributed", "equal-finish")  # policies under which a device sets its own frequency
 
@@ -60,18 +61,21 @@ class Federation:
         self.scenario, self.fleet, self.seed = scenario, fleet, seed
         self._first, self.judge = first, judge
         self._missing: dict[int, tuple[int, ...]] = {}
-        self._taken: tuple[int, list[Any]] = (0, [])
-        broadcast = Broadcast.to(scenario, fleet)
-        self._broadcast = broadcast
-        self._policy = resolve_policy(settings.policy, broadcast)
+        self._taken: dict[str, Any] = {}  # the answers of the last round, for a strategy
+        self._broadcast = Broadcast.to(scenario, fleet)
+        self._policy = resolve_policy(settings.policy, self._broadcast)
 
     def under(self, scenario: Scenario, fleet: Fleet) -> "Federation":
         """The same devices with another plan, or known better."""
+        settings, about = self.settings, dict(self.settings.about)
+        if SCENARIO in about:  # devices of ours read E_l from there
+            about[SCENARIO] = learning_text(scenario)
+            settings = replace(settings, about=about)
         other = Federation(
             *(self.link, self.members, scenario, fleet, self.layout, self._first),
-            *(self.settings, self.seed, self.judge),
+            *(settings, self.seed, self.judge),
         )
-        other._missing = self._missing
+        other._missing, other._taken = self._missing, self._taken
         return other
 
     def remember(self, exchanges: Sequence[Exchange]) -> None:
@@ -108,14 +112,15 @@ class Federation:
             for i, client in enumerate(called)
             if (member := self.members.of(client)) is not None
         }
-        arrays, strategy = self.layout.arrays(model), self.settings.strategy
+        layout, strategy = self.layout, self.settings.strategy
+        arrays = layout.arrays(model)
         answers = self.link.send("train", arrays, orders, self.settings.deadline, strategy)
         if schedule is None:  # while they train (Sec. IV-D)
             schedule = self._scheduled(round, called, problem)
         found = {answer.client: answer for answer in answers}
         for client, answer in found.items():
             self.members.heard(client, answer.came is not None)
-        uploads, faults = self._uploads(found, clients)
+        uploads, faults = uploads_of(found, clients, layout)
         kept, far = screened(
             {j: uploads[j] for j in clients if j in uploads},
             *(model, self.settings.screen, self.settings.screen_factor),
@@ -124,8 +129,12 @@ class Federation:
         if self.settings.on_exchanges is not None:
             self.settings.on_exchanges(rows)
         self._missing[round] = tuple(j for j in clients if j not in kept)
-        taken = [found[j].message for j in clients if j in kept and np.isfinite(kept[j]).all()]
-        self._taken = (round + 1, taken)
+        if strategy is not None:
+            taken = [j for j in clients if j in kept and np.isfinite(kept[j]).all()]
+            clean = (
+                cleaned(strategy, found[j], layout.arrays(kept[j]), self.sizes[j]) for j in taken
+            )
+            self._taken |= {"round": round + 1, "replies": list(clean)}
         return iter([kept.get(j) for j in clients])
 
     def _round(self, round: int) -> tuple[list[int], Problem | None]:
@@ -174,22 +183,6 @@ class Federation:
             }
         return order | told
 
-    def _uploads(
-        self, found: Mapping[int, Answer], expected: Sequence[int]
-    ) -> tuple[dict[int, Floats], dict[int, tuple[str, str]]]:
-        """Uploads that can be used, by client, and what is wrong with others: (outcome, why)."""
-        uploads: dict[int, Floats] = {}
-        faults: dict[int, tuple[str, str]] = {}
-        for client, answer in found.items():
-            upload, outcome, why = upload_of(answer, self.layout)
-            if upload is not None:
-                uploads[client] = upload
-            if outcome:
-                faults[client] = outcome, why
-        for client in set(uploads) - set(expected):
-            faults.setdefault(client, ("lost", "by the dice of cell.loss_rate"))
-        return uploads, faults
-
     def _rows(
         self,
         round: int,
@@ -232,9 +225,9 @@ class Federation:
 
     def by_strategy(self, old: Floats, mean: Floats) -> Floats:  # noqa: ARG002
         """The next model as the inner strategy makes it of the answers of the last round."""
-        round, replies = self._taken
+        round, replies = self._taken["round"], self._taken["replies"]
         new = averaged(self.settings.strategy, round, replies, self.layout) if replies else None
-        return old if new is None else new
+        return old if new is None or not np.isfinite(new).all() else new
 
     def evaluate(self, model: Floats) -> Scores:
         """What a model is worth: by the server's own data, or by what all devices say (2)."""

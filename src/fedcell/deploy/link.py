@@ -42,6 +42,7 @@ class Introduction:
     seconds: float
     member: Member | None = None
     why: str = ""
+    upload: float | None = None  # seconds that the answer took on its way, without a model
 
 
 class Link:
@@ -137,4 +138,7 @@ def _introduced(answer: Answer) -> Introduction:
     if profile.clock is not None and answer.came is not None:
         # It answered between these two moments of ours: a clock outside is off by so much at least.
         offset = profile.clock - min(max(profile.clock, answer.sent), answer.came)
-    return Introduction(node, took, Member(node, profile, offset))
+    upload = None
+    if answer.came is not None and answer.made is not None:
+        upload = max(0.0, answer.came - (answer.made - offset))
+    return Introduction(node, took, Member(node, profile, offset), upload=upload)

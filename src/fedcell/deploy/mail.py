@@ -112,7 +112,7 @@ class _Sent:
 def _each(grid: Grid, sent: _Sent, given: set[int]) -> Iterator[Answer]:
     """Answers by waiters, one for each message that was handed over."""
     answers: SimpleQueue[Answer] = SimpleQueue()
-    waiting, stop = set(given), threading.Event()
+    waiting, stop, late = set(given), threading.Event(), []
 
     def wait(client: int) -> None:
         answers.put(_wait(grid, client, sent, stop))
@@ -127,9 +127,15 @@ def _each(grid: Grid, sent: _Sent, given: set[int]) -> Iterator[Answer]:
             except Empty:
                 break
             waiting.discard(answer.client)
-            yield answer
+            if answer.came is None and answer.outcome == "late":
+                late.append(answer)
+            else:
+                yield answer
     finally:
         stop.set()
+    if late or waiting:
+        grid.get_node_ids()  # where that fails, it is not the devices that are gone
+    yield from late
     yield from map(sent.late, sorted(waiting))  # in the middle of an upload
 
 

@@ -121,6 +121,7 @@ class Members:
                 outcome=outcome,
                 why=why,
                 measured_total=met.seconds,
+                measured_upload=met.upload,
             )
             self._tell([row])
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.errors import BadInput
+from fedcell.network.channel import gain_at_rate
 from fedcell.scenario.arrays import LONGEST_NAME, ClientTable
 from fedcell.scenario.scenario import Scenario
 
@@ -130,8 +131,7 @@ def _gain_of(scenario: Scenario, profile: Profile) -> float | None:
         return profile.gain
     power = scenario.clients.power if profile.power is None else profile.power
     per_hertz = profile.rate / scenario.cell.bandwidth  # r_j^0
-    with np.errstate(over="ignore"):
-        gain = float(scenario.cell.noise * np.expm1(per_hertz * np.log(2)) / power)  # (5)
+    gain = float(gain_at_rate(np.array(power), np.array(per_hertz), scenario.cell.noise))
     if not 0 < gain <= 1:
         raise BadInput(
             f"{profile.name}: rate = {profile.rate:g} bit/s is more than cell.bandwidth = "

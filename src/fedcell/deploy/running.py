@@ -13,6 +13,9 @@ from fedcell.core.targets import HOLD, Target, as_target
 from fedcell.learning.engine import Engine, vector_width
 from fedcell.learning.own import digest
 from fedcell.network.policies.names import policies_by_name
+from fedcell.planning.adapting import adaptive as adapting
+from fedcell.planning.adaptive import EVERY
+from fedcell.planning.rounds_law import RoundsLaw
 from fedcell.scenario.identity import run_identity
 from fedcell.scenario.scenario import Scenario, check_scenario, with_goal
 from fedcell.simulation.drive import PreparedRun, Segment, carry_out, start_of
@@ -20,6 +23,7 @@ from fedcell.simulation.report import Report
 from fedcell.simulation.result import RunResult
 
 from .exchange import Exchange, ExchangeFile, past_exchanges
+from .following import following
 from .meeting import JOINING, meet
 from .settings import Scheduled, Settings
 
@@ -38,6 +42,9 @@ def run_federation(
     join_timeout: float = JOINING,
     judged_by: str = "server",
     data_dir: Path | None = None,
+    adaptive: bool = False,
+    every: int = EVERY,
+    law: RoundsLaw | None = None,
     report: Report | None = None,
     schedule_file: str | Path | None = None,
 ) -> RunResult:
@@ -53,6 +60,10 @@ def run_federation(
     with arrays of one's own, by all devices, each on its own samples (2). `settings` say how long
     to wait, under which policy, and what to do about updates far outside the others' norm. The
     folder is that of a run, with exchanges.csv beside; `resume` goes on with it.
+
+    With `adaptive`, measured trainings and uploads correct what is assumed of the devices, and K
+    and E_l are planned anew after `every` few rounds, from a `law` (a plan's, or none); changes.csv
+    says what changed and why.
     """
     check_scenario(scenario)
     settings = Settings() if settings is None else settings
@@ -87,9 +98,17 @@ def run_federation(
         goal=goal,
         start=start_of(federation, ready, server),
         identity=run_identity(used, setup.fingerprint, seed, known_by, whose),
+        learner_of=lambda world: federation.under(world, federation.fleet),
         vector_width=vector_width() if isinstance(federation.judge, Engine) else None,
         server=server,
     )
+    if adaptive:
+        planned = prepared
+        if goal is not None:
+            planned = adapting(prepared, law, every=every, policy=settings.policy)
+        past = past_exchanges(home) if resume and home is not None else []
+        prepared, watching = following(planned, federation, every, [*past, *log.early])
+        log.listeners.append(watching.note)
     listeners = [] if report is None else [report]
     return carry_out(prepared, home, resume, listeners)
 
@@ -100,19 +119,21 @@ class _Log:
 
     def __init__(self, home: Path | None) -> None:
         self._home = home
-        self._waiting: list[Exchange] = []
         self._file: ExchangeFile | None = None
+        self.early: list[Exchange] = []  # of before the first round
+        self.listeners: list[Callable[[Sequence[Exchange]], None]] = []
 
     def add(self, exchanges: Sequence[Exchange]) -> None:
-        if self._home is None or not exchanges:
+        for listener in self.listeners:
+            listener(exchanges)
+        if self._file is None and exchanges and exchanges[0].round == 0:
+            self.early += exchanges
+        if self._home is None or not exchanges or exchanges[0].round == 0:
             return
         if self._file is None:
-            self._waiting += exchanges
-            if exchanges[0].round > 0:
-                self._file = ExchangeFile(self._home)
-                self._file.begin(exchanges[0].round - 1)
-                self._file.add(self._waiting)
-            return
+            self._file = ExchangeFile(self._home)
+            self._file.begin(exchanges[0].round - 1)
+            self._file.add(self.early)
         self._file.add(exchanges)
 
 

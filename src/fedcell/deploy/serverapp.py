@@ -47,6 +47,9 @@ def _carried_out(grid: Grid, config: RunConfig) -> Pilot | RunResult:
         folder=config.folder,
         resume=config.resume,
         schedule_file=config.schedule_file or None,
+        adaptive=config.adaptive,
+        every=config.every,
+        law=config.law() if config.adaptive else None,
         **shared,
     )
 

@@ -18,6 +18,12 @@ def rate_per_hertz(power: Array, gain: Array, noise: float) -> Array:
     return np.asarray(np.log1p(power * gain / noise) / np.log(2))  # in (5)
 
 
+def gain_at_rate(power: Array, rate: Array, noise: float) -> Array:
+    """The gain with which a hertz of band carries so many bits per second: (5) the other way."""
+    with np.errstate(over="ignore"):
+        return np.asarray(noise * np.expm1(rate * np.log(2)) / power)
+
+
 def channel_gains(
     scenario: Scenario, fleet: Fleet, rounds: range, clients: Ints, seed: int
 ) -> Array:

@@ -84,16 +84,20 @@ class Departures:
 
     def draws(self, wanted: Array, normal: Array) -> Array:
         """Departures at some places as they may be together, from normal numbers: (draw, place)."""
+        root = np.linalg.cholesky(self.covariance(wanted) + 1e-8 * np.eye(len(wanted)))
+        across = self._kernel(wanted, self.places)
+        return np.asarray(across @ self.weights + normal @ root.T)
+
+    def covariance(self, wanted: Array) -> Array:
+        """Of the departures at some places, given the runs."""
         from scipy.linalg import solve_triangular
 
         across = self._kernel(wanted, self.places)
         known = solve_triangular(self.factor, across.T, lower=True)
-        covariance = self._kernel(wanted, wanted) - known.T @ known
-        root = np.linalg.cholesky(covariance + 1e-8 * np.eye(len(wanted)))
-        return np.asarray(across @ self.weights + normal @ root.T)
+        return np.asarray(self._kernel(wanted, wanted) - known.T @ known)
 
     def _kernel(self, one: Array, other: Array) -> Array:
-        near, far = _alike(one, other)
+        near, far = alike(one, other)
         return np.asarray(self.scales.near**2 * near + self.scales.far**2 * far)
 
 
@@ -101,7 +105,7 @@ def _values(scales: Scales) -> list[float]:
     return [getattr(scales, f.name) for f in fields(scales)]
 
 
-def _alike(one: Array, other: Array) -> tuple[Array, Array]:
+def alike(one: Array, other: Array) -> tuple[Array, Array]:
     """How alike places are, from 0 to 1, by each of the two reaches."""
     square = ((one[:, None] - other[None]) ** 2).sum(-1)
     return np.exp(-square / 2 / NEAR_REACH**2), np.exp(-square / 2 / FAR_REACH**2)
@@ -110,7 +114,7 @@ def _alike(one: Array, other: Array) -> tuple[Array, Array]:
 def _parts(places: Array, seeds: Ints) -> Sequence[Array]:
     """What each variance is multiplied by."""
     same = (seeds[:, None] == seeds[None]).astype(float)
-    return *_alike(places, places), same, np.eye(len(places))
+    return *alike(places, places), same, np.eye(len(places))
 
 
 def likely_scales(

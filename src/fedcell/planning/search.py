@@ -6,7 +6,8 @@ seconds. A run is given up where it has cost twice what the best setting does.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,7 @@ from .design import Setting
 from .fitted import FittedLaw
 from .law import GivenLaw
 from .lost_uploads import LossKind
+from .observations import places_of
 from .policy import AIMS, best_policy
 from .round_costs import callable_clients, price_round_grid
 
@@ -53,6 +55,12 @@ class Search:
     kind: LossKind
     costs: Array  # of a round, of what is to be least
 
+    @cached_property
+    def places(self) -> Array:
+        """log K_gamma and log E_l of each: (setting, 2)."""
+        gammas = np.full(self.cohorts.size, self.loss_rate)
+        return places_of(self.cohorts, self.steps, gammas, self.kind)
+
     def setting(self, place: int) -> Setting:
         """The setting at a place."""
         return Setting(int(self.cohorts[place]), int(self.steps[place]), self.loss_rate)
@@ -63,6 +71,16 @@ class Search:
             return None
         here = (self.cohorts == setting.cohort) & (self.steps == setting.local_steps)
         return int(np.flatnonzero(here)[0]) if here.any() else None
+
+    def with_settings(self, cohorts: Ints, steps: Ints) -> "Search":
+        """With further settings behind, whose rounds nobody has priced."""
+        unknown = np.full(cohorts.size, np.nan)
+        return replace(
+            self,
+            cohorts=np.append(self.cohorts, cohorts),
+            steps=np.append(self.steps, steps),
+            costs=np.append(self.costs, unknown),
+        )
 
     def first(self) -> list[Setting]:
         """Those to begin with: around where a usual law would have the plan."""
@@ -149,16 +167,20 @@ def search_space(
     clients: tuple[int, int] | None = None,
     steps: tuple[int, int] | None = None,
     seed: int = 0,
+    also: tuple[int, int] | None = None,
 ) -> Search:
-    """The lattice of K and E_l that a pilot looks at, and what a round costs there."""
+    """The lattice of K and E_l that a pilot looks at, and what a round costs there. `also` has a K
+    and an E_l that are looked at even if they are not on it."""
     if minimise not in AIMS:
         raise BadInput(f"`minimise` = {minimise}: expected one of {', '.join(AIMS)}")
     few, many = check_range(clients, "`clients`", callable_clients(scenario, seed))
     short, long = (1, MOST_STEPS) if steps is None else check_range(steps, "`steps`", ANY)
     policy = best_policy(scenario, minimise, seed) if policy is None else policy
-    priced = price_round_grid(scenario, policy, long, seed)
     levels = lattice(few, many, COHORT_RATIO), lattice(short, long, STEPS_RATIO)
     k, e = (level.ravel() for level in np.meshgrid(*levels, indexing="ij"))
+    if also is not None and not ((k == also[0]) & (e == also[1])).any():
+        k, e, long = np.append(k, also[0]), np.append(e, also[1]), max(long, also[1])
+    priced = price_round_grid(scenario, policy, long, seed)
     costs = np.asarray(getattr(priced, minimise)(k, e), float)
     return Search(k, e, mean_loss_rate(scenario), scenario.cell.loss_kind, costs)
 

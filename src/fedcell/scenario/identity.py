@@ -44,6 +44,7 @@ def run_identity(
 
     `fingerprint` is that of the data, and of who holds it where that is given; None where there
     is none. `learner` and `server` say by what those of one's own are known, if there are any.
+    Whoever steers a run says by what under "adaptive".
     """
     tables = plain_tables(scenario)
     for table, name in (("cell", "gains"), ("clients", "sizes")):
@@ -73,7 +74,7 @@ def run_identity(
             if tables["learning"][name] == getattr(usual, name):
                 del tables["learning"][name]
     own = {"learner": None if learner is None else dict(learner), "server": server}
-    return {"scenario": tables, "seed": seed, "data": fingerprint, **own}
+    return {"scenario": tables, "seed": seed, "data": fingerprint, **own, "adaptive": {}}
 
 
 def _checksum(content: bytes) -> str:
@@ -91,7 +92,7 @@ def pilot_identity(scenario: Scenario, fingerprint: str | None) -> dict[str, Any
 def training_identity(scenario: Scenario, fingerprint: str | None, seed: int) -> dict[str, Any]:
     """What the losses of a training depend on; not how long it runs."""
     identity = run_identity(scenario, fingerprint, seed)
-    del identity["learner"], identity["server"]  # always ours
+    del identity["learner"], identity["server"], identity["adaptive"]  # ours, with one K and E_l
     _leave_out(identity["scenario"], UNLEARNT, scenario)
     if table := identity["scenario"]["clients"].get("table"):
         identity["scenario"]["clients"]["table"] = {

@@ -72,7 +72,13 @@ def _ledger_figure(ledger: Ledger, **options: Any) -> Any:
 def _run_figure(result: RunResult, **options: Any) -> Any:
     if not result.ledgers:
         raise BadInput("no round was done: there is nothing to draw")
-    return runs.run_figure(result.ledgers, result.outcome.target, **options)
+    changes = _run_drawing(result).changes
+    return runs.run_figure(result.ledgers, result.outcome.target, changes=changes, **options)
+
+
+def _run_drawing(result: RunResult) -> RunsDrawing:
+    changes = [change.round for change in result.outcome.changes]
+    return RunsDrawing([result.ledgers], result.outcome.target, changes)
 
 
 def _seeds_drawing(result: SeedsResult) -> RunsDrawing:
@@ -147,7 +153,7 @@ PANELS: Mapping[type, Mapping[str, Panel]] = {
     Comparison: _each(rounds.draw_measure, rounds.MEASURES),
     CostSweep: _each(rounds.draw_costs, rounds.TITLES),
     Ledger: _each(rounds.draw_each_round, ("duration", "energy")),
-    RunResult: _of_runs(lambda result: RunsDrawing([result.ledgers], result.outcome.target)),
+    RunResult: _of_runs(_run_drawing),
     SeedsResult: _of_runs(_seeds_drawing),
     PartitionReport: {
         "labels": lambda ax, report: partitions.draw_labels(ax, report.label_counts, report.names),

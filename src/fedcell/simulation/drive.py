@@ -79,6 +79,7 @@ class PreparedRun:
     goal: Target | None
     start: State
     identity: Mapping[str, Any]  # what makes it this run and no other
+    learner_of: Callable[[Scenario], Learner]  # of the same data with another K or E_l
     vector_width: int | None = None
     server: OwnServer | None = None
     steering: Steering | None = None
@@ -96,7 +97,7 @@ def start_of(learner: Learner, scenario: Scenario, server: OwnServer | None) -> 
 
 def carry_out(
     run: PreparedRun,
-    folder: Path | None = None,
+    folder: str | Path | None = None,
     resume: bool = False,
     listeners: Sequence[Report] = (),
     compiling: Callable[[], Any] = nullcontext,
@@ -105,7 +106,7 @@ def carry_out(
     home, records, before = None, None, {}
     with ExitStack() as held:
         if folder is not None:
-            home = RunFolder.find(folder, dict(run.identity), run.vector_width, resume)
+            home = RunFolder.find(Path(folder), dict(run.identity), run.vector_width, resume)
             held.enter_context(home.held())
             before = policies_before(home.path) if resume else {}
             check_known(before, run.policies, home.path)
@@ -125,6 +126,8 @@ def carry_out(
             warm_up(trained)
         if home:
             home.begin(run.used, input_of(run.setup))
+            if segments[1:]:  # one that was killed may not have written its last change
+                _write_changes(home, segments)
 
         def result(state: State, complete: bool) -> RunResult:
             ledgers = {n: with_training(net, state) for n, net in networks.items() if state.rounds}

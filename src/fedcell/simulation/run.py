@@ -6,7 +6,7 @@ one training.
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.targets import HOLD, Target, as_target
 from fedcell.learning.data.download import Report as Download
 from fedcell.learning.engine import Engine, vector_width
+from fedcell.learning.learner import Learner
 from fedcell.learning.own import LearnerLike, OwnLearner, name_of, unguarded
 from fedcell.learning.server import OwnServer, Server
 from fedcell.learning.setup import prepare_training
@@ -36,6 +37,10 @@ class Progress:
     download: Download | None = None
     compile: Callable[[], Any] = nullcontext  # a context while the engine is made ready
     round: Report | None = None
+
+    def listeners(self, report: Report | None = None) -> list[Report]:
+        """Who hears of each round."""
+        return [listener for listener in (self.round, report) if listener]
 
 
 def run(
@@ -73,6 +78,38 @@ def run(
     >>> result.ledgers["optimal"].rounds, result.complete
     (3, True)
     """
+    if resume and folder is None:
+        raise BadInput("`resume` needs the folder of the run: give `folder`")
+    prepared = prepare_run(
+        scenario,
+        policies,
+        rounds=rounds,
+        target=target,
+        seed=seed,
+        data_dir=data_dir,
+        threads=threads,
+        learner=learner,
+        server=server,
+        download=progress.download,
+    )
+    return carry_out(prepared, folder, resume, progress.listeners(report), progress.compile)
+
+
+def prepare_run(
+    scenario: Scenario,
+    policies: Policies = tuple(NAMED),
+    *,
+    rounds: int | None = None,
+    target: Target | float | None = None,
+    seed: int = 0,
+    data_dir: Path | None = None,
+    threads: int | None = None,
+    learner: LearnerLike | None = None,
+    server: OwnServer | None = None,
+    download: Download | None = None,
+) -> PreparedRun:
+    """A run as `run` has it, ready to be carried out (`carry_out`): data, fleet and learner are
+    there, and nothing is trained or written yet."""
     check_scenario(scenario)
     rounds = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
     own = OwnLearner.of(learner)
@@ -80,20 +117,22 @@ def run(
     Server.of(learning, server)  # refuses two of them at once
     goal = as_target(target, *((learning.goal, learning.hold) if learning else (None, HOLD)))
     known = policies_by_name(policies)
-    if resume and folder is None:
-        raise BadInput("`resume` needs the folder of the run: give `folder`")
     mine = None if own is None else own(scenario, seed)
     if mine is None:
-        setup = prepare_training(scenario, seed, data_dir, progress.download)
+        setup = prepare_training(scenario, seed, data_dir, download)
     else:
         setup = own_learner_setup(scenario, mine, seed)
     # Where sizes are left out, they follow from the rest.
     sizes, scenario = scenario.clients.sizes, with_goal(setup.scenario, goal)
     used = scenario.using(plan={"rounds": rounds}, clients={"sizes": sizes})
     trained = setup.learner(threads) if mine is None else mine
+
+    def learner_of(other: Scenario) -> Learner:
+        return own(other, seed) if own else replace(setup, scenario=other).learner(threads)
+
     known_by = None if own is None else own.identity(trained)
     whose = None if server is None else name_of(server)
-    prepared = PreparedRun(
+    return PreparedRun(
         setup=setup,
         first=Segment(scenario=scenario, fleet=draw_fleet(scenario, seed), learner=trained),
         used=used,
@@ -102,9 +141,7 @@ def run(
         goal=goal,
         start=start_of(trained, scenario, server),
         identity=run_identity(used, setup.fingerprint, seed, known_by, whose),
+        learner_of=learner_of,
         vector_width=vector_width() if isinstance(unguarded(trained), Engine) else None,
         server=server,
     )
-    listeners = [listener for listener in (progress.round, report) if listener]
-    place = None if folder is None else Path(folder)
-    return carry_out(prepared, place, resume, listeners, progress.compile)

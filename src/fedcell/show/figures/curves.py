@@ -43,6 +43,7 @@ class RunsDrawing:
 
     runs: Sequence[Ledgers]
     target: Target | None = None
+    changes: Sequence[int] = ()  # rounds, counted from 1, from which one run had another plan
 
     def __post_init__(self) -> None:
         if not self.runs or not all(self.runs):

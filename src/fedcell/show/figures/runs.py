@@ -45,6 +45,9 @@ def draw_rounds(panel: Any, drawing: RunsDrawing, measure: str | None = None) ->
             looks = {"color": BLUE, "linewidth": 0.7, "alpha": 0.45}
             panel.plot(curve.seen + 1, y, label=label if i == 0 else None, **looks)
     _draw_mean(panel, [c.seen + 1.0 for c in curves], [c.held for c in curves], BLUE, label=held)
+    for i, change in enumerate(drawing.changes):
+        looks = {"color": GREY, "linestyle": ":", "linewidth": 1.2, "zorder": 1}
+        panel.axvline(change - 0.5, label="another plan" if i == 0 else None, **looks)
     panel.set_xlabel("rounds")
     panel.set_ylabel(MEASURES[measure])
     panel.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
@@ -158,9 +161,15 @@ PANELS: Mapping[str, Callable[[Any, RunsDrawing], None]] = {
 }
 
 
-def run_figure(ledgers: Ledgers, target: Target | None = None, columns: int | None = None) -> Any:
-    """One run: its loss over rounds, beside its accuracy; and over seconds and joules by policy."""
-    return runs_figure(RunsDrawing([ledgers], target), columns)
+def run_figure(
+    ledgers: Ledgers,
+    target: Target | None = None,
+    columns: int | None = None,
+    changes: Sequence[int] = (),
+) -> Any:
+    """One run: its loss over rounds, beside its accuracy; and over seconds and joules by policy.
+    `changes` has the rounds from which it had another plan."""
+    return runs_figure(RunsDrawing([ledgers], target, changes), columns)
 
 
 def runs_figure(drawing: RunsDrawing, columns: int | None = None) -> Any:

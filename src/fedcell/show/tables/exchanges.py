@@ -45,9 +45,7 @@ def print_exchanges(out: Console, report: ExchangeReport) -> None:
     if len(devices) > len(shown):
         out.print(f"and {len(devices) - len(shown)} more")
     told = ", ".join(f"{count} {outcome}" for outcome, count in report.outcomes.items())
-    out.print(
-        f"in {report.rounds} rounds, by what came of each call: {told or 'nobody was called'}"
-    )
+    out.print(f"what came of the calls of {report.rounds} rounds: {told or 'nobody was called'}")
     _print_events(out, report.events)
 
 

@@ -30,7 +30,8 @@ def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
         samples = "a batch" if run.samples_per_step == "batch" else "all its data"
         work = f"each trains for {run.local_steps} steps, {samples} each"
     out.print(
-        f"{name}: {run.cohort} {counted(run.cohort, 'client')} a round, {work};\n"
+        f"{name}: {run.cohort} {counted(run.cohort, 'client')} a round, {work}"
+        f"{', at first' if run.changes else ''};\n"
         f"{run.model_bits / 1e6:.3g} Mbit per upload, "
         f"{run.cycles_per_sample:.3g} cycles per sample"
     )
@@ -76,7 +77,22 @@ def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
             "optimal-staged makes this cost least; optimal another, in which nobody waits for "
             "others before uploading"
         )
+    _print_changes(out, run)
     print_notes(out, run.notes)
+
+
+def _print_changes(out: Console, run: RunSummary) -> None:
+    """How the plan was changed under way, and why."""
+    if not run.changes:
+        return
+    columns = {
+        "from round": [str(change.round) for change in run.changes],
+        "clients": [str(change.cohort) for change in run.changes],
+        "steps": ["-" if c.local_steps is None else str(c.local_steps) for c in run.changes],
+    }
+    print_table(out, "How the plan was changed", columns)
+    for change in run.changes:
+        out.print(f"round {change.round}: {change.why}")
 
 
 def _who_pays(rows: Sequence[PolicyOutcome]) -> list[str]:

@@ -1,0 +1,456 @@
+"""Plans that adapt: what is believed, what losses say, what a change is worth, and whole runs."""
+
+import csv
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fedcell import (
+    BadFile,
+    BadInput,
+    GivenLaw,
+    Scenario,
+    Target,
+    draw_fleet,
+    draw_trace,
+    load_run,
+    load_scenario,
+    plan_training,
+    run,
+    run_adaptive,
+)
+from fedcell.learning.own import OwnLearner
+from fedcell.network.simulate import price_trace
+from fedcell.planning.adapting import adaptive
+from fedcell.planning.belief import USUAL_LAW, Belief
+from fedcell.planning.design import Setting
+from fedcell.planning.fit import fit_law
+from fedcell.planning.prospects import NEAR, choose_change, near, rest_with
+from fedcell.planning.search import Search
+from fedcell.planning.standing import SHAPE, Standing, end_of, level_of, share_of_way, standing
+from fedcell.simulation.drive import carry_out
+from fedcell.simulation.run import Progress, prepare_run
+from support.laws import FLOOR, observed
+
+QUADRATICS = Scenario().using(
+    clients={"count": 20},
+    plan={"cohort": 10, "local_steps": 2, "rounds": 200},
+    task={"batch_size": 10, "samples_per_step": "batch"},
+    learning={"model": "quadratic-common", "rate": 0.02, "target": 0.6},
+)
+SLOW = QUADRATICS.using(cell={"broadcast_time": 30.0})  # a round costs as much, whatever is done
+NARROW = QUADRATICS.using(cell={"bandwidth": 2e5})  # every upload counts
+POLICY = ["optimal-staged"]
+
+
+def lattice(costs=None, gamma=0.0):
+    """K of 1, 2, 4, 8, 16, 32 with E_l of 5, 10, 20, 40, 80."""
+    k, e = (x.ravel() for x in np.meshgrid(2 ** np.arange(6), 5 * 2 ** np.arange(5), indexing="ij"))
+    found = np.ones(k.size) if costs is None else costs(k, e)
+    return Search(k, e, gamma, "independent", np.asarray(found, float))
+
+
+def place(settings, cohort, steps):
+    found = settings.place(Setting(cohort, steps, settings.loss_rate))
+    assert found is not None
+    return found
+
+
+def losses_of(settings, log_rounds, places, shape=SHAPE, first=2.0, target=0.2, noise=0.0):
+    """Losses as the model of a run has them, with noise of their logarithm."""
+    way, effective = np.log(first / target), np.exp(settings.places[:, 0])
+    speed = end_of(shape, effective, way) * np.exp(-log_rounds)
+    stage = speed[places].cumsum()
+    luck = noise * np.random.default_rng(1).standard_normal(len(places))
+    logs = way * share_of_way(shape, stage) - level_of(shape, effective[places], way)
+    return first * np.exp(-logs + luck), stage
+
+
+# What is believed before a run.
+
+
+def test_without_a_law_what_is_usual_is_believed_with_wide_doubt():
+    settings = lattice()
+    belief = Belief.first(settings)
+    assert_allclose(np.exp(belief.mean), USUAL_LAW.rounds(settings.cohorts, settings.steps))
+    assert (np.sqrt(np.diag(belief.covariance)) > 1.0).all()
+    assert np.linalg.eigvalsh(belief.covariance).min() > -1e-9
+
+
+def test_who_is_told_of_a_setting_believes_more_of_it_and_of_those_like_it():
+    settings, here = lattice(), place(lattice(), 8, 20)
+    before = Belief.first(settings)
+    after = before.told(np.array([here]), before.mean[[here]] + 1.0, np.array([[0.01]]))
+    moved = after.mean - before.mean
+    alike, unlike = place(settings, 8, 40), place(settings, 1, 80)
+    assert 0.97 < moved[here] < 1.0
+    assert moved[here] > moved[alike] > moved[unlike] > 0
+    assert after.covariance[here, here] == pytest.approx(0.01, rel=0.05)
+
+
+def test_a_law_by_hand_is_heard_beside_what_is_usual():
+    settings, law = lattice(), GivenLaw(mixing=0, drift=1.0, start=1.0, floor=5)
+    usual, both = Belief.first(settings), Belief.first(settings, law)
+    said = np.log(law.rounds(settings.cohorts, settings.steps))
+    few, many = place(settings, 8, 5), place(settings, 8, 80)
+    slopes = [mean[many] - mean[few] for mean in (usual.mean, both.mean, said)]
+    assert slopes[0] < slopes[1] < slopes[2]
+
+
+def test_a_pilot_is_believed_where_it_has_looked():
+    law = fit_law(observed(FLOOR, seeds=8, seed_sd=0.05, run_sd=0.05))
+    tried = Search(
+        np.array([10, 3, 40, 7]), np.array([20, 80, 5, 300]), 0.1, "independent", np.ones(4)
+    )
+    belief = Belief.first(tried, law)
+    rounds = FLOOR.rounds(tried.cohorts, tried.steps, 0.1)
+    assert_allclose(np.exp(belief.mean[:3]), rounds[:3], rtol=0.1)
+    doubt = np.sqrt(np.diag(belief.covariance))
+    assert doubt[3] > 1.5 * doubt[0]
+
+
+def test_what_never_gets_there_is_not_believed_to():
+    law = replace(fit_law(observed(FLOOR)), never=(Setting(4, 40, 0.1),))
+    settings = lattice(gamma=0.1)
+    belief = Belief.first(settings, law)
+    hopeless = (settings.cohorts <= 4) & (settings.steps >= 40)
+    assert_array_equal(np.isinf(belief.mean), hopeless)
+    assert np.isfinite(belief.covariance).all()
+
+
+# What losses say.
+
+
+@pytest.mark.parametrize("off", [-0.8, 0.8])
+def test_a_run_that_is_made_with_two_settings_tells_them_apart(off):
+    """Steps are worth more, or less, than was believed: the losses say so."""
+    settings = lattice()
+    belief = Belief.first(settings)
+    few, many = place(settings, 8, 10), place(settings, 8, 40)
+    truth = belief.mean + off * np.log(settings.steps / 10) / np.log(4)
+    places = np.repeat([few, many, few, many], 8)
+    losses, _ = losses_of(settings, truth, places, noise=0.02)
+    found = standing(belief, losses, places, 2.0, 0.2).log_rounds
+    gap, true, before = (x[..., many] - x[..., few] for x in (found, truth, belief.mean))
+    assert abs(gap.mean() - true) < 0.4 * abs(true - before)
+    beyond = place(settings, 8, 80)  # and of a setting that was not run
+    learnt = (found[:, beyond] - found[:, few]).mean() - (belief.mean[beyond] - belief.mean[few])
+    assert learnt * off > 0
+
+
+def test_the_stage_and_the_rest_of_a_run_are_those_it_was_made_with():
+    settings = lattice()
+    belief = Belief.first(settings)
+    here = place(settings, 8, 20)
+    truth = belief.mean + 0.5  # everything takes longer than is usual
+    places = np.full(30, here)
+    losses, stage = losses_of(settings, truth, places, noise=0.01)
+    found = standing(belief, losses, places, 2.0, 0.2)
+    left = (found.end[:, here] - found.stage[:, 0]) / found.speed[:, here]
+    end = end_of(SHAPE, np.array([8.0]), np.log(10))
+    true = (end - stage[-1]) / (stage[-1] / 30)
+    assert np.median(left) == pytest.approx(float(true[0]), rel=0.25)
+    assert losses[-1] > 0.2  # it is not there yet
+
+
+def test_more_clients_lower_the_loss_at_once():
+    """What comes with them is put down to noise, not to speed."""
+    settings = lattice()
+    belief = Belief.first(settings)
+    one, many = place(settings, 1, 20), place(settings, 32, 20)
+    places = np.repeat([one, many], [20, 6])
+    shape = SHAPE + np.array([0.0, 0.0, 0.7])
+    losses, _ = losses_of(settings, belief.mean, places, shape, noise=0.02)
+    assert losses[20] < 0.5 * losses[19]
+    found = standing(belief, losses, places, 2.0, 0.2).log_rounds
+    gap = (found[:, many] - found[:, one]).mean()
+    assert gap == pytest.approx(belief.mean[many] - belief.mean[one], abs=0.15)
+
+
+def test_rounds_that_were_not_evaluated_and_long_runs_are_looked_at_too():
+    settings = lattice()
+    belief, here = Belief.first(settings), place(lattice(), 8, 20)
+    places = np.full(400, here)
+    losses, stage = losses_of(settings, belief.mean + 3, places, noise=0.02)
+    assert 0.5 < stage[-1] < 1
+    sparse = np.where(np.arange(1, 401) % 7, np.nan, losses)
+    for seen in (losses, sparse):
+        found = standing(belief, seen, places, 2.0, 0.2)
+        assert np.median(found.stage) == pytest.approx(stage[-1], rel=0.3)
+
+
+# When a change is worth it.
+
+
+def known(settings, log_rounds, stage=0.2, doubt=0.0):
+    """A run that nobody is in doubt of, or that only the belief is."""
+    end = np.ones((4, settings.cohorts.size))
+    return Standing(
+        stage=np.full((4, 1), stage),
+        end=end,
+        log_rounds=np.tile(log_rounds, (4, 1)),
+        doubt=np.full(settings.cohorts.size, doubt),
+        pace=0.05,
+        noise=0.1,
+    )
+
+
+def test_the_best_setting_is_kept():
+    settings = lattice(lambda k, e: 1 + 0.1 * k + 0.02 * e)
+    rounds = USUAL_LAW.rounds(settings.cohorts, settings.steps)
+    best = int((rounds * settings.costs).argmin())
+    assert choose_change(known(settings, np.log(rounds)), settings, best, 5, 5) is None
+
+
+def test_a_better_setting_is_gone_to_no_further_than_trusted():
+    settings = lattice(lambda k, _: k * 1.0)
+    now = place(settings, 16, 20)
+    change = choose_change(known(settings, np.full(30, np.log(40.0))), settings, now, 5, 5)
+    assert change is not None
+    k = settings.cohorts[change.place]
+    assert k == min(x for x in settings.cohorts if 16 / x <= NEAR)
+    assert change.rounds == pytest.approx(32)  # 0.8 of the way, of 40
+    assert change.saved == pytest.approx(1 - k / 16)
+
+
+def test_doubt_counts_against_a_change_that_cannot_be_taken_back():
+    """Two rounds before the end there is nothing more to learn from it."""
+    settings = lattice(lambda k, _: np.where(k == 8, 0.9, 1.0))
+    now, logs = place(settings, 16, 20), np.full(30, np.log(40.0))
+    late = 0.8  # of 40 rounds: 8 are left, and 5 the next time that somebody looks
+    assert choose_change(known(settings, logs, late), settings, now, 8, 5) is not None
+    assert choose_change(known(settings, logs, late, doubt=0.5), settings, now, 8, 5) is None
+
+
+def test_a_run_may_be_finished_by_more_clients():
+    """Cheap rounds with few, and a few dear ones at the end: less than either alone."""
+    settings = lattice(lambda k, _: k * 1.0)
+    one, two = place(settings, 1, 20), place(settings, 2, 20)
+    stands = known(settings, np.full(30, np.log(100.0)), stage=0.0)
+    end = stands.end.copy()
+    end[:, settings.cohorts == 1] = 3.0  # noise: with one client the target is far
+    stands = replace(stands, end=end, log_rounds=np.log(100 * end))  # as fast as the others
+    rounds, cost = rest_with(stands, settings, one, one, 5, 5)
+    assert_allclose(rounds, 100)
+    assert_allclose(cost, 95 * 1 + 5 * 2)
+    assert_allclose(rest_with(stands, settings, two, two, 5, 5)[1], 200)
+
+
+def test_near_is_within_a_factor_of_both():
+    settings = lattice()
+    now = place(settings, 4, 20)
+    found = near(settings, now)
+    k, e = settings.cohorts / 4, settings.steps / 20
+    assert_array_equal(found, (k <= NEAR) & (k >= 1 / NEAR) & (e <= NEAR) & (e >= 1 / NEAR))
+
+
+# Whole runs.
+
+
+@pytest.mark.parametrize(("world", "fewer"), [(SLOW, False), (NARROW, True)])
+def test_a_run_moves_to_the_better_setting_and_costs_less(world, fewer):
+    """Where a round costs the same whatever is done, to more steps; where uploads are dear, to
+    fewer clients."""
+    stays = run(world, POLICY).outcome.policies[0].to_target
+    result = run_adaptive(world, POLICY)
+    adapts, last = result.outcome.policies[0].to_target, result.outcome.changes[-1]
+    assert adapts.cost < 0.7 * stays.cost
+    assert last.local_steps > 2
+    assert (last.cohort < 10) is fewer
+
+
+def test_a_plan_that_is_best_already_is_hardly_changed():
+    plan = plan_training(load_scenario("digits"), law=USUAL_LAW)
+    costs = []
+    for seed in range(3):
+        world = plan.apply_to()
+        stays = run(world, POLICY, seed=seed).outcome.policies[0].to_target
+        result = run_adaptive(world, POLICY, seed=seed)
+        costs.append(result.outcome.policies[0].to_target.cost / stays.cost)
+        assert not [change for change in result.outcome.changes if change.round < 11]
+    assert np.median(costs) < 1.05
+
+
+def test_a_run_costs_what_its_segments_cost_priced_one_by_one():
+    result = run_adaptive(NARROW, ["even", *POLICY], seed=2)
+    changes = result.outcome.changes
+    assert len(changes) >= 2
+    ends = [c.round - 1 for c in changes] + [result.state.rounds]
+    plans = [(10, 2), *((c.cohort, c.local_steps) for c in changes)]
+    prepared = prepare_run(NARROW, seed=2).first.scenario
+    for policy, ledger in result.ledgers.items():
+        parts, begin = [], 0
+        for (k, e), end in zip(plans, ends, strict=True):
+            world = prepared.with_plan(k, e)
+            fleet = draw_fleet(world, 2)
+            trace = draw_trace(world, fleet, range(begin, end), 2)
+            parts.append(price_trace(world, fleet, trace, policy, 2))
+            begin = end
+        assert_array_equal(ledger.cost, np.concatenate([part.cost for part in parts]))
+        assert_allclose(ledger.totals.energy, sum(part.totals.energy for part in parts))
+        assert_array_equal(ledger.totals.called, sum(part.totals.called for part in parts))
+
+
+def test_why_has_the_numbers_that_hold():
+    result = run_adaptive(SLOW, POLICY)
+    change, losses = result.outcome.changes[0], result.state.history.train_loss
+    steering = adaptive(prepare_run(SLOW, POLICY)).steering
+    now = steering.settings.place(Setting(10, 2, 0.0))
+    first = steering.initial.train_loss
+    stands = standing(steering.belief, losses[:5], np.full(5, now), first, 0.6)
+    found = choose_change(stands, steering.settings, now, 5, 5)
+    assert (change.round, change.cohort) == (6, steering.settings.cohorts[found.place])
+    numbers = re.fullmatch(
+        r"loss (\S+) after (\d+) rounds: (\d+) more are expected with 10 clients a round, 2 steps "
+        r"each, and (\d+) with (\d+) clients a round, (\d+) steps each: (\d+)% less cost",
+        change.why,
+    )
+    assert numbers is not None, change.why
+    loss, *whole = numbers.groups()
+    assert float(loss) == pytest.approx(losses[4], rel=0.005)
+    expected = [5, found.rounds_before, found.rounds, change.cohort, change.local_steps]
+    assert list(map(int, whole)) == [round(x) for x in (*expected, 100 * found.saved)]
+
+
+def test_accuracies_are_steered_to_as_losses_are():
+    world, goal = load_scenario("digits"), Target(accuracy=0.85, hold=2)
+    result = run_adaptive(world, POLICY, target=goal, minimise="energy")
+    change = result.outcome.changes[0]
+    assert change.why.startswith("accuracy 0.")
+    assert change.why.endswith("less energy")
+    stays = run(world, POLICY, target=goal).outcome.policies[0].to_target
+    assert result.outcome.policies[0].to_target.energy < stays.energy
+
+
+def test_it_goes_no_further_than_it_may():
+    result = run_adaptive(NARROW, POLICY, clients=(6, 20), steps=(1, 3), every=3)
+    assert {(c.round - 1) % 3 for c in result.outcome.changes} == {0}
+    assert all(c.cohort >= 6 and c.local_steps <= 3 for c in result.outcome.changes)
+    assert result.outcome.changes
+
+
+def test_learners_and_fleets_may_be_others_than_ours():
+    """What a real federation needs: whoever trains is asked for, with the scenario to come."""
+    prepared = adaptive(prepare_run(NARROW, POLICY))
+    asked = []
+
+    def learner_of(scenario):
+        asked.append((scenario.plan.cohort, scenario.plan.local_steps))
+        return prepared.learner_of(scenario)
+
+    steering = replace(prepared.steering, learner_of=learner_of)
+    result = carry_out(replace(prepared, steering=steering))
+    assert asked == [(c.cohort, c.local_steps) for c in result.outcome.changes]
+
+
+def own_quadratics(scenario, seed):
+    """A learner of one's own, that knows E_l from the scenario."""
+    world = QUADRATICS.using(plan={"local_steps": scenario.plan.local_steps})
+    return prepare_run(world, POLICY, seed=seed).first.learner
+
+
+def test_a_learner_of_ones_own_is_made_anew_for_other_steps():
+    assert OwnLearner.of(own_quadratics) is not None
+    ours, theirs = (run_adaptive(SLOW, POLICY, learner=x) for x in (None, own_quadratics))
+    assert_array_equal(ours.state.model, theirs.state.model)
+    assert ours.outcome.changes == theirs.outcome.changes
+
+
+# Going on.
+
+
+def files(folder):
+    names = ("ledger.csv", "clients.csv", "history.csv", "changes.csv", "summary.json")
+    with np.load(folder / "checkpoint.npz") as saved:
+        return [saved["model"].tobytes(), *((folder / name).read_bytes() for name in names)]
+
+
+def stop_after(rounds):
+    def each(report):
+        if report.round == rounds:
+            raise KeyboardInterrupt
+
+    return Progress(round=each)
+
+
+@pytest.mark.parametrize("evaluate_every", [1, 3])
+def test_interrupted_and_resumed_is_as_if_never_stopped(tmp_path, evaluate_every):
+    world = NARROW.using(learning={"evaluate_every": evaluate_every})
+    straight = run_adaptive(world, POLICY, folder=tmp_path / "straight")
+    assert len(straight.outcome.changes) >= 2
+    for rounds in (4, 5, 6, 10, 12):
+        folder = tmp_path / str(rounds)
+        cut = run_adaptive(world, POLICY, folder=folder, progress=stop_after(rounds))
+        assert not cut.complete
+        again = run_adaptive(world, POLICY, folder=folder, resume=True)
+        assert again.outcome == straight.outcome
+        assert files(folder) == files(tmp_path / "straight")
+
+
+def test_more_rounds_are_as_if_never_stopped(tmp_path):
+    world = NARROW.using(learning={"evaluate_every": 3})
+    straight = run_adaptive(world, POLICY, folder=tmp_path / "straight")
+    for rounds in (5, 10, 11):
+        run_adaptive(world, POLICY, folder=tmp_path / str(rounds), rounds=rounds)
+        run_adaptive(world, POLICY, folder=tmp_path / str(rounds), resume=True)
+        assert files(tmp_path / str(rounds))[:5] == files(tmp_path / "straight")[:5]
+    assert straight.outcome.changes
+
+
+def test_a_change_that_a_kill_left_unwritten_is_written_when_it_goes_on(tmp_path):
+    run_adaptive(NARROW, POLICY, folder=tmp_path / "straight")
+    folder = tmp_path / "killed"
+    run_adaptive(NARROW, POLICY, folder=folder, progress=stop_after(7))
+    (folder / "changes.csv").unlink()
+    run_adaptive(NARROW, POLICY, folder=folder, resume=True, progress=stop_after(8))
+    assert (folder / "changes.csv").read_text().startswith("round,clients,steps,why\n6,")
+
+
+def test_the_folder_gives_the_changes_back(tmp_path):
+    result = run_adaptive(NARROW, POLICY, folder=tmp_path / "run")
+    assert load_run(tmp_path / "run").outcome == result.outcome
+    with (tmp_path / "run" / "changes.csv").open(newline="") as file:
+        rows = [
+            (int(r["round"]), int(r["clients"]), int(r["steps"]), r["why"])
+            for r in csv.DictReader(file)
+        ]
+    assert rows == [(c.round, c.cohort, c.local_steps, c.why) for c in result.outcome.changes]
+    assert "changes.csv" not in {f.name for f in tmp_path.rglob("*") if f.parent.name == "plain"}
+
+
+def test_another_way_to_adapt_does_not_go_on_with_a_run(tmp_path):
+    run_adaptive(NARROW, POLICY, folder=tmp_path / "run", progress=stop_after(4))
+    for options, named in [({"every": 4}, "adaptive.every"), ({"target": 0.5}, "adaptive.target")]:
+        with pytest.raises(BadFile, match=named):
+            run_adaptive(NARROW, POLICY, folder=tmp_path / "run", resume=True, **options)
+    with pytest.raises(BadFile, match=r"adaptive\.every"):
+        run(NARROW, POLICY, folder=tmp_path / "run", resume=True)
+    run(NARROW, POLICY, folder=tmp_path / "plain", rounds=3)
+    assert not (tmp_path / "plain" / "changes.csv").exists()
+    with pytest.raises(BadFile, match=r"adaptive\.every"):
+        run_adaptive(NARROW, POLICY, folder=tmp_path / "plain", resume=True)
+
+
+@pytest.mark.parametrize(
+    ("world", "options", "said"),
+    [
+        (QUADRATICS.using(learning={"target": None}), {}, "give a `target`, or learning.target"),
+        (
+            QUADRATICS.using(plan={"local_epochs": 2, "local_steps": 1}),
+            {},
+            "plan.local_epochs: a plan that adapts has plan.local_steps",
+        ),
+        (QUADRATICS, {"every": 0}, "`every`"),
+        (QUADRATICS, {"law": "a law"}, "`law` = 'a law': expected a law of rounds"),
+        (QUADRATICS, {"law": FLOOR, "pilot": "p.json"}, "give one of them, or none"),
+        (QUADRATICS, {"minimise": "noise"}, "`minimise` = noise"),
+        (QUADRATICS, {"resume": True}, "`resume` needs the folder"),
+    ],
+)
+def test_what_cannot_adapt_is_refused(world, options, said):
+    with pytest.raises(BadInput) as refused:
+        run_adaptive(world, POLICY, **options)
+    assert said in str(refused.value)
