@@ -17,7 +17,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.types import Floats
 
 from .answers import number_of
-from .arrays import Decoded, array_record
+from .arrays import array_record
 from .layout import Layout
 from .mail import Answer
 
@@ -82,4 +82,10 @@ def averaged(
 ) -> Floats | None:
     """What a strategy makes of the answers of a round; None where that is nothing."""
     record, _ = strategy.aggregate_train(round, list(replies))
-    return None if record is None else layout.flat(Decoded(record).of(layout))
+    if record is None:
+        return None
+    arrays = {name: array.numpy() for name, array in record.items()}  # means of counters are floats
+    shapes = dict(zip(layout.names, layout.shapes, strict=True))
+    if {name: array.shape for name, array in arrays.items()} != shapes:
+        raise BadInput("the strategy gives other arrays than those of the model: choose another")
+    return layout.flat(arrays)
