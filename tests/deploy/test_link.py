@@ -17,6 +17,7 @@ pytestmark = pytest.mark.flower
 pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[flower]")
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict  # noqa: E402
+from flwr.common.config import parse_config_args  # noqa: E402
 from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
 from fedcell.deploy import link as link_module  # noqa: E402
@@ -24,6 +25,7 @@ from fedcell.deploy import members as members_module  # noqa: E402
 from fedcell.deploy.arrays import Decoded, array_record  # noqa: E402
 from fedcell.deploy.layout import Layout  # noqa: E402
 from fedcell.deploy.link import Link, Member  # noqa: E402
+from fedcell.deploy.local import node_config  # noqa: E402
 from fedcell.deploy.members import Members  # noqa: E402
 from fedcell.deploy.profile import Profile  # noqa: E402
 from support.faulty import announcing  # noqa: E402
@@ -122,6 +124,14 @@ def test_whatever_bytes_come_are_a_model_or_refused_and_cost_nothing(data):
 def test_more_bytes_than_a_model_can_have_are_not_looked_at():
     assert packed(GOOD).excess(LAYOUT) is None
     assert "12" in packed(bytes(10**6)).excess(LAYOUT)
+
+
+NAMES = st.text(st.characters(exclude_categories=["C"]) | st.sampled_from('\\"= '), max_size=20)
+
+
+@given(st.dictionaries(st.sampled_from(["device", "rate", "kappa"]), NAMES | st.floats(0, 1e9)))
+def test_settings_of_a_node_are_read_by_flower_as_they_are_written(settings):
+    assert parse_config_args([node_config(settings)] if settings else None) == settings
 
 
 def member(node):
