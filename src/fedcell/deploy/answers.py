@@ -21,13 +21,14 @@ ACCURACIES = ("accuracy", "eval_acc", "acc")
 
 
 def uploads_of(
-    found: Mapping[int, Answer], expected: Sequence[int], layout: Layout
+    found: Mapping[int, Answer], layout: Layout, expected: Sequence[int]
 ) -> tuple[dict[int, Floats], dict[int, tuple[str, str]]]:
-    """Uploads that can be used, by client, and what is wrong with others: (outcome, why)."""
+    """Uploads that can be used, by client, and what is wrong with others: (outcome, why).
+    `expected` are the clients whose uploads the dice do not lose."""
     uploads: dict[int, Floats] = {}
     faults: dict[int, tuple[str, str]] = {}
     for client, answer in found.items():
-        upload, outcome, why = _upload_of(answer, layout)
+        upload, outcome, why = upload_of(answer, layout)
         if upload is not None:
             uploads[client] = upload
         if outcome:
@@ -37,7 +38,7 @@ def uploads_of(
     return uploads, faults
 
 
-def _upload_of(answer: Answer, layout: Layout) -> tuple[Floats | None, str, str]:
+def upload_of(answer: Answer, layout: Layout) -> tuple[Floats | None, str, str]:
     """The upload in an answer, if there is one, and what is wrong with it: outcome and why."""
     if answer.outcome != "came":
         return None, answer.outcome, answer.why

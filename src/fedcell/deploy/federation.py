@@ -120,7 +120,7 @@ class Federation:
         found = {answer.client: answer for answer in answers}
         for client, answer in found.items():
             self.members.heard(client, answer.came is not None)
-        uploads, faults = uploads_of(found, clients, layout)
+        uploads, faults = uploads_of(found, layout, clients)
         kept, far = screened(
             {j: uploads[j] for j in clients if j in uploads},
             *(model, self.settings.screen, self.settings.screen_factor),

@@ -32,8 +32,8 @@ def print_testbed(out: Console, report: TestbedReport) -> None:
         f"median, {100 * report.worst_error:.1f} % at most; heads of packets alone are 4.4 %"
     )
     out.print(
-        f"Flower adds {report.overhead:.2g} s to an upload in the median, whatever its size: polls "
-        "and processes of its own"
+        f"Flower adds {report.overhead:.2g} s to an upload in the median: polls and processes of "
+        "its own"
     )
     if report.limited:
         print_table(
