@@ -194,6 +194,7 @@ def test_what_cannot_even_be_pulled_is_malformed_and_shown_without_harm():
 
     answers, _ = sent(MemoryGrid({1: broken, 2: answering(upload)}), 5.0)
     assert (answers[1].outcome, answers[2].outcome) == ("malformed", "came")
+    assert answers[1].came is not None  # the device is there
     assert answers[1].why.isprintable()
     assert len(answers[1].why) <= 200
 

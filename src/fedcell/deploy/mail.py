@@ -78,6 +78,17 @@ class _Sent:
         why, size = f"no answer within {self.seconds:.3g} s", _bytes_of(self.messages[client])
         return Answer(client=client, outcome="late", why=why, sent=self.at, bytes_sent=size)
 
+    def broken(self, client: int, error: Exception) -> Answer:
+        """Something came, and is no message."""
+        return Answer(
+            client=client,
+            outcome="malformed",
+            why=told(f"{type(error).__name__}: {error}"),
+            sent=self.at,
+            came=time.time(),
+            bytes_sent=_bytes_of(self.messages[client]),
+        )
+
     def answer(self, client: int, found: list[Message]) -> Answer:
         """What came of a message, from all answers to it."""
         reply = found[0]
@@ -148,8 +159,7 @@ def _wait(grid: Grid, client: int, sent: _Sent, stop: threading.Event) -> Answer
             if found := list(grid.pull_messages([name])):
                 return sent.answer(client, found)
         except Exception as error:  # what a device sends may not even be a message
-            why = told(f"{type(error).__name__}: {error}")
-            return Answer(client=client, outcome="malformed", why=why, sent=sent.at)
+            return sent.broken(client, error)
         took = time.perf_counter() - look
         pause = min(max(len(sent.messages) * took / SHARE, QUICKEST), SLOWEST)
         if (left := sent.left) <= 0:
