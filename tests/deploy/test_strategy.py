@@ -198,13 +198,16 @@ def test_a_strategy_gets_an_update_that_is_too_long_as_it_was_shortened():
     assert model("none").max() > 100
 
 
-def test_what_a_strategy_cannot_average_is_said_in_a_sentence():
-    strategy = FedAvg(**ALONE, weighted_by_key="tokens")
-    with pytest.raises(BadInput, match=r"FedAvg cannot average the 4 answers .*tokens"):
-        ours(strategy)
-    tokens = {f"client_{j}": {"tokens": SAMPLES[j]} for j in range(4)}
-    found = ours(FedAvg(**ALONE, weighted_by_key="tokens"), grid_of(**tokens))
-    assert_array_equal(found, ours(FedAvg(**ALONE)))
+def test_a_strategy_may_weigh_by_what_devices_say():
+    def said(tokens):
+        return {f"client_{j}": {"tokens": n} for j, n in enumerate(tokens)}
+
+    def model(**words):
+        return ours(FedAvg(**ALONE, weighted_by_key="tokens"), grid_of(**words))
+
+    assert_array_equal(model(**said(SAMPLES)), ours(FedAvg(**ALONE)))
+    assert_array_equal(model(), ours(FedAvg(**ALONE)))  # nobody says it: by their samples
+    assert_allclose(model(**said([0, 0, 0, 1])), FIRST + (3 - FIRST) * (1 - 0.7**3), rtol=1e-5)
 
 
 def test_a_folder_says_whose_strategy_it_was(tmp_path):

@@ -6,26 +6,23 @@ FedAvg, FedProx, FedAvgM, FedAdam, FedYogi, FedAdagrad, FedMedian, FedTrimmedAvg
 one decides who is called (ours does), or counts on a fixed number of answers (Krum, Bulyan).
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
-from flwr.serverapp.exception import AggregationError, InconsistentMessageReplies
 from flwr.serverapp.strategy import Strategy
 
 from fedcell.core.errors import BadInput
 from fedcell.core.types import Floats
 
+from .answers import number_of
 from .arrays import array_record
 from .layout import Layout
 from .mail import Answer
 
+EXAMPLES = "num-examples"  # the weight that Flower's strategies ask for
 LOOKS = 2  # at who is there, by strategies that sample: once to count, once to draw
-SAMPLES = "num-examples"  # by which strategies weigh, where nobody says otherwise
 
 
 class CohortGrid(Grid):
@@ -69,68 +66,26 @@ def configured(
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class Reply:
-    """An answer that a strategy is given: not all that the device has put into it."""
-
-    message: Message  # as it came
-    arrays: ArrayRecord  # as it came, or shortened
-    samples: float  # D_j, by which we weigh; a device does not choose the weight of its upload
-
-
-def replies_of(
-    taken: Mapping[int, Floats],
-    found: Mapping[int, Answer],
-    far: Mapping[int, float],
-    samples: Any,
-    layout: Layout,
-) -> list[Reply]:
-    """What a strategy is given of the uploads that are taken; those that were `far` outside the
-    others' norm as they were shortened."""
-    replies = []
-    for client, upload in taken.items():
-        message, came = found[client].message, found[client].arrays
-        assert came is not None
-        arrays = array_record(layout.arrays(upload)) if client in far else came.record
-        replies.append(Reply(message, arrays, float(samples[client])))
-    return replies
+def cleaned(strategy: Strategy, answer: Answer, arrays: Mapping[str, Any], samples: int) -> Message:
+    """An answer as a strategy gets it: the arrays as they are after screening, and D_j as the run
+    knows it. What else a device says neither weighs its upload nor ends the round for others; a
+    strategy with a weight of its own (`weighted_by_key`) gets that, where it can be one."""
+    key = getattr(strategy, "weighted_by_key", EXAMPLES)
+    weight = None if key == EXAMPLES else number_of(answer, key)
+    metrics = MetricRecord({key: int(samples) if weight is None else weight})
+    answer.message.content = RecordDict({"arrays": array_record(arrays), "metrics": metrics})
+    return answer.message
 
 
 def averaged(
-    strategy: Strategy, round: int, replies: Sequence[Reply], layout: Layout
+    strategy: Strategy, round: int, replies: Sequence[Message], layout: Layout
 ) -> Floats | None:
     """What a strategy makes of the answers of a round; None where that is nothing."""
-    try:
-        record, _ = strategy.aggregate_train(round, list(_given(replies)))
-    except (AggregationError, InconsistentMessageReplies) as error:
-        raise BadInput(
-            f"the strategy {type(strategy).__name__} cannot average the {len(replies)} answers of "
-            f"round {round}: {error}"
-        ) from error
+    record, _ = strategy.aggregate_train(round, list(replies))
     if record is None:
         return None
-    # Some compute in double precision: the model keeps the type that it has.
-    arrays = {name: record[name].numpy() for name in layout.names if name in record}
-    if tuple(array.shape for array in arrays.values()) != layout.shapes:
-        raise BadInput(
-            f"the strategy {type(strategy).__name__} makes other arrays than those of the model"
-        )
+    arrays = {name: array.numpy() for name, array in record.items()}  # means of counters are floats
+    shapes = dict(zip(layout.names, layout.shapes, strict=True))
+    if {name: array.shape for name, array in arrays.items()} != shapes:
+        raise BadInput("the strategy gives other arrays than those of the model: choose another")
     return layout.flat(arrays)
-
-
-def _given(replies: Sequence[Reply]) -> Iterator[Message]:
-    """Answers with one set of arrays and one of numbers, the same ones in all: strategies refuse
-    all answers of a round where one of them is of another kind."""
-    said = [_numbers(reply.message) for reply in replies]
-    common = sorted(set.intersection(*map(set, said)))
-    for reply, numbers in zip(replies, said, strict=True):
-        message = copy(reply.message)
-        kept = {name: numbers[name] for name in common} | {SAMPLES: reply.samples}
-        message.content = RecordDict({"arrays": reply.arrays, "metrics": MetricRecord(kept)})
-        yield message
-
-
-def _numbers(message: Message) -> dict[str, float]:
-    records = message.content.metric_records.values()
-    values = {name: value for record in records for name, value in record.items()}
-    return {n: v for n, v in values.items() if isinstance(v, int | float) and np.isfinite(v)}
