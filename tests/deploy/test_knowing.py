@@ -5,6 +5,7 @@ import os
 import signal
 from dataclasses import replace
 from types import SimpleNamespace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -288,7 +289,7 @@ def test_what_a_killed_run_had_begun_is_not_counted():
 class Planned:
     """Plans K anew after the third and the sixth round."""
 
-    turns = {3: 2, 6: 1}
+    turns: ClassVar = {3: 2, 6: 1}
 
     def _turn(self, rounds):
         cohort = self.turns.get(rounds)
