@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: install demo test test-extras check wheel-check coverage fuzz benchmarks clean
+.PHONY: install demo test test-extras test-flower check wheel-check coverage fuzz benchmarks clean
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -23,7 +23,7 @@ $(VENV)/.test: $(VENV)/.installed
 	touch $@
 
 $(VENV)/.extras: constraints.txt $(VENV)/.test
-	$(PIP) install --constraint constraints.txt --editable '.[test,bench,torch,pandas,cluster,tensorboard,mlflow,wandb]'
+	$(PIP) install --constraint constraints.txt --editable '.[test,bench,torch,pandas,cluster,tensorboard,mlflow,wandb,flower]'
 	touch $@
 
 $(VENV)/.check: $(VENV)/.installed
@@ -37,10 +37,14 @@ demo: install
 
 # Both cores, a file of tests to each at a time: some make a pilot or a run once for all of theirs.
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -m "not extras" --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest -m "not extras and not flower" --numprocesses 2 --dist loadfile
 
 test-extras: $(VENV)/.extras
-	$(BIN)/python -m pytest -m extras
+	$(BIN)/python -m pytest -m "extras or (flower and not slow)"
+
+# Federations of real processes on this machine, one after the other: they have deadlines.
+test-flower: $(VENV)/.extras
+	$(BIN)/python -m pytest -m flower
 
 check: $(VENV)/.check
 	$(BIN)/ruff format --check .
@@ -49,13 +53,13 @@ check: $(VENV)/.check
 
 coverage: $(VENV)/.test
 	rm -rf build/coverage && mkdir -p build/coverage
-	$(BIN)/python -m pytest -m "not extras" --numprocesses 2 --dist loadfile \
+	$(BIN)/python -m pytest -m "not extras and not flower" --numprocesses 2 --dist loadfile \
 	  --cov --cov-report=term --cov-report=xml --cov-report=html
 
 # Property tests only, each with twenty times as many examples as in `make test`, new ones each time.
 FUZZ ?= 20
 fuzz: $(VENV)/.test
-	FEDCELL_FUZZ=$(FUZZ) $(BIN)/python -m pytest -m "hypothesis and not extras" \
+	FEDCELL_FUZZ=$(FUZZ) $(BIN)/python -m pytest -m "hypothesis and not extras and not flower" \
 	  --hypothesis-profile=deep --numprocesses 2
 
 # The wheel, as a user gets it: built, installed where nothing else is, and tried.

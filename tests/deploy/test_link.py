@@ -17,6 +17,7 @@ pytestmark = pytest.mark.flower
 pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[flower]")
 
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict  # noqa: E402
+from flwr.common.config import parse_config_args  # noqa: E402
 from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
 from fedcell.deploy import link as link_module  # noqa: E402
@@ -24,6 +25,7 @@ from fedcell.deploy import members as members_module  # noqa: E402
 from fedcell.deploy.arrays import Decoded, array_record  # noqa: E402
 from fedcell.deploy.layout import Layout  # noqa: E402
 from fedcell.deploy.link import Link, Member  # noqa: E402
+from fedcell.deploy.local import node_config  # noqa: E402
 from fedcell.deploy.members import Members  # noqa: E402
 from fedcell.deploy.profile import Profile  # noqa: E402
 from support.faulty import announcing  # noqa: E402
@@ -124,6 +126,14 @@ def test_more_bytes_than_a_model_can_have_are_not_looked_at():
     assert "12" in packed(bytes(10**6)).excess(LAYOUT)
 
 
+NAMES = st.text(st.characters(exclude_categories=["C"]) | st.sampled_from('\\"= '), max_size=20)
+
+
+@given(st.dictionaries(st.sampled_from(["device", "rate", "kappa"]), NAMES | st.floats(0, 1e9)))
+def test_settings_of_a_node_are_read_by_flower_as_they_are_written(settings):
+    assert parse_config_args([node_config(settings)] if settings else None) == settings
+
+
 def member(node):
     """A device behind a node."""
     return Member(node, Profile(name=f"device-{node}"))
@@ -150,8 +160,8 @@ def test_the_deadline_holds_while_an_upload_is_stuck_and_hides_no_other():
         stuck.wait(30)
         return []
 
-    grid = MemoryGrid({1: blocking, 2: answering(upload), 3: answering(upload, 0.3), 4: silent})
-    answers, times = sent(grid, 0.8)
+    grid = MemoryGrid({1: blocking, 2: answering(upload), 3: answering(upload, 0.5), 4: silent})
+    answers, times = sent(grid, 1.5)
     stuck.set()
     assert {n: a.outcome for n, a in answers.items()} == {
         1: "late",
@@ -159,9 +169,9 @@ def test_the_deadline_holds_while_an_upload_is_stuck_and_hides_no_other():
         3: "came",
         4: "late",
     }
-    assert times[2] < 0.3 <= times[3] < 0.7
-    assert 0.7 < max(times.values()) < 1.5
-    assert answers[1].why == "no answer within 0.8 s"
+    assert times[2] < 0.5 <= times[3] < 1.4
+    assert 1.4 < max(times.values()) < 6
+    assert answers[1].why == "no answer within 1.5 s"
 
 
 def test_an_answer_is_measured_in_bytes_and_seconds():
@@ -184,6 +194,7 @@ def test_what_cannot_even_be_pulled_is_malformed_and_shown_without_harm():
 
     answers, _ = sent(MemoryGrid({1: broken, 2: answering(upload)}), 5.0)
     assert (answers[1].outcome, answers[2].outcome) == ("malformed", "came")
+    assert answers[1].came is not None  # the device is there
     assert answers[1].why.isprintable()
     assert len(answers[1].why) <= 200
 
@@ -212,6 +223,15 @@ def test_a_message_that_is_not_taken_is_not_waited_for():
     assert max(times.values()) < 5
 
 
+def test_nobody_is_late_where_the_server_itself_has_lost_its_way():
+    class Lost(MemoryGrid):
+        def get_node_ids(self):
+            raise ConnectionError("no SuperLink")
+
+    with pytest.raises(ConnectionError):
+        sent(Lost({1: silent, 2: answering(upload)}), 0.2)
+
+
 def test_a_message_outlives_the_wait_for_its_answer():
     grid = MemoryGrid({1: answering(upload)})
     sent(grid, 5.0)
@@ -233,7 +253,7 @@ def test_an_answer_without_arrays_or_with_several_sets_has_none():
 def quick(monkeypatch):
     """Nobody is patient."""
     monkeypatch.setattr(members_module, "PAUSE", 0.02)
-    monkeypatch.setattr(members_module, "ASKING", 0.5)
+    monkeypatch.setattr(members_module, "ASKING", 5.0)
     monkeypatch.setattr(link_module, "AGAIN", 0.0)
 
 
@@ -265,14 +285,14 @@ class TestMembers:
         grid = MemoryGrid({1: silent, 2: device("a"), 3: device("b", after=0.3)})
         begin = time.monotonic()
         met(grid, seconds=20.0)
-        assert time.monotonic() - begin < 2
+        assert time.monotonic() - begin < 10
 
     def test_a_device_that_connects_later_is_asked_while_others_are_silent(self):
         grid = MemoryGrid({1: silent, 2: device("a")})
         threading.Timer(0.3, grid.nodes.update, ({3: device("b")},)).start()
         begin = time.monotonic()
         met(grid, seconds=20.0)
-        assert time.monotonic() - begin < 3
+        assert time.monotonic() - begin < 10
 
     def test_too_few_are_told_who_was_refused_last(self):
         grid = MemoryGrid({1: device("a"), 2: device("b", kappa=-1.0)})
@@ -335,7 +355,7 @@ class TestMembers:
         for turn in range(1, 9):
             members.renew(turn)
             time.sleep(0.01)
-        assert time.monotonic() - begin < 0.4
+        assert time.monotonic() - begin < 4
         assert [line.outcome for line in told if line.name == "c"] == ["refused"]
 
     def test_a_round_to_which_nobody_can_come_waits_for_somebody(self):

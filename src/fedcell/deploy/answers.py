@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import inf
 from typing import Any
 
 import numpy as np
@@ -73,13 +74,13 @@ def measured(row: Exchange, answer: Answer, offset: float) -> Exchange:
 def weighted_scores(answers: Sequence[Answer], samples: Any) -> Scores:
     """Losses of all devices by q_j (2); NaN where nobody says any."""
 
-    def mean(names: Sequence[str]) -> float:
+    def mean(names: Sequence[str], most: float = inf) -> float:
         said = [(_first(answer, names), float(samples[answer.client])) for answer in answers]
-        known = [(value, weight) for value, weight in said if value is not None and weight > 0]
+        known = [(v, weight) for v, weight in said if v is not None and v <= most and weight > 0]
         total = sum(weight for _, weight in known)
         return sum(value * weight for value, weight in known) / total if total else float("nan")
 
-    return Scores(mean(LOSSES), mean(("test_loss",)), mean(ACCURACIES))
+    return Scores(mean(LOSSES), mean(("test_loss",)), mean(ACCURACIES, 1.0))
 
 
 def _first(answer: Answer, names: Sequence[str]) -> float | None:

@@ -32,7 +32,7 @@ from .mail import Answer
 from .members import Members
 from .screen import screened
 from .settings import Config, Scheduled, Settings
-from .strategy import averaged
+from .strategy import averaged, cleaned
 
 OWN_FREQ = ("distributed", "equal-finish")  # policies under which a device sets its own frequency
 
@@ -62,16 +62,15 @@ class Federation:
         self._first, self.judge = first, judge
         self._missing: dict[int, tuple[int, ...]] = {}
         self._taken: dict[str, Any] = {}  # the answers of the last round, for a strategy
-        broadcast = Broadcast.to(scenario, fleet)
-        self._broadcast = broadcast
-        self._policy = resolve_policy(settings.policy, broadcast)
+        self._broadcast = Broadcast.to(scenario, fleet)
+        self._policy = resolve_policy(settings.policy, self._broadcast)
 
     def under(self, scenario: Scenario, fleet: Fleet) -> "Federation":
         """The same devices with another plan, or known better."""
-        settings = self.settings
-        if SCENARIO in settings.about:  # devices of ours read E_l from there
-            told = {**settings.about, SCENARIO: learning_text(scenario)}
-            settings = replace(settings, about=told)
+        settings, about = self.settings, dict(self.settings.about)
+        if SCENARIO in about:  # devices of ours read E_l from there
+            about[SCENARIO] = learning_text(scenario)
+            settings = replace(settings, about=about)
         other = Federation(
             *(self.link, self.members, scenario, fleet, self.layout, self._first),
             *(settings, self.seed, self.judge),
@@ -113,14 +112,15 @@ class Federation:
             for i, client in enumerate(called)
             if (member := self.members.of(client)) is not None
         }
-        arrays, strategy = self.layout.arrays(model), self.settings.strategy
+        layout, strategy = self.layout, self.settings.strategy
+        arrays = layout.arrays(model)
         answers = self.link.send("train", arrays, orders, self.settings.deadline, strategy)
         if schedule is None:  # while they train (Sec. IV-D)
             schedule = self._scheduled(round, called, problem)
         found = {answer.client: answer for answer in answers}
         for client, answer in found.items():
             self.members.heard(client, answer.came is not None)
-        uploads, faults = uploads_of(found, self.layout, clients)
+        uploads, faults = uploads_of(found, layout, clients)
         kept, far = screened(
             {j: uploads[j] for j in clients if j in uploads},
             *(model, self.settings.screen, self.settings.screen_factor),
@@ -129,8 +129,12 @@ class Federation:
         if self.settings.on_exchanges is not None:
             self.settings.on_exchanges(rows)
         self._missing[round] = tuple(j for j in clients if j not in kept)
-        taken = [found[j].message for j in clients if j in kept and np.isfinite(kept[j]).all()]
-        self._taken |= {"round": round + 1, "replies": taken}
+        if strategy is not None:
+            taken = [j for j in clients if j in kept and np.isfinite(kept[j]).all()]
+            clean = (
+                cleaned(strategy, found[j], layout.arrays(kept[j]), self.sizes[j]) for j in taken
+            )
+            self._taken |= {"round": round + 1, "replies": list(clean)}
         return iter([kept.get(j) for j in clients])
 
     def _round(self, round: int) -> tuple[list[int], Problem | None]:
@@ -223,7 +227,7 @@ class Federation:
         """The next model as the inner strategy makes it of the answers of the last round."""
         round, replies = self._taken["round"], self._taken["replies"]
         new = averaged(self.settings.strategy, round, replies, self.layout) if replies else None
-        return old if new is None else new
+        return old if new is None or not np.isfinite(new).all() else new
 
     def evaluate(self, model: Floats) -> Scores:
         """What a model is worth: by the server's own data, or by what all devices say (2)."""

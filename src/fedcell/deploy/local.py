@@ -1,6 +1,7 @@
 """A federation on this machine, for trying it out: a SuperLink and SuperNodes, or a simulation."""
 
 import json
+import re
 import shutil
 import socket
 import sys
@@ -183,7 +184,13 @@ def program(name: str) -> str:
 
 def node_config(settings: Node) -> str:
     """Settings of a SuperNode as its command takes them."""
-    return " ".join(f"{key}={json.dumps(value)}" for key, value in settings.items())
+
+    def written(value: Any) -> str:
+        text = json.dumps(value, ensure_ascii=False)
+        # Flower looks for the end of a text at the next quote, whatever stands before it.
+        return re.sub(r"\\(.)", lambda pair: pair[0].replace('\\"', "\\u0022"), text)
+
+    return " ".join(f"{key}={written(value)}" for key, value in settings.items())
 
 
 def free_port() -> int:

@@ -78,6 +78,17 @@ class _Sent:
         why, size = f"no answer within {self.seconds:.3g} s", _bytes_of(self.messages[client])
         return Answer(client=client, outcome="late", why=why, sent=self.at, bytes_sent=size)
 
+    def broken(self, client: int, error: Exception) -> Answer:
+        """Something came, and is no message."""
+        return Answer(
+            client=client,
+            outcome="malformed",
+            why=told(f"{type(error).__name__}: {error}"),
+            sent=self.at,
+            came=time.time(),
+            bytes_sent=_bytes_of(self.messages[client]),
+        )
+
     def answer(self, client: int, found: list[Message]) -> Answer:
         """What came of a message, from all answers to it."""
         reply = found[0]
@@ -112,7 +123,7 @@ class _Sent:
 def _each(grid: Grid, sent: _Sent, given: set[int]) -> Iterator[Answer]:
     """Answers by waiters, one for each message that was handed over."""
     answers: SimpleQueue[Answer] = SimpleQueue()
-    waiting, stop = set(given), threading.Event()
+    waiting, stop, late = set(given), threading.Event(), []
 
     def wait(client: int) -> None:
         answers.put(_wait(grid, client, sent, stop))
@@ -127,9 +138,15 @@ def _each(grid: Grid, sent: _Sent, given: set[int]) -> Iterator[Answer]:
             except Empty:
                 break
             waiting.discard(answer.client)
-            yield answer
+            if answer.came is None and answer.outcome == "late":
+                late.append(answer)
+            else:
+                yield answer
     finally:
         stop.set()
+    if late or waiting:
+        grid.get_node_ids()  # where that fails, it is not the devices that are gone
+    yield from late
     yield from map(sent.late, sorted(waiting))  # in the middle of an upload
 
 
@@ -142,8 +159,7 @@ def _wait(grid: Grid, client: int, sent: _Sent, stop: threading.Event) -> Answer
             if found := list(grid.pull_messages([name])):
                 return sent.answer(client, found)
         except Exception as error:  # what a device sends may not even be a message
-            why = told(f"{type(error).__name__}: {error}")
-            return Answer(client=client, outcome="malformed", why=why, sent=sent.at)
+            return sent.broken(client, error)
         took = time.perf_counter() - look
         pause = min(max(len(sent.messages) * took / SHARE, QUICKEST), SLOWEST)
         if (left := sent.left) <= 0:

@@ -6,19 +6,22 @@ FedAvg, FedProx, FedAvgM, FedAdam, FedYogi, FedAdagrad, FedMedian, FedTrimmedAvg
 one decides who is called (ours does), or counts on a fixed number of answers (Krum, Bulyan).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from fedcell.core.errors import BadInput
 from fedcell.core.types import Floats
 
-from .arrays import Decoded
+from .answers import number_of
+from .arrays import array_record
 from .layout import Layout
+from .mail import Answer
 
+EXAMPLES = "num-examples"  # the weight that Flower's strategies ask for
 LOOKS = 2  # at who is there, by strategies that sample: once to count, once to draw
 
 
@@ -63,9 +66,26 @@ def configured(
     return found
 
 
+def cleaned(strategy: Strategy, answer: Answer, arrays: Mapping[str, Any], samples: int) -> Message:
+    """An answer as a strategy gets it: the arrays as they are after screening, and D_j as the run
+    knows it. What else a device says neither weighs its upload nor ends the round for others; a
+    strategy with a weight of its own (`weighted_by_key`) gets that, where it can be one."""
+    key = getattr(strategy, "weighted_by_key", EXAMPLES)
+    weight = None if key == EXAMPLES else number_of(answer, key)
+    metrics = MetricRecord({key: int(samples) if weight is None else weight})
+    answer.message.content = RecordDict({"arrays": array_record(arrays), "metrics": metrics})
+    return answer.message
+
+
 def averaged(
     strategy: Strategy, round: int, replies: Sequence[Message], layout: Layout
 ) -> Floats | None:
     """What a strategy makes of the answers of a round; None where that is nothing."""
     record, _ = strategy.aggregate_train(round, list(replies))
-    return None if record is None else layout.flat(Decoded(record).of(layout))
+    if record is None:
+        return None
+    arrays = {name: array.numpy() for name, array in record.items()}  # means of counters are floats
+    shapes = dict(zip(layout.names, layout.shapes, strict=True))
+    if {name: array.shape for name, array in arrays.items()} != shapes:
+        raise BadInput("the strategy gives other arrays than those of the model: choose another")
+    return layout.flat(arrays)

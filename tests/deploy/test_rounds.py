@@ -1,0 +1,144 @@
+"""Whole runs over a grid in memory: what a device may say without harm to others."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from fedcell import Scenario, load_run
+from fedcell.deploy.exchange import read_exchanges
+
+pytestmark = [
+    pytest.mark.flower,
+    pytest.mark.filterwarnings("ignore::fedcell.core.errors.FedcellWarning"),
+]
+pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[flower]")
+
+from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict  # noqa: E402
+from flwr.serverapp.strategy import FedAvg  # noqa: E402
+from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
+
+from fedcell.deploy.arrays import array_record  # noqa: E402
+from fedcell.deploy.running import run_federation  # noqa: E402
+from fedcell.deploy.screen import screened  # noqa: E402
+from fedcell.deploy.settings import Settings  # noqa: E402
+from support.grids import MemoryGrid  # noqa: E402
+
+COUNT, SIZES = 4, (10, 20, 30, 40)
+FIRST = {"w": np.array([1.0, 2.0], np.float32), "n": np.array(3, np.int64)}
+STEPS = ([0.1, 0.0], [0.0, 0.1], [0.1, 0.1], [-0.1, 0.0])  # what each device adds to w
+
+
+@pytest.fixture(autouse=True)
+def in_a_run(monkeypatch):
+    """Messages are made inside a run of Flower's only."""
+    for name in ("_run_id", "_node_id", "_task_id"):
+        monkeypatch.setattr(TaskIdentity, name, 1)
+
+
+def device(place, times=1.0, said=None, scores=None, broken=()):
+    """A device whose update is so many times as long, and that says more than it should; it does
+    not answer in rounds that are broken."""
+
+    def node(message, _seconds):
+        match message.metadata.message_type:
+            case "query":
+                profile = {"name": f"pump-{place}", "client": place, "samples": SIZES[place]}
+                records = {"profile": ConfigRecord(profile)}
+            case "train":
+                if message.content["config"]["server-round"] in broken:
+                    raise ValueError("not a message")
+                sent = message.content["arrays"]
+                step = times * np.array(STEPS[place], np.float32)
+                arrays = {"w": sent["w"].numpy() + step, "n": sent["n"].numpy()}
+                metrics = {"num-examples": SIZES[place], **(said or {})}
+                records = {"arrays": array_record(arrays), "metrics": MetricRecord(metrics)}
+            case _:
+                records = {"m": MetricRecord({"loss": 0.5, "accuracy": 0.25, **(scores or {})})}
+        return [Message(RecordDict(records), reply_to=message)]
+
+    return node
+
+
+def fleet(**strange):
+    """Devices, some of them strange: by place, as `pump_3={"times": 9}`."""
+    return MemoryGrid({100 + j: device(j, **strange.get(f"pump_{j}", {})) for j in range(COUNT)})
+
+
+def carried_out(grid, folder=None, rounds=1, **more):
+    """A run over a grid."""
+    scenario = Scenario().using(
+        clients={"count": COUNT},
+        plan={"cohort": COUNT},
+        cell={"gain_threshold": 0.0},
+        task={"cycles_per_sample": 1e6, "batch_size": 5},
+    )
+    known = {"settings": Settings(deadline=5.0), **more}
+    return run_federation(
+        grid, scenario, arrays=FIRST, rounds=rounds, folder=folder, join_timeout=10.0, **known
+    )
+
+
+def averaging():
+    """Flower's own way."""
+    return FedAvg(fraction_train=1.0, min_train_nodes=1, min_available_nodes=1)
+
+
+def test_models_of_arrays_with_counters_are_averaged():
+    model = carried_out(fleet()).state.model
+    q = np.array(SIZES) / sum(SIZES)
+    assert_allclose(model[:2], FIRST["w"] + q @ np.array(STEPS), rtol=1e-6)  # (4)
+    assert model[2] == 3
+
+
+def test_what_devices_claim_of_their_scores_ends_no_run():
+    lies = {"pump_1": {"scores": {"accuracy": 7.0}}, "pump_2": {"scores": {"loss": float("nan")}}}
+    (ledger,) = carried_out(fleet(**lies)).ledgers.values()
+    assert ledger.train_loss.tolist() == [0.5]
+    assert ledger.accuracy.tolist() == [0.25]
+
+
+@pytest.mark.parametrize("how", ["clip", "exclude"])
+def test_a_strategy_of_flower_averages_what_was_screened_by_the_sizes_that_are_known(how):
+    lies = {
+        "pump_3": {"times": 1000.0},
+        "pump_0": {"said": {"num-examples": 10**9}},
+        "pump_1": {"said": {"extra": 1.0}},
+    }
+    settings = Settings(deadline=5.0, screen=how, strategy=averaging())
+    model = carried_out(fleet(**lies), settings=settings).state.model
+    start = np.array([1.0, 2.0, 3.0], np.float32)
+    times = (1.0, 1.0, 1.0, 1000.0)
+    sent = {
+        j: start + np.array([*(times[j] * np.array(STEPS[j])), 0.0], np.float32)
+        for j in range(COUNT)
+    }
+    kept, _ = screened(sent, start, how, 3.0)
+    weights = {j: SIZES[j] for j in kept}
+    expected = sum(weights[j] * kept[j] for j in kept) / sum(weights.values())
+    assert_allclose(model, expected, rtol=1e-5)
+
+
+def test_a_run_that_is_gone_on_with_remembers_what_had_not_arrived(tmp_path):
+    grid = fleet(pump_2={"broken": (1, 3)})
+    whole = carried_out(grid, tmp_path / "whole", rounds=4)
+    carried_out(grid, tmp_path / "parts", rounds=2)
+    lines = (tmp_path / "parts" / "exchanges.csv").read_text()
+    (tmp_path / "parts" / "exchanges.csv").write_text(lines + "3,0,pump")  # a kill
+    carried_out(grid, tmp_path / "parts", rounds=4, resume=True)
+    parts = load_run(tmp_path / "parts")
+    assert_array_equal(parts.state.model, whole.state.model)
+    for result in (whole, parts):
+        (ledger,) = result.ledgers.values()
+        assert ledger.received.tolist() == [3, 4, 3, 4]
+    (ledger,) = whole.ledgers.values()
+    assert ledger.totals.arrived.tolist() == [4, 4, 2, 4]
+    called = [line.round for line in read_exchanges(tmp_path / "parts") if line.share]
+    assert called == sorted([1, 2, 3, 4] * COUNT)
+
+
+def test_a_round_in_which_nothing_arrives_leaves_the_model_as_it_is():
+    grid = fleet(**{f"pump_{j}": {"broken": (1,)} for j in range(COUNT)})
+    result = carried_out(grid)
+    assert_array_equal(result.state.model, [1, 2, 3])
+    (ledger,) = result.ledgers.values()
+    assert ledger.received.tolist() == [0]
