@@ -44,7 +44,6 @@ WORDS = {
     "fleets": "--fleets",
     "folder": "--out",
     "hold": "--hold",
-    "judged_by": "--judged-by",
     "learner": "--learner",
     "law": "--mixing, --drift and --start",
     "limits": "--deadline, --energy-budget",
