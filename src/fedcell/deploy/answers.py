@@ -62,7 +62,7 @@ def measured(row: Exchange, answer: Answer, offset: float) -> Exchange:
         "measured_training": number_of(answer, TRAINING),
     }
     if answer.came is not None:
-        known["measured_total"] = answer.came - answer.sent
+        known["measured_total"] = max(0.0, answer.came - answer.sent)  # clocks may be set back
     if answer.came is not None and answer.made is not None:
         upload = max(0.0, answer.came - (answer.made - offset))
         known["measured_upload"] = upload

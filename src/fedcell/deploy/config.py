@@ -1,5 +1,6 @@
 """What a Flower run of ours is told: the keys of its configuration, which are plain values."""
 
+import json
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -12,6 +13,7 @@ from fedcell.core.schema import (
     NotNegative,
     Positive,
     Table,
+    Whole,
     decode,
     documented,
     field_infos,
@@ -27,6 +29,7 @@ COMPONENTS = {
     "serverapp": "fedcell.deploy.serverapp:app",
     "clientapp": "fedcell.deploy.clientapp:app",
 }
+Dice = Annotated[int, msgspec.Meta(ge=0, description="a whole number from 0")]
 
 
 @documented
@@ -40,8 +43,8 @@ class RunConfig(Table, frozen=True, kw_only=True):
     )
     plan: Annotated[str, Doc("what `fedcell plan` wrote: its clients, steps and target")] = ""
     policy: Annotated[str, Doc("who gets which share and frequency; empty: the plan's own")] = ""
-    seed: Annotated[int, Doc("the dice")] = 0
-    rounds: Annotated[int, Doc("after which it ends; 0: as the scenario says")] = 0
+    seed: Annotated[Dice, Doc("the dice")] = 0
+    rounds: Annotated[Whole, Doc("after which it ends; 0: as the scenario says")] = 0
     target_loss: Annotated[NotNegative, Doc("training loss to stop at; 0: the scenario's")] = 0.0
     folder: Annotated[str, Doc("of the run, on the server")] = "run-flower"
     resume: Annotated[bool, Doc("go on with the run in the folder")] = False
@@ -162,7 +165,6 @@ def write_app(folder: Path, values: RunConfig | None = None) -> None:
 def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, str):
-        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
-        return f'"{escaped}"'
+    if isinstance(value, str):  # as JSON has it, which escapes all control characters but one
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return repr(value)

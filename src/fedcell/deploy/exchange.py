@@ -8,10 +8,11 @@ the introductions.
 import csv
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
+from math import inf
 from pathlib import Path
 from typing import Any
 
-from fedcell.core.errors import BadFile
+from fedcell.core.errors import UNPRINTABLE, BadFile
 from fedcell.core.files import append_text, csv_lines, write_csv
 
 EXCHANGES = "exchanges.csv"
@@ -121,8 +122,13 @@ def _parse(cells: dict[str, str]) -> Exchange:
     }
     if values["outcome"] not in OUTCOMES or values["round"] is None:
         raise ValueError
+    if any(UNPRINTABLE.search(values[name]) for name in TEXTS):
+        raise ValueError  # nobody here writes what acts on a terminal
     return Exchange(**values)
 
 
 def _number(name: str, text: str) -> float:
-    return int(text) if name in WHOLE else float(text)
+    value = int(text) if name in WHOLE else float(text)
+    if not 0 <= value < inf:
+        raise ValueError
+    return value

@@ -36,13 +36,16 @@ class Following:
         self.seen = [row for row in self.seen if row.round <= state.rounds]
         turns = [] if self.planned is None else self.planned.replay(state)
         planned = {turn.first_round: turn for turn in turns}
-        self._known.see(row for row in self.seen if row.round == 0)
-        found = []
+        found, rest = [], list(reversed(self.seen))
         for rounds in range(1, state.rounds + 1):
-            self._known.see(row for row in self.seen if row.round == rounds)
+            # In the order in which they were made: a run that was gone on with before has
+            # introductions, of round 0, in its middle, and knew nothing of them till then.
+            while rest and rest[-1].round <= rounds:
+                self._known.see([rest.pop()])
             turn = self._turn(rounds, planned.get(rounds))
             if turn is not None:
                 found.append(turn)
+        self._known.see(reversed(rest))
         return found
 
     def note(self, exchanges: Sequence[Exchange]) -> None:
@@ -61,7 +64,7 @@ class Following:
             return None
         reasons = [] if planned is None else [planned.why]
         if moved is not None:
-            reasons.append(self._known.words(moved, self.first.scenario.clients.names))
+            reasons.append(self._known.words(moved))
             self._known.adopt()
         scenario = self._now.scenario if planned is None else planned.scenario
         fleet = self._known.corrected(self.first.fleet, scenario)
@@ -86,4 +89,6 @@ def following(
         planned=run.steering,
         seen=list(past),
     )
-    return replace(run, steering=steering), steering
+    known_by = {**run.identity["adaptive"], "every": every, "devices": "measured"}
+    identity = {**run.identity, "adaptive": known_by}
+    return replace(run, steering=steering, identity=identity), steering

@@ -5,7 +5,7 @@ corrects its cycles per sample, and of uploading, which corrects its mean gain. 
 on its way whatever it holds was measured when the device introduced itself, and is taken off.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 
 import numpy as np
@@ -31,6 +31,7 @@ class Known:
         self._training, self._upload = np.full((2, clients), np.nan)  # logarithms of ratios
         self._used_training, self._used_upload = np.zeros((2, clients))  # that schedules go by
         self._fixed: dict[str, float] = {}  # seconds of an answer without a model, by name
+        self._names: dict[int, str] = {}
 
     def see(self, exchanges: Iterable[Exchange]) -> None:
         """Takes up what was measured."""
@@ -40,6 +41,7 @@ class Known:
             if row.outcome not in CAME or row.client is None:
                 continue
             j = row.client
+            self._names[j] = row.name
             if row.measured_training and row.modelled_training:
                 ratio = row.measured_training / row.modelled_training
                 _smooth(self._training, j, ratio, self._used_training[j])
@@ -77,15 +79,15 @@ class Known:
             mean_gain=np.clip(gain, 1e-60, 1.0),
         )
 
-    def words(self, client: int, names: Sequence[str] | None = None) -> str:
+    def words(self, client: int) -> str:
         """What is known of a client, in a sentence."""
-        who = client_title(client, None if names is None else names[client])
         parts = [
-            f"{what} {_factor(ratios[client])} as long as was assumed"
+            f"{what} {np.exp(ratios[client]):.2g} times"
             for what, ratios in (("trains", self._training), ("uploads", self._upload))
             if np.isfinite(ratios[client])
         ]
-        return f"{who} {' and '.join(parts)}"
+        who = client_title(client, self._names.get(client))
+        return f"{who} {' and '.join(parts)} as long as was assumed"
 
 
 def _smooth(ratios: Array, client: int, ratio: float, used: float) -> None:
@@ -93,7 +95,3 @@ def _smooth(ratios: Array, client: int, ratio: float, used: float) -> None:
     new = float(np.clip(np.log(ratio) + used, -MOST, MOST))
     old = ratios[client]
     ratios[client] = new if np.isnan(old) else (1 - WEIGHT) * old + WEIGHT * new
-
-
-def _factor(logarithm: float) -> str:
-    return f"{np.exp(logarithm):.2g} times"

@@ -127,7 +127,7 @@ class Link:
 
 
 def _introduced(answer: Answer) -> Introduction:
-    node, took = answer.client, (answer.came or time.time()) - answer.sent
+    node, took = answer.client, max(0.0, (answer.came or time.time()) - answer.sent)
     if answer.outcome != "came":
         return Introduction(node, took, why=answer.why)
     try:

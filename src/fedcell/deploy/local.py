@@ -153,7 +153,8 @@ class LocalFederation:
     def wait(self, status: Path, seconds: float, pause: Callable[[], None] = lambda: None) -> None:
         """Waits until a run has ended; refuses with what went wrong in it."""
         link = [] if self.superlink is None else [self.superlink]
-        seen, look = False, time.monotonic() + LOOK
+        seen, begin = False, time.monotonic()
+        look = begin + LOOK
         with waiting(seconds, "running the federation", link) as wait:
             while not status.exists():
                 pause()
@@ -161,12 +162,18 @@ class LocalFederation:
                 if time.monotonic() < look:
                     continue
                 running, look = self._processes.running(SERVER), time.monotonic() + LOOK
+                seen = seen or running or self._began(begin)
                 if seen and not running and not status.exists():
                     logs = self.folder / "logs"
                     raise BadInput(f"the ServerApp ended without a word: see the logs in {logs}")
-                seen = seen or running
         if (error := read_tables(status).get("error")) is not None:
             raise BadInput(str(error))
+
+    def _began(self, begin: float) -> bool:
+        """Whether a ServerApp that is not there has been and gone: it had time enough to begin, and
+        processes can be seen on this machine."""
+        enough = time.monotonic() - begin > STARTING
+        return enough and self._processes.running(["flower-superlink"])
 
     def stop_nodes(self, nodes: Sequence[Process]) -> None:
         """Ends some of the SuperNodes, in good order."""

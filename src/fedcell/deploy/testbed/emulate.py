@@ -236,12 +236,16 @@ def measured_uploads(
                 name=exchange.name,
                 rate=turn.rates[exchange.client],
                 cpu=turn.shares[exchange.client],
-                modelled=exchange.modelled_upload or float("nan"),
+                modelled=_known(exchange.modelled_upload),
                 link=seen.duration,
                 bytes=seen.burst,
-                flower=exchange.measured_upload or float("nan"),
-                modelled_training=exchange.modelled_training or float("nan"),
-                training=exchange.measured_training or float("nan"),
+                flower=_known(exchange.measured_upload),
+                modelled_training=_known(exchange.modelled_training),
+                training=_known(exchange.measured_training),
             )
         )
     return found
+
+
+def _known(value: float | None) -> float:
+    return float("nan") if value is None else value

@@ -1,8 +1,8 @@
 """Uploads in a testbed: what the model says, what the link took, and what Flower adds."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from math import nan
+from math import isfinite, nan
 from statistics import median
 from typing import Any
 
@@ -36,6 +36,12 @@ class MeasuredUpload:
         return self.flower - self.link
 
 
+def _middle(values: Iterable[float]) -> float:
+    """The median of what was measured."""
+    known = [value for value in values if isfinite(value)]
+    return median(known) if known else nan
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TestbedReport(Showable):
     """All uploads of a testbed."""
@@ -48,7 +54,7 @@ class TestbedReport(Showable):
     @property
     def median_error(self) -> float:
         """Of the uploads, without sign."""
-        return median([abs(u.error) for u in self.uploads]) if self.uploads else nan
+        return _middle(abs(u.error) for u in self.uploads)
 
     @property
     def worst_error(self) -> float:
@@ -58,14 +64,13 @@ class TestbedReport(Showable):
     @property
     def overhead(self) -> float:
         """Of Flower, the median [s]."""
-        return median([u.overhead for u in self.uploads]) if self.uploads else nan
+        return _middle(u.overhead for u in self.uploads)
 
     @property
     def training_error(self) -> float:
         """Median, without sign, of the trainings, where processors were limited."""
-        if not self.limited or not self.uploads:
-            return nan
-        return median([abs(u.training / u.modelled_training - 1) for u in self.uploads])
+        some = self.uploads if self.limited else ()
+        return _middle(abs(u.training / u.modelled_training - 1) for u in some)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each upload."""

@@ -1,0 +1,108 @@
+"""Grids whose nodes run a ClientApp here, in this process: federations without any other."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+from fedcell.deploy.arrays import array_record
+from fedcell.deploy.flower import introduce
+
+from .grids import MemoryGrid, Node
+
+Step = Callable[[int, Any, Mapping[str, Any]], Any]  # (place, w, config) -> what is uploaded
+
+
+class AppGrid(MemoryGrid):
+    """Nodes that run an app, each with settings of its own; it also does what strategies of
+    Flower's ask of a grid in their own loop."""
+
+    def __init__(
+        self, app: ClientApp, settings: Sequence[Mapping[str, Any]], instant: bool = False
+    ) -> None:
+        busy = threading.Lock()  # waiters ask all nodes at once, and learners have one thread
+        nodes = {
+            10 + n: _running(app, 10 + n, dict(one), busy, instant)
+            for n, one in enumerate(settings)
+        }
+        super().__init__(nodes)
+
+    def send_and_receive(self, messages, *, timeout=None):  # noqa: ARG002
+        """All answers, in order."""
+        return self.pull_messages(self.push_messages(list(messages)))
+
+    def told(self, kind: str = "train") -> list[dict[str, Any]]:
+        """The configurations that were sent, in order."""
+        sent = (message for message, _ in self.sent.values())
+        return [dict(m.content["config"]) for m in sent if m.metadata.message_type == kind]
+
+
+def places(count: int, **more: Any) -> list[dict[str, Any]]:
+    """Settings of nodes that are the clients of a scenario."""
+    return [{"partition-id": j, "num-partitions": count, **more} for j in range(count)]
+
+
+def _running(
+    app: ClientApp, number: int, settings: dict[str, Any], busy: threading.Lock, instant: bool
+) -> Node:
+    context = Context(1, number, settings, RecordDict(), {})
+    done: dict[str, Message] = {}
+
+    def node(message: Message, _seconds: float) -> Sequence[Message]:
+        name = message.metadata.message_id
+        with busy:
+            if name not in done:
+                done[name] = app(message, context)
+                if instant:  # as if it had been sent when it comes: an upload takes no time
+                    done[name].metadata.__dict__["_created_at"] += 1e6
+        return [done[name]]
+
+    return node
+
+
+def stepping(
+    step: Step,
+    samples: Sequence[int],
+    seconds: Callable[[int, Mapping[str, Any]], float] | None = None,
+    **said: Any,
+) -> ClientApp:
+    """An app of one's own: an array `w` that each device changes by a step of its own, and a loss
+    that is its square. Devices say that they trained for so many `seconds`; `said` is what some
+    say beside."""
+    app = ClientApp()
+
+    @app.query()
+    def query(message: Message, context: Context) -> Message:
+        return introduce(message, context, samples=samples[_place(context)])
+
+    @app.train()
+    def train(message: Message, context: Context) -> Message:
+        place, config = _place(context), dict(message.content["config"])
+        w = _model(message)
+        new = np.asarray(step(place, w, config), w.dtype)
+        metrics = {"num-examples": samples[place], **said.get(f"client_{place}", {})}
+        if seconds is not None:
+            metrics["training-seconds"] = seconds(place, config)
+        records = {"arrays": array_record({"w": new}), "metrics": MetricRecord(metrics)}
+        return Message(RecordDict(records), reply_to=message)
+
+    @app.evaluate()
+    def evaluate(message: Message, context: Context) -> Message:
+        loss = float((_model(message).astype(float) ** 2).sum())
+        metrics = {"num-examples": samples[_place(context)], "train_loss": loss}
+        return Message(RecordDict({"metrics": MetricRecord(metrics)}), reply_to=message)
+
+    return app
+
+
+def _place(context: Context) -> int:
+    return int(context.node_config["partition-id"])
+
+
+def _model(message: Message) -> Any:
+    record = message.content["arrays"]
+    assert isinstance(record, ArrayRecord)
+    return record["w"].numpy()
