@@ -12,7 +12,6 @@ from fedcell import (
     BadFile,
     BadInput,
     GivenLaw,
-    Scenario,
     Target,
     draw_fleet,
     draw_trace,
@@ -34,15 +33,8 @@ from fedcell.planning.standing import SHAPE, Standing, end_of, level_of, share_o
 from fedcell.simulation.drive import carry_out
 from fedcell.simulation.run import Progress, prepare_run
 from support.laws import FLOOR, observed
+from support.quadratics import NARROW, QUADRATICS, SLOW
 
-QUADRATICS = Scenario().using(
-    clients={"count": 20},
-    plan={"cohort": 10, "local_steps": 2, "rounds": 200},
-    task={"batch_size": 10, "samples_per_step": "batch"},
-    learning={"model": "quadratic-common", "rate": 0.02, "target": 0.6},
-)
-SLOW = QUADRATICS.using(cell={"broadcast_time": 30.0})  # a round costs as much, whatever is done
-NARROW = QUADRATICS.using(cell={"bandwidth": 2e5})  # every upload counts
 POLICY = ["optimal-staged"]
 
 
