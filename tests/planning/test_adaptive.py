@@ -110,8 +110,18 @@ def test_what_never_gets_there_is_not_believed_to():
     settings = lattice(gamma=0.1)
     belief = Belief.first(settings, law)
     hopeless = (settings.cohorts <= 4) & (settings.steps >= 40)
-    assert_array_equal(np.isinf(belief.mean), hopeless)
-    assert np.isfinite(belief.covariance).all()
+    assert_array_equal(belief.never, hopeless)
+    now = place(settings, 8, 20)
+    stands = standing(
+        belief, losses_of(settings, belief.mean, np.full(9, now))[0], np.full(9, now), 2.0, 0.2
+    )
+    cheap = replace(settings, costs=np.where(hopeless, 0.01, 1.0))  # however cheap they are
+    change = choose_change(stands, cheap, now, 5, 5)
+    assert change is None or not hopeless[change.place]
+    # One that is there all the same may be left.
+    there = np.full(9, place(settings, 4, 40))
+    stands = standing(belief, losses_of(settings, belief.mean, there)[0], there, 2.0, 0.2)
+    assert choose_change(stands, settings, int(there[0]), 5, 5) is not None
 
 
 # What losses say.
@@ -186,6 +196,7 @@ def known(settings, log_rounds, stage=0.2, doubt=0.0):
         end=end,
         log_rounds=np.tile(log_rounds, (4, 1)),
         doubt=np.full(settings.cohorts.size, doubt),
+        never=np.zeros(settings.cohorts.size, bool),
         pace=0.05,
         noise=0.1,
     )
