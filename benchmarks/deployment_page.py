@@ -7,10 +7,12 @@ python benchmarks/deployment_page.py
 
 import json
 import re
+from dataclasses import fields
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from fedcell.deploy.testbed.report import MeasuredUpload, TestbedReport
 from flower import told
 
 ROOT = Path(__file__).parents[1]
@@ -18,15 +20,33 @@ RESULTS = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "deployment.md"
 
 
+def testbeds() -> list[Any]:
+    """The runs that are kept, by the rates of their links."""
+    found = [json.loads(file.read_text()) for file in (RESULTS / "testbed").glob("*.json")]
+    return sorted(found, key=lambda run: median(u["rate"] for u in run["uploads"]))
+
+
+def all_uploads() -> TestbedReport:
+    """Those of all runs together."""
+    names = [field.name for field in fields(MeasuredUpload)]
+    uploads = [
+        MeasuredUpload(**{name: upload[name] for name in names})
+        for run in testbeds()
+        for upload in run["uploads"]
+    ]
+    first = testbeds()[0]
+    return TestbedReport(
+        uploads=uploads, bits=first["model_bits"], policy=first["policy"], limited=True
+    )
+
+
 def testbed_table() -> str:
     """A line for each testbed, by the rates of its links."""
-    found = [json.loads(file.read_text()) for file in (RESULTS / "testbed").glob("*.json")]
-    found.sort(key=lambda run: median(u["rate"] for u in run["uploads"]))
     lines = [
         "| links [Mbit/s] | uploads | by the model [s] | off, median | worst | Flower adds |",
         "|---|---|---|---|---|---|",
     ]
-    for run in found:
+    for run in testbeds():
         rates, times = (_ends(run, name) for name in ("rate", "modelled"))
         lines.append(
             f"| {rates[0] / 1e6:.1f} to {rates[1] / 1e6:.1f} | {len(run['uploads'])} | "
@@ -58,3 +78,4 @@ def filled(page: str) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(filled(PAGE.read_text("utf-8")), "utf-8")
+    all_uploads().plot(PAGE.parent / "testbed.png")

@@ -162,6 +162,21 @@ def test_how_good_plans_are_is_what_the_benchmark_found(monkeypatch):
     assert np.quantile(regrets, 0.9) <= 0.2
 
 
+def test_what_adapting_is_worth_is_what_the_benchmark_found(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    benchmark = runpy.run_path(str(ROOT / "benchmarks" / "adaptive.py"))
+    assert benchmark["page"]() == text_of("docs/planning.md"), (
+        "python benchmarks/adaptive.py --page"
+    )
+    rows = benchmark["measured"]()
+    assert len(rows) >= 6
+    every = {
+        c: np.concatenate([benchmark["ratios"](r, c) for r in rows]) for c in benchmark["CASES"]
+    }
+    assert np.median(every["own"]) < 0.9
+    assert all(np.median(each) <= 1 for each in every.values())
+
+
 def test_laws_on_the_page_are_as_good_as_the_benchmark_found():
     benchmark = runpy.run_path(str(ROOT / "benchmarks" / "laws.py"))
     found = json.loads((ROOT / "benchmarks" / "results" / "laws.json").read_text())

@@ -149,7 +149,7 @@ def is_kind_of_problem(thing: object) -> bool:
 
 
 def test_the_public_face_is_small():
-    assert len(public_things()) <= 60
+    assert len(public_things()) <= 61
 
 
 def test_import_is_light():

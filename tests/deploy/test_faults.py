@@ -149,11 +149,12 @@ def test_devices_that_cannot_be_are_refused_and_the_others_begin(marred):
     introduced = [e.name for e in exchanges if e.outcome == "introduced"]
     refused = [e for e in exchanges if e.outcome == "refused"]
     assert len(introduced) == 4
-    for why in STRANGERS.values():
-        assert sum(e.why.startswith(why) for e in refused) == 1
-    twins = [e for e in refused if e.name in ("client-0", "double")]
-    assert len(twins) == 2
-    assert all("client-0" in e.why or "is client 0" in e.why for e in twins)
+    for why in STRANGERS.values():  # who is refused under way may be asked again
+        assert sum(e.why.startswith(why) for e in refused) >= 1
+    twins = [e.why for e in refused if e.name in ("client-0", "double")]
+    assert len(twins) >= 2
+    known = ("called client-0", "is client 0", "came after the 4", "joined under way")
+    assert all(any(words in why for words in known) for why in twins)
 
 
 @pytest.mark.parametrize(("seed", "how"), [(CLIPPED, "clip"), (EXCLUDED, "exclude")])

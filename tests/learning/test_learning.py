@@ -128,6 +128,21 @@ def test_uploads_that_are_not_finite_are_named_and_left_out(rule):
     assert_array_equal(after, without)
 
 
+@pytest.mark.parametrize("rule", ["unbiased", "mean", "normalised"])
+def test_uploads_may_be_missing_where_clients_are_elsewhere(rule):
+    """As if those clients had not been called; ours always upload."""
+    model, uploads = np.ones(3, np.float32), [MODELS[0], None, MODELS[3]]
+    some = [0, 2, 3], [1, 2, 1], uploads, SHARES, 0
+    after, excluded = aggregate(rule, model, *some, may_be_missing=True)
+    without, _ = aggregate(rule, model, [0, 3], [1, 1], MODELS[[0, 3]], SHARES, 0)
+    assert_array_equal(after, without)
+    assert excluded == 0
+    with pytest.raises(BadInput, match="gave nothing for client 2"):
+        aggregate(rule, model, *some)
+    kept, _ = aggregate(rule, model, [0], [1], [None], SHARES, 0, may_be_missing=True)
+    assert_array_equal(kept, model)
+
+
 def test_an_aggregate_beyond_the_range_of_floats_keeps_the_model():
     model, huge = np.ones(2, np.float32), np.full((1, 2), 3e38, np.float32)
     after, excluded = aggregate("unbiased", model, [0], [1], huge, np.array([0.9, 0.1]), round=0)

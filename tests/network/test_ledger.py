@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedcell import BadInput, Scenario, draw_fleet, draw_trace, simulate_network
+from fedcell import BadInput, Ledger, Scenario, draw_fleet, draw_trace, simulate_network
 from fedcell.network.simulate import price_trace
 from fedcell.network.spending import Totals
 
@@ -132,3 +132,58 @@ def test_a_ledger_tells_what_it_is():
     assert rows[-1]["total_energy"] == pytest.approx(ledger.energy.sum())
     assert "train_loss" not in rows[0]
     assert np.diff([row["total_duration"] for row in rows]) == pytest.approx(ledger.duration[1:])
+
+
+# Ledgers of several parts.
+
+
+def part(scenario, first, end, policy="optimal", seed=3):
+    fleet = draw_fleet(scenario, seed)
+    trace = draw_trace(scenario, fleet, range(first, end), seed)
+    return price_trace(scenario, fleet, trace, policy, seed)
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_joined_parts_are_the_whole(name):
+    whole = priced(WORLDS[name], 12)
+    joined = Ledger.join([part(WORLDS[name], *ends) for ends in ((0, 5), (5, 6), (6, 12))])
+    assert_same(joined, whole)
+    for rounds in (1, 5, 8):
+        assert_same(joined.first(rounds), whole.first(rounds))
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_parts_with_other_cohorts_are_summed_client_by_client(name):
+    """Cohorts of several sizes: what each client paid is what it paid in every part."""
+    parts = [
+        part(WORLDS[name].with_plan(k, e), *ends)
+        for (k, e), ends in {(10, 4): (0, 5), (3, 9): (5, 7), (14, 2): (7, 12)}.items()
+    ]
+    joined = Ledger.join(parts)
+    assert_array_equal(joined.cost, np.concatenate([each.cost for each in parts]))
+    for field in fields(Totals):
+        whole = sum(getattr(each.totals, field.name) for each in parts)
+        assert_allclose(getattr(joined.totals, field.name), whole, rtol=1e-12, err_msg=field.name)
+    assert_same(joined.first(6), Ledger.join([parts[0], parts[1].first(1)]))
+    battery = 0.5 * joined.totals.energy + 1e-12
+    spent, when = np.zeros(battery.size), np.zeros(battery.size, int)
+    for t in range(12):
+        spent = joined.first(t + 1).totals.energy
+        when[(spent > battery) & (when == 0)] = t + 1
+    assert_array_equal(joined.spending.emptied(battery), when)
+
+
+def test_uploads_that_did_not_arrive_have_cost_what_they_cost():
+    whole = priced(WORLDS["weighted, lossy"], 6)
+    arrived = np.unique(whole.spending.client[2][whole.spending.arrived[2]])
+    gone = arrived[:2].tolist()
+    found = whole.without(2, [*gone, 10**6])  # of whom nobody has heard
+    assert found.received[2] == whole.received[2] - 2
+    assert_array_equal(np.delete(found.received, 2), np.delete(whole.received, 2))
+    for name in ("cost", "duration", "energy", "called"):
+        assert_array_equal(getattr(found, name), getattr(whole, name))
+    lost = whole.totals.arrived - found.totals.arrived
+    assert_array_equal(np.flatnonzero(lost), gone)
+    assert_array_equal(found.totals.called, whole.totals.called)
+    assert_array_equal(found.first(2).totals.arrived, whole.first(2).totals.arrived)
+    assert whole.received[2] == whole.spending.arrived[2].sum()  # the old one is as it was

@@ -12,7 +12,6 @@ from fedcell import (
     BadFile,
     BadInput,
     GivenLaw,
-    Scenario,
     Target,
     draw_fleet,
     draw_trace,
@@ -22,9 +21,10 @@ from fedcell import (
     run,
     run_adaptive,
 )
-from fedcell.learning.own import OwnLearner
+from fedcell.core.files import as_json
 from fedcell.network.simulate import price_trace
 from fedcell.planning.adapting import adaptive
+from fedcell.planning.adaptive import AdaptivePlan
 from fedcell.planning.belief import USUAL_LAW, Belief
 from fedcell.planning.design import Setting
 from fedcell.planning.fit import fit_law
@@ -34,15 +34,8 @@ from fedcell.planning.standing import SHAPE, Standing, end_of, level_of, share_o
 from fedcell.simulation.drive import carry_out
 from fedcell.simulation.run import Progress, prepare_run
 from support.laws import FLOOR, observed
+from support.quadratics import NARROW, QUADRATICS, SLOW
 
-QUADRATICS = Scenario().using(
-    clients={"count": 20},
-    plan={"cohort": 10, "local_steps": 2, "rounds": 200},
-    task={"batch_size": 10, "samples_per_step": "batch"},
-    learning={"model": "quadratic-common", "rate": 0.02, "target": 0.6},
-)
-SLOW = QUADRATICS.using(cell={"broadcast_time": 30.0})  # a round costs as much, whatever is done
-NARROW = QUADRATICS.using(cell={"bandwidth": 2e5})  # every upload counts
 POLICY = ["optimal-staged"]
 
 
@@ -117,8 +110,18 @@ def test_what_never_gets_there_is_not_believed_to():
     settings = lattice(gamma=0.1)
     belief = Belief.first(settings, law)
     hopeless = (settings.cohorts <= 4) & (settings.steps >= 40)
-    assert_array_equal(np.isinf(belief.mean), hopeless)
-    assert np.isfinite(belief.covariance).all()
+    assert_array_equal(belief.never, hopeless)
+    now = place(settings, 8, 20)
+    stands = standing(
+        belief, losses_of(settings, belief.mean, np.full(9, now))[0], np.full(9, now), 2.0, 0.2
+    )
+    cheap = replace(settings, costs=np.where(hopeless, 0.01, 1.0))  # however cheap they are
+    change = choose_change(stands, cheap, now, 5, 5)
+    assert change is None or not hopeless[change.place]
+    # One that is there all the same may be left.
+    there = np.full(9, place(settings, 4, 40))
+    stands = standing(belief, losses_of(settings, belief.mean, there)[0], there, 2.0, 0.2)
+    assert choose_change(stands, settings, int(there[0]), 5, 5) is not None
 
 
 # What losses say.
@@ -179,7 +182,7 @@ def test_rounds_that_were_not_evaluated_and_long_runs_are_looked_at_too():
     sparse = np.where(np.arange(1, 401) % 7, np.nan, losses)
     for seen in (losses, sparse):
         found = standing(belief, seen, places, 2.0, 0.2)
-        assert np.median(found.stage) == pytest.approx(stage[-1], rel=0.3)
+        assert np.median(found.stage) == pytest.approx(stage[-1], rel=0.4)  # usual: 10 times it
 
 
 # When a change is worth it.
@@ -193,6 +196,7 @@ def known(settings, log_rounds, stage=0.2, doubt=0.0):
         end=end,
         log_rounds=np.tile(log_rounds, (4, 1)),
         doubt=np.full(settings.cohorts.size, doubt),
+        never=np.zeros(settings.cohorts.size, bool),
         pace=0.05,
         noise=0.1,
     )
@@ -258,6 +262,7 @@ def test_a_run_moves_to_the_better_setting_and_costs_less(world, fewer):
     result = run_adaptive(world, POLICY)
     adapts, last = result.outcome.policies[0].to_target, result.outcome.changes[-1]
     assert adapts.cost < 0.7 * stays.cost
+    assert last.local_steps is not None
     assert last.local_steps > 2
     assert (last.cohort < 10) is fewer
 
@@ -328,7 +333,7 @@ def test_accuracies_are_steered_to_as_losses_are():
 def test_it_goes_no_further_than_it_may():
     result = run_adaptive(NARROW, POLICY, clients=(6, 20), steps=(1, 3), every=3)
     assert {(c.round - 1) % 3 for c in result.outcome.changes} == {0}
-    assert all(c.cohort >= 6 and c.local_steps <= 3 for c in result.outcome.changes)
+    assert all(c.cohort >= 6 and (c.local_steps or 9) <= 3 for c in result.outcome.changes)
     assert result.outcome.changes
 
 
@@ -341,6 +346,7 @@ def test_learners_and_fleets_may_be_others_than_ours():
         asked.append((scenario.plan.cohort, scenario.plan.local_steps))
         return prepared.learner_of(scenario)
 
+    assert isinstance(prepared.steering, AdaptivePlan)
     steering = replace(prepared.steering, learner_of=learner_of)
     result = carry_out(replace(prepared, steering=steering))
     assert asked == [(c.cohort, c.local_steps) for c in result.outcome.changes]
@@ -353,8 +359,8 @@ def own_quadratics(scenario, seed):
 
 
 def test_a_learner_of_ones_own_is_made_anew_for_other_steps():
-    assert OwnLearner.of(own_quadratics) is not None
-    ours, theirs = (run_adaptive(SLOW, POLICY, learner=x) for x in (None, own_quadratics))
+    world = SLOW.using(task={"model_bits": 640.0, "cycles_per_sample": 60.0})
+    ours, theirs = (run_adaptive(world, POLICY, learner=x) for x in (None, own_quadratics))
     assert_array_equal(ours.state.model, theirs.state.model)
     assert ours.outcome.changes == theirs.outcome.changes
 
@@ -366,6 +372,11 @@ def files(folder):
     names = ("ledger.csv", "clients.csv", "history.csv", "changes.csv", "summary.json")
     with np.load(folder / "checkpoint.npz") as saved:
         return [saved["model"].tobytes(), *((folder / name).read_bytes() for name in names)]
+
+
+def said(result):
+    """The outcome as JSON, in which a missing score equals another."""
+    return as_json(result.to_dict())
 
 
 def stop_after(rounds):
@@ -386,7 +397,7 @@ def test_interrupted_and_resumed_is_as_if_never_stopped(tmp_path, evaluate_every
         cut = run_adaptive(world, POLICY, folder=folder, progress=stop_after(rounds))
         assert not cut.complete
         again = run_adaptive(world, POLICY, folder=folder, resume=True)
-        assert again.outcome == straight.outcome
+        assert said(again) == said(straight)
         assert files(folder) == files(tmp_path / "straight")
 
 
@@ -411,14 +422,14 @@ def test_a_change_that_a_kill_left_unwritten_is_written_when_it_goes_on(tmp_path
 
 def test_the_folder_gives_the_changes_back(tmp_path):
     result = run_adaptive(NARROW, POLICY, folder=tmp_path / "run")
-    assert load_run(tmp_path / "run").outcome == result.outcome
+    assert said(load_run(tmp_path / "run")) == said(result)
+    assert load_run(tmp_path / "run").outcome.changes == result.outcome.changes
     with (tmp_path / "run" / "changes.csv").open(newline="") as file:
         rows = [
             (int(r["round"]), int(r["clients"]), int(r["steps"]), r["why"])
             for r in csv.DictReader(file)
         ]
     assert rows == [(c.round, c.cohort, c.local_steps, c.why) for c in result.outcome.changes]
-    assert "changes.csv" not in {f.name for f in tmp_path.rglob("*") if f.parent.name == "plain"}
 
 
 def test_another_way_to_adapt_does_not_go_on_with_a_run(tmp_path):

@@ -19,12 +19,14 @@ from fedcell import (
     load_scenario,
     plan_training,
     run,
+    run_adaptive,
     run_seeds,
     simulate_network,
     sweep_costs,
 )
 from fedcell.show.figures.curves import Curve
 from fedcell.show.results import FIGURES, PANELS
+from support.quadratics import NARROW
 
 QUADRATIC = Scenario().using(
     clients={"count": 6},
@@ -202,3 +204,22 @@ def test_panels_that_are_not_there_and_paths_beside_axes_are_refused(result, tmp
         result.plot(tmp_path / "a.png", ax=Figure().subplots())
     result.plot(tmp_path / "energy.png", panel="energy")
     assert imread(tmp_path / "energy.png").std() > 0.01
+
+
+def test_a_plan_that_was_changed_is_marked_where_it_was(tmp_path):
+    """A line between the last round of the old plan and the first of the new one."""
+    result = run_adaptive(NARROW, ["even"])
+    rounds = [change.round for change in result.outcome.changes]
+    assert len(rounds) >= 2
+    panel = result.plot(tmp_path / "loss.png").axes[0]
+    upright = [line.get_xdata() for line in panel.get_lines() if line.get_linestyle() == ":"]
+    assert_allclose(upright, [[r - 0.5] * 2 for r in rounds])
+    assert texts(panel).count("another plan") == 1
+    assert_allclose(
+        [x[0] for x in upright],
+        [
+            line.get_xdata()[0]
+            for line in result.plot(ax=Figure().subplots(), panel="rounds").get_lines()
+            if line.get_linestyle() == ":"
+        ],
+    )

@@ -21,6 +21,8 @@ from fedcell import (
     BadInput,
     Optimal,
     Scenario,
+    draw_fleet,
+    draw_trace,
     load_run,
     load_scenario,
     prepare_training,
@@ -31,6 +33,7 @@ from fedcell.core.files import as_json
 from fedcell.simulation.ledgerfile import read_ledgers
 from fedcell.simulation.report import RoundReport
 from fedcell.simulation.result import RunResult
+from fedcell.simulation.train import train_rounds
 
 WORLD = {
     "cell": {"loss_rate": 0.2},
@@ -429,3 +432,56 @@ def test_a_ledger_of_older_runs_is_read_in_the_order_that_it_has(tmp_path):
     header, *lines = file.read_text().splitlines(keepends=True)
     file.write_text("".join([header, *lines[::2], *lines[1::2]]))
     assert_same(load_run(tmp_path / "o"), result)
+
+
+# Parts of a run.
+
+
+def test_a_training_goes_on_along_a_trace_that_begins_later():
+    setup = prepare_training(SCENARIO)
+    world, learner = setup.scenario, setup.learner()
+    fleet = draw_fleet(world)
+    *_, whole = train_rounds(world, learner, fleet, draw_trace(world, fleet, 8))
+    *_, half = train_rounds(world, learner, fleet, draw_trace(world, fleet, 3))
+    for first in (3, 1):  # the trace may have rounds that are done already
+        rest = draw_trace(world, fleet, range(first, 8))
+        states = list(train_rounds(world, learner, fleet, rest, half))
+        assert [state.rounds for state in states] == list(range(3, 9))
+        np.testing.assert_array_equal(states[-1].model, whole.model)
+        np.testing.assert_array_equal(states[-1].history.train_loss, whole.history.train_loss)
+
+
+class Elsewhere:
+    """Clients of which one does not answer in the second round."""
+
+    def __init__(self, scenario: Scenario, seed: int) -> None:
+        self.ours = prepare_training(SCENARIO.using(plan={"cohort": scenario.plan.cohort}), seed)
+        self.learner = self.ours.learner()
+        self.sizes, self.gone = self.learner.sizes, {}
+
+    def start(self):
+        return self.learner.start()
+
+    def evaluate(self, model):
+        return self.learner.evaluate(model)
+
+    def train(self, model, clients, round):
+        for client, upload in zip(clients, self.learner.train(model, clients, round), strict=True):
+            self.gone[round] = list(clients[:1]) if round == 1 else []
+            yield None if client in self.gone[round] else upload
+
+    def missing(self, round):
+        return self.gone.get(round, [])
+
+
+def test_uploads_that_do_not_come_are_in_the_ledger_as_such(tmp_path):
+    world = SCENARIO.using(task={"model_bits": 640.0, "cycles_per_sample": 60.0})
+    ours = run(world, ["even"], rounds=4)
+    theirs = run(world, ["even"], rounds=4, learner=Elsewhere, folder=tmp_path / "run")
+    lost = ours.ledgers["even"].received - theirs.ledgers["even"].received
+    assert lost.tolist() == [0, 1, 0, 0]
+    np.testing.assert_array_equal(ours.ledgers["even"].cost, theirs.ledgers["even"].cost)
+    assert [int(row["received"]) for row in rows_of(tmp_path / "run")] == theirs.ledgers[
+        "even"
+    ].received.tolist()
+    assert theirs.ledgers["even"].totals.arrived.sum() == theirs.ledgers["even"].received.sum()

@@ -67,6 +67,8 @@ def adaptive_options(
         return None
     if seeds is not None:
         raise BadInput("--adaptive and --seeds: a run that adapts has one seed: give --seed")
+    if plan is not None and pilot is not None:
+        raise BadInput("--plan and --pilot: give one of them, or none")
     if target is None:
         raise BadInput(
             "--adaptive: a plan is one to a target: give --target-loss, --target-accuracy or "

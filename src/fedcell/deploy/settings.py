@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from math import inf
+from typing import Any, get_args
 
+from fedcell.core.errors import BadInput
 from fedcell.network.policies.names import PolicyLike
 from fedcell.network.round import Problem, Schedule
 
@@ -35,3 +37,12 @@ class Settings:
     about: Config = field(default_factory=dict)  # what is sent along with every order
     on_schedule: Callable[[Scheduled], None] | None = None
     on_exchanges: Callable[[Sequence[Exchange]], None] | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.deadline < inf:
+            raise BadInput(f"`deadline` = {self.deadline}: expected seconds above 0")
+        if self.screen not in get_args(Screen):
+            ways = ", ".join(get_args(Screen))
+            raise BadInput(f"`screen` = {self.screen!r}: expected one of {ways}")
+        if not 1 <= self.screen_factor < inf:
+            raise BadInput(f"`screen_factor` = {self.screen_factor}: expected a number from 1")

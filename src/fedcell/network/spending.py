@@ -30,8 +30,31 @@ class Idle:
     """What those spend that train and are then not drawn (DECISIONS.md, 15)."""
 
     trained: Bools  # (round, client): it trained in vain
-    duration: Array  # (client,) of one such training [s]
-    energy: Array  # (client,) [J]
+    duration: Array  # (client,) of one such training [s]; (round, client) where rounds differ
+    energy: Array  # the same [J]
+
+    def spent(self, round: int) -> tuple[Array, Array]:
+        """The duration and the energy of each client in a round; 0 for those that were drawn."""
+        duration, energy = (
+            np.where(self.trained[round], each if each.ndim == 1 else each[round], 0.0)
+            for each in (self.duration, self.energy)
+        )
+        return duration, energy
+
+    def first(self, rounds: int) -> "Idle":
+        """The first rounds."""
+        cut = [each if each.ndim == 1 else each[:rounds] for each in (self.duration, self.energy)]
+        return Idle(trained=self.trained[:rounds], duration=cut[0], energy=cut[1])
+
+    @classmethod
+    def join(cls, parts: Sequence["Idle"]) -> "Idle":
+        """Those of consecutive rounds as one; a training may take another time in each part."""
+        trained = np.concatenate([part.trained for part in parts])
+        duration, energy = (
+            np.concatenate([np.broadcast_to(getattr(p, name), p.trained.shape) for p in parts])
+            for name in ("duration", "energy")
+        )
+        return cls(trained=trained, duration=duration, energy=energy)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,9 +86,9 @@ class Spending:
             np.add.at(totals.duration, who, self.duration[part][is_client])
             np.add.at(totals.energy, who, self.energy[part][is_client])
             if self.idle is not None:
-                trained = self.idle.trained[first]
-                totals.duration[trained] += self.idle.duration[trained]
-                totals.energy[trained] += self.idle.energy[trained]
+                duration, energy = self.idle.spent(first)
+                totals.duration[:] += duration
+                totals.energy[:] += energy
         return totals
 
     def emptied(self, battery: Array) -> Ints:
@@ -76,7 +99,7 @@ class Spending:
             who = client[client >= 0]
             spent[who] += self.energy[t][client >= 0]
             if self.idle is not None:
-                spent += np.where(self.idle.trained[t], self.idle.energy, 0.0)
+                spent += self.idle.spent(t)[1]
                 who = np.arange(battery.size)
             when[who[(spent[who] > battery[who]) & (when[who] == 0)]] = t + 1
         return when
@@ -93,15 +116,12 @@ class Spending:
             return np.concatenate(list(padded))
 
         idle = [part.idle for part in parts if part.idle is not None]
-        whole = (
-            replace(idle[0], trained=np.concatenate([i.trained for i in idle])) if idle else None
-        )
         return cls(
             client=wide("client", -1),
             arrived=wide("arrived", False),
             duration=wide("duration", 0.0),
             energy=wide("energy", 0.0),
-            idle=whole,
+            idle=Idle.join(idle) if idle else None,
         )
 
     def without(self, round: int, clients: Sequence[int]) -> "Spending":
@@ -114,5 +134,4 @@ class Spending:
         """The first rounds."""
         names = ("client", "arrived", "duration", "energy")
         cut = {name: getattr(self, name)[:rounds] for name in names}
-        idle = self.idle and replace(self.idle, trained=self.idle.trained[:rounds])
-        return Spending(**cut, idle=idle)
+        return Spending(**cut, idle=self.idle and self.idle.first(rounds))

@@ -62,7 +62,7 @@ def run_adaptive(
     >>> from fedcell import load_scenario, run_adaptive
     >>> result = run_adaptive(load_scenario("digits"), ["optimal-staged"], seed=1)
     >>> [(change.round, change.cohort, change.local_steps) for change in result.outcome.changes]
-    [(6, 5, 32)]
+    [(6, 4, 48)]
     """
     check_scenario(scenario)
     if resume and folder is None:

@@ -1,10 +1,10 @@
 """What is believed of the rounds that settings take, before a run: normal, in logarithms."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedcell.core.types import Array, Ints
+from fedcell.core.types import Array, Bools, Ints
 
 from .departures import USUAL, alike
 from .fitted import FittedLaw
@@ -21,12 +21,12 @@ JITTER = 1e-9  # on a diagonal, so that rounding does no harm
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """The logarithm of the rounds to the target of some settings: one place for each. Infinite
-    where a setting is known never to get there."""
+    """The logarithm of the rounds to the target of some settings: one place for each."""
 
     mean: Array
     covariance: Array
     effective: Array  # K_gamma of each
+    never: Bools  # settings of which a pilot says that they do not get there
 
     @classmethod
     def first(cls, settings: Search, law: RoundsLaw | None = None) -> "Belief":
@@ -49,8 +49,12 @@ class Belief:
         heard = count + np.flatnonzero(np.isfinite(log_rounds[count:]))
         unsure = law.departures.covariance(every.places[heard]) + law.departures.scales.single**2
         told = cls.usual(every).told(heard, log_rounds[heard], unsure)
-        mean = np.where(np.isinf(log_rounds), np.inf, told.mean)
-        return cls(mean[:count], told.covariance[:count, :count], told.effective[:count])
+        return cls(
+            told.mean[:count],
+            told.covariance[:count, :count],
+            told.effective[:count],
+            np.isinf(log_rounds[:count]),
+        )
 
     @classmethod
     def usual(cls, settings: Search) -> "Belief":
@@ -61,17 +65,17 @@ class Belief:
         places = settings.places
         tilted = (places - places.mean(0)) * SLOPES
         covariance = _departing(places) + tilted @ tilted.T + ANY_WORLD**2
-        return cls(np.log(rounds), covariance, np.exp(places[:, 0]))
+        return cls(np.log(rounds), covariance, np.exp(places[:, 0]), np.zeros(rounds.size, bool))
 
     def told(self, places: Ints, mean: Array, covariance: Array) -> "Belief":
         """The same after somebody has told of some places, and how unsure that is."""
         across = self.covariance[places]
         whole = across[:, places] + covariance + JITTER * np.eye(len(places))
         gain = np.linalg.solve(whole, across).T
-        return Belief(
-            self.mean + gain @ (mean - self.mean[places]),
-            self.covariance - gain @ across,
-            self.effective,
+        return replace(
+            self,
+            mean=self.mean + gain @ (mean - self.mean[places]),
+            covariance=self.covariance - gain @ across,
         )
 
     def given(self, places: Ints, log_rounds: Array) -> tuple[Array, Array]:

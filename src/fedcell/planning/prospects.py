@@ -33,7 +33,7 @@ def choose_change(
     """
     from scipy.special import ndtr
 
-    allowed = near(settings, now) & np.isfinite(standing.log_rounds[0])
+    allowed = near(settings, now) & ~standing.never
     allowed[now] = True
     some = np.flatnonzero(allowed)
     here = int(np.searchsorted(some, now))
@@ -69,7 +69,7 @@ def rest_with(
     left = standing.end - standing.stage
     rounds = np.maximum(left[:, place] / speed[:, place], 1 if place == now else hold)
     cost = rounds * costs[place]
-    for other in np.flatnonzero(near(settings, place)).tolist():
+    for other in np.flatnonzero(near(settings, place) & ~standing.never).tolist():
         before = (left[:, other] - hold * speed[:, other]) / speed[:, place]
         before = np.maximum(before, every)  # for nobody looks earlier
         total = before * costs[place] + hold * costs[other]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcell.core.dice import Purpose, stream
-from fedcell.core.types import Array, Ints
+from fedcell.core.types import Array, Bools, Ints
 
 from .belief import JITTER, Belief
 
@@ -33,6 +33,7 @@ class Standing:
     end: Array  # the stage at which a setting is at the target
     log_rounds: Array  # of a whole run with a setting
     doubt: Array  # standard deviation of these beyond that of the draws, (setting,)
+    never: Bools  # settings that do not get there, (setting,)
     pace: float  # by how much a round moves the logarithm of the loss just now
     noise: float  # of that logarithm in a round
 
@@ -99,6 +100,7 @@ def standing(
         end=np.array([end_of(values[:3], belief.effective, way) for values in drawn]),
         log_rounds=log_rounds,
         doubt=doubt,
+        never=belief.never,
         pace=float(way * np.diff(share_of_way(fit.x[:3], ahead))[0]),
         noise=noise,
     )

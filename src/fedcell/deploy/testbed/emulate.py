@@ -18,7 +18,7 @@ from fedcell.core.files import read_tables
 from fedcell.deploy.config import RunConfig
 from fedcell.deploy.exchange import CAME, read_exchanges
 from fedcell.deploy.local import LocalFederation
-from fedcell.deploy.processes import Processes
+from fedcell.deploy.processes import Process, Processes
 from fedcell.learning.learner import warm_up
 from fedcell.learning.setup import prepare_training
 from fedcell.scenario.learning import Layers, Learning
@@ -77,9 +77,17 @@ class Turn:
 class Shaper(threading.Thread):
     """Sets links and processors as the server's schedule says, as soon as it says so."""
 
-    def __init__(self, testbed: Testbed, file: Path, bits: float, full: float) -> None:
+    def __init__(
+        self,
+        testbed: Testbed,
+        file: Path,
+        bits: float,
+        full: float,
+        senders: Sequence[Process] = (),  # send what others have trained: as a radio does
+    ) -> None:
         super().__init__(name="fedcell-shaper", daemon=True)
         self._testbed, self._file, self._bits, self._full = testbed, file, bits, full
+        self._senders = list(senders)
         self._ended = threading.Event()
         self.turns: list[Turn] = []
         self.fault: FedcellError | None = None
@@ -100,6 +108,8 @@ class Shaper(threading.Thread):
 
     def _set(self, told: Mapping[str, Any]) -> Turn:
         begin, clients = time.monotonic(), told["clients"]
+        while self._senders:  # by now they have started those who train
+            self._testbed.free(self._senders.pop().handle)
         rates = dict(
             zip(clients, (self._bits * x for x in told["uploads_per_second"]), strict=True)
         )
@@ -177,7 +187,6 @@ def emulate(
     with Testbed(count) as testbed:
         if testbed.why_no_quota is not None:
             tell(f"processors are not limited: {testbed.why_no_quota}")
-        shaper = Shaper(testbed, schedule, bits, full)
 
         def placed(logs: Path, env: Mapping[str, str]) -> Processes:
             return PlacedProcesses(testbed, logs, env)
@@ -188,8 +197,11 @@ def emulate(
             LocalFederation(folder.absolute(), host=host, start=placed) as federation,
         ):
             federation.start_superlink()
-            for j in range(count):
+            nodes = [
                 federation.start_node({"partition-id": j, "num-partitions": count})
+                for j in range(count)
+            ]
+            shaper = Shaper(testbed, schedule, bits, full, nodes)
             tell(f"a server and {count} devices, each in a network of its own, on {host}")
             shaper.start()
             try:

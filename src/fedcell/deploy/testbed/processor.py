@@ -56,6 +56,11 @@ class Groups:
                 (folder / "cpu.cfs_period_us").write_text(str(period))
                 (folder / "cpu.cfs_quota_us").write_text(str(-1 if quota is None else quota))
 
+    def free(self, pid: int) -> None:
+        """Takes a process out of all groups; those that it started before stay where they are."""
+        with _explained(self.root):
+            (self.root / "cgroup.procs").write_text(str(pid))
+
     def remove(self, name: str) -> bool:
         """Takes a group away; whether it is gone: it stays while processes are in it."""
         try:

@@ -121,6 +121,12 @@ class Testbed:
             raise NoTestbed(str(self.why_no_quota))
         self._groups.limit(self._name(place), share)
 
+    def free(self, process: "subprocess.Popen[bytes]") -> None:
+        """Lets a process have as much of a processor as there is, from now on; those that it has
+        started stay limited. It stays in its network, and ends with the others."""
+        if self._groups is not None:
+            self._groups.free(process.pid)
+
     def start(
         self,
         place: Place,
