@@ -1,5 +1,6 @@
 """The command that tries a real federation out on this machine."""
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -7,9 +8,9 @@ from typing import Annotated
 import typer
 
 from fedcell.core.errors import BadInput, printable
-from fedcell.core.quantities import parse_duration, readable_duration
+from fedcell.core.quantities import parse_duration
 from fedcell.deploy.config import RunConfig, write_app
-from fedcell.deploy.local import LocalFederation
+from fedcell.deploy.local import program
 from fedcell.deploy.report import load_exchanges
 from fedcell.learning.setup import prepare_training
 from fedcell.network.policies.names import NAMED
@@ -17,19 +18,16 @@ from fedcell.planning.pilotfile import load_pilot
 from fedcell.planning.plan import TrainingPlan
 from fedcell.scenario.load import SHIPPED
 from fedcell.scenario.save import save_scenario
-from fedcell.scenario.scenario import Scenario
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
+from fedcell.simulation.folder import IDENTITY
 from fedcell.simulation.load import load_run
 
 from .app import AsJson, DataDir, Rounds, Seed, app, draw, file_stem
 from .app import out as screen
+from .federating import check_choice, check_place, run_here, with_devices
 from .goals import Hold, goal_of
 from .planned import own_policy, planned_world
-from .watching import RunWatch
-
-MOST_DEVICES = 12  # processes on this machine where nobody says
-LONGEST = 10**7  # [s] that a federation may take
 
 
 @app.command()
@@ -146,6 +144,8 @@ def deploy(
     used = policy or (own_policy(planned, plan) if planned else "distributed")
     if used not in NAMED:
         raise BadInput(f"--policy {used}: a federation runs one of: {', '.join(NAMED)}")
+    check_choice("--judged-by", judged_by, ("server", "devices"))
+    check_choice("--screen", screen_updates, ("none", "clip", "exclude"))
     folder = (folder or Path(f"deploy-{file_stem(name)}-seed{seed}")).absolute()
     work = folder.with_name(f"{folder.name}-federation") if write is None else write.absolute()
     config = RunConfig(
@@ -171,12 +171,19 @@ def deploy(
         save_scenario(world, work / "scenario.json")
         screen.print(f"written to {write}: pyproject.toml, scenario.json", soft_wrap=True)
         return
-    if not resume and folder.exists() and any(folder.iterdir()):
-        raise BadInput(f"{folder}: is there already: give --resume to go on, or another --out")
+    check_place(folder, resume)
+    program("flower-superlink")  # or says how to get it
     work.mkdir(parents=True, exist_ok=True)
     save_scenario(world, work / "scenario.json")
     config = config.using(scenario=str(work / "scenario.json"))
-    _run(config, world, work, simulation, quiet=as_json)
+    try:
+        run_here(config, world, work, simulation, quiet=as_json)
+    except KeyboardInterrupt:
+        how = "give the same command again"
+        if pilot is None and (folder / IDENTITY).exists():
+            how = f"give the same command with --resume --out {shlex.quote(str(folder))}"
+        print(f"fedcell: interrupted; to go on, {how}", file=sys.stderr)
+        raise
     if pilot is not None:
         found = load_pilot(pilot)
         if as_json:
@@ -192,49 +199,8 @@ def deploy(
         print_result(screen, result, name=printable(name))
         print_result(screen, report)
     names = ["ledger.csv", "exchanges.csv", "clients.csv", "summary.json"]
+    names += ["changes.csv"] if result.outcome.changes else []
     names += ["loss.png"] if draw(result, folder / "loss.png") else []
     names += ["exchanges.png"] if draw(report, folder / "exchanges.png") else []
     if not as_json:
         screen.print(f"written to {folder}: {', '.join(names)}", soft_wrap=True)
-
-
-def with_devices(world: Scenario, devices: int | None, any_number: bool) -> Scenario:
-    """The scenario with as many clients as there are devices."""
-    count = world.clients.count
-    if devices is None:
-        if count > MOST_DEVICES and not any_number:
-            raise BadInput(
-                f"the scenario has {count} clients, each of which would be processes of some 300 "
-                "MB here: give --devices 4, or --simulation"
-            )
-        return world
-    if world.clients.table is not None or world.cell.gains is not None:
-        raise BadInput("--devices: the scenario lists its clients or their channels: leave it out")
-    cohort = min(world.plan.cohort, devices)
-    return world.using(clients={"count": devices}, plan={"cohort": cohort})
-
-
-def _run(config: RunConfig, world: Scenario, work: Path, simulation: bool, quiet: bool) -> None:
-    count = world.clients.count
-
-    def tell(words: str) -> None:
-        if not quiet:
-            print(f"fedcell: {words}", file=sys.stderr, flush=True)
-
-    with LocalFederation(work) as federation:
-        started = federation.start_superlink(simulation)
-        tell(f"SuperLink on {federation.address}, process {started.pid}, logs in {work / 'logs'}")
-        if not simulation:
-            nodes = [
-                federation.start_node({"partition-id": j, "num-partitions": count}).pid
-                for j in range(count)
-            ]
-            tell(f"{count} SuperNodes, processes {', '.join(map(str, nodes))}")
-        else:
-            tell(f"{count} virtual devices in Flower's simulation")
-        watch = RunWatch(Path(config.folder), tell)
-        status = federation.submit(config, count if simulation else None)
-        tell(f"the run has begun; a round waits {readable_duration(config.deadline)} at most")
-        federation.wait(status, LONGEST, watch.look)
-        watch.look()
-    tell("all of it is stopped")

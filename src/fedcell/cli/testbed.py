@@ -19,7 +19,7 @@ from fedcell.show.tables.console import print_json
 
 from .app import AsJson, DataDir, Rounds, Seed, app, draw_if_asked, figure_target
 from .app import out as screen
-from .deploy import with_devices
+from .federating import with_devices
 from .watching import RunWatch
 
 

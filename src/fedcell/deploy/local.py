@@ -17,6 +17,7 @@ from fedcell.core.files import read_tables
 
 from .config import RunConfig, write_app
 from .processes import Process, Processes, waiting
+from .testbed.shielded import shielded
 
 HOST = "127.0.0.1"
 STARTING = 60.0  # [s] in which a SuperLink answers
@@ -64,7 +65,7 @@ class LocalFederation:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        self._processes.stop()
+        shielded(self._processes.stop)  # also where Ctrl-C is given a second time
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     @property

@@ -1,0 +1,245 @@
+"""Federations from the command line: what is refused before anything starts, and how it ends."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from fedcell.deploy import local
+
+FLEET = """name,kappa,distance
+a,5e-27,100
+b,5e-27,200
+c,5e-27,300
+"""
+SMALL = """
+[clients]
+count = 3
+[plan]
+cohort = 2
+local_steps = 2
+rounds = 3
+[learning]
+dataset = "digits"
+model = "mlp"
+rate = 0.1
+"""
+COMMAND = [sys.executable, "-P", "-c", "from fedcell.__main__ import main; main()"]
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with some scenarios, in which nothing else is when a test begins."""
+    (tmp_path / "small.toml").write_text(SMALL)
+    (tmp_path / "fleet.csv").write_text(FLEET)
+    table = SMALL.replace("count = 3", 'table = "fleet.csv"')
+    (tmp_path / "table.toml").write_text(table)
+    (tmp_path / "dumb.toml").write_text(SMALL.partition("[learning]")[0])
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def everything(folder):
+    """All files and folders below a folder."""
+    return sorted(str(path.relative_to(folder)) for path in folder.rglob("*"))
+
+
+@pytest.fixture
+def refused(fedcell, here):
+    """Lets a command be refused: by one sentence, before anything is written or started."""
+
+    def run(*words):
+        before = everything(here)
+        said = fedcell(*words)
+        assert (said.code, said.out) == (2, ""), said
+        (sentence,) = said.err.splitlines()
+        assert sentence.startswith("fedcell: ")
+        assert everything(here) == before
+        return sentence.removeprefix("fedcell: ")
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["digits"], "the scenario has 50 clients, each of which would be processes of some 300"),
+        (["small.toml", "--policy", "mine:own"], "--policy mine:own: a federation runs one of:"),
+        (["small.toml", "--policy", "fastest"], "--policy fastest: a federation runs one of: "),
+        (["small.toml", "--judged-by", "nobody"], "--judged-by"),
+        (["small.toml", "--screen", "all"], "--screen"),
+        (["small.toml", "--deadline", "soon"], "--deadline"),
+        (["small.toml", "--deadline", "0s"], "--deadline"),
+        (["small.toml", "--budget", "much", "--pilot", "p.json"], "--budget"),
+        (["table.toml", "--devices", "4"], "--devices: the scenario lists its clients"),
+        (["dumb.toml"], "learning"),
+        (["no-such.toml"], "no-such.toml"),
+        (["small.toml", "--plan", "no-plan.json"], "no-plan.json"),
+        (["small.toml", "--target-loss", "low"], "--target-loss"),
+        (["small.toml", "--resume"], "there is no run to resume"),
+        ([], "scenario"),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
+)
+def test_what_cannot_be_is_one_sentence_and_leaves_nothing(refused, words, why):
+    assert why in refused("deploy", *words)
+
+
+def test_a_folder_that_is_not_empty_is_refused(refused, here):
+    (here / "mine").mkdir()
+    (here / "mine" / "thesis.txt").write_text("precious")
+    assert "is there already: give --resume" in refused("deploy", "small.toml", "--out", "mine")
+    said = refused("deploy", "small.toml", "--app", "mine")
+    assert "is there already: choose another folder for the app" in said
+    (here / "file").write_text("")
+    refused("deploy", "small.toml", "--out", "file")
+    refused("deploy", "small.toml", "--app", "file")
+
+
+def test_without_flower_it_is_said_how_to_get_it(refused, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(local.sys, "executable", "/nowhere/python")
+    for words in ([], ["--simulation"]):
+        said = refused("deploy", "small.toml", *words)
+        assert said == "flower-superlink is not installed: pip install 'fedcell[flower]'"
+
+
+def test_an_app_is_written_and_says_what_is_run(fedcell, here):
+    said = fedcell("deploy", "digits", "--app", "mine", "--seed", 3, "--deadline", "90s")
+    assert (said.code, said.err) == (0, "")
+    assert said.out == "written to mine: pyproject.toml, scenario.json\n"
+    assert everything(here / "mine") == ["pyproject.toml", "scenario.json"]
+    project = tomllib.loads((here / "mine" / "pyproject.toml").read_text())
+    config = project["tool"]["flwr"]["app"]["config"]
+    assert (config["seed"], config["deadline"], config["policy"]) == (3, 90.0, "distributed")
+    assert config["scenario"] == str(here / "mine" / "scenario.json")
+    assert config["folder"] == "run-flower"
+    world = json.loads((here / "mine" / "scenario.json").read_text())
+    assert world["clients"]["count"] == 50
+    fewer = fedcell("deploy", "digits", "--app", "few", "--devices", 4)
+    assert fewer.code == 0
+    world = json.loads((here / "few" / "scenario.json").read_text())
+    assert (world["clients"]["count"], world["plan"]["cohort"]) == (4, 4)
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("deploy", ["--simulation", "--devices N", "--deadline TIME", "--pilot FILE", "--app"]),
+        ("exchanges", ["--figure FILE", "--json", "FOLDER"]),
+        ("testbed", ["--devices N", "--bandwidth HZ", "--rounds N", "--out FOLDER"]),
+    ],
+)
+def test_help_names_what_there_is(fedcell, command, words):
+    said = fedcell(command, "--help")
+    assert said.code == 0
+    text = " ".join(said.out.replace("│", " ").split())
+    for word in words:
+        assert word in text, word
+    assert command in fedcell("--help").out
+
+
+def test_commands_of_federations_cost_nothing_where_flower_is_not(here):
+    """Their modules are loaded with every command, and must not load Flower."""
+    code = "import sys; import fedcell.cli.main; print('flwr' in sys.modules, 'ray' in sys.modules)"
+    said = subprocess.run(
+        [sys.executable, "-c", code], cwd=here, capture_output=True, text=True, check=True
+    )
+    assert said.stdout.split() == ["False", "False"]
+
+
+def test_a_testbed_where_none_can_be_is_refused(refused, monkeypatch):
+    from fedcell.cli import testbed
+
+    monkeypatch.setattr(testbed, "why_not", lambda: "this machine has no namespaces")
+    monkeypatch.setattr(testbed, "remove_leftovers", lambda: [])
+    assert refused("testbed") == "this machine has no namespaces"
+    assert "a federation runs one of" in refused("testbed", "--policy", "mine:own")
+    assert "--deadline" in refused("testbed", "--deadline", "soon")
+
+
+# With Flower.
+
+needs_flower = pytest.mark.skipif(
+    not (Path(sys.executable).parent / "flwr").exists(), reason="flwr is not installed"
+)
+
+
+@pytest.mark.flower
+@needs_flower
+def test_flower_takes_the_app_that_is_written(fedcell, here):
+    assert fedcell("deploy", "small.toml", "--app", "mine").code == 0
+    quiet = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1"}
+    built = subprocess.run(
+        [local.program("flwr"), "build", "--app", "mine"],
+        cwd=here,
+        env=os.environ | quiet | {"FLWR_HOME": str(here / "flwr")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert built.returncode == 0, built.stdout + built.stderr
+    assert len(list(here.rglob("*.fab"))) == 1
+
+
+@pytest.mark.flower
+@pytest.mark.slow
+@needs_flower
+@pytest.mark.parametrize("where", [[], ["--simulation"]], ids=["processes", "simulation"])
+def test_ctrl_c_stops_every_process_and_the_run_can_be_gone_on_with(here, where):
+    from support.federations import environment, rounds_done, until
+
+    mark = f"deploy-commands-{os.getpid()}-{len(where)}"
+    marked = lambda: [
+        int(entry.name)
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and environment(int(entry.name)).get("FEDCELL_TEST") == mark
+    ]
+    heed = lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)
+    pipe = subprocess.PIPE
+    words = [*COMMAND, "deploy", "small.toml", "--out", "run", *where]
+    with subprocess.Popen(
+        [*words, "--rounds", "5000"],
+        cwd=here,
+        env=os.environ | {"FEDCELL_TEST": mark},
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        preexec_fn=heed,
+    ) as process:
+        try:
+            until(lambda: rounds_done(here / "run") >= 2 or process.poll() is not None, 120.0)
+            assert len(marked()) > 3
+            process.send_signal(signal.SIGINT)
+            until(lambda: len(marked()) < 3 or process.poll() is not None, 30.0, "an end")
+            process.send_signal(signal.SIGINT)  # somebody is impatient
+            _, err = process.communicate(timeout=60)
+        finally:
+            process.kill()
+    assert process.returncode == 130, err
+    assert "Traceback" not in err
+    assert "to go on, give the same command with --resume" in err
+    until(lambda: not marked(), 10.0, "the end of all processes")
+    done = rounds_done(here / "run")
+    assert 2 <= done < 5000
+    again = subprocess.run(
+        [*words, "--rounds", str(done + 2), "--resume", "--json"],
+        cwd=here,
+        env=os.environ | {"FEDCELL_TEST": mark},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert again.returncode == 0, again.stderr
+    answer = json.loads(again.stdout)
+    assert answer["exchanges"]["rounds"] == done + 2
+    assert rounds_done(here / "run") == done + 2
+    names = {file.name for file in (here / "run").iterdir()}
+    assert {"ledger.csv", "exchanges.csv", "summary.json", "loss.png", "exchanges.png"} <= names
+    assert ".lock" not in names
+    until(lambda: not marked(), 10.0, "the end of all processes")

@@ -1,0 +1,181 @@
+"""docs/deployment.md, line by line: what it says to type works, and prints what it shows."""
+
+import os
+import random
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fedcell import load_run
+
+pytestmark = [pytest.mark.flower, pytest.mark.slow]
+pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[flower]")
+
+from fedcell.deploy.config import RunConfig  # noqa: E402
+from fedcell.deploy.exchange import read_exchanges  # noqa: E402
+from fedcell.deploy.local import LocalFederation, free_port  # noqa: E402
+from support.federations import ENOUGH, environment, until  # noqa: E402
+from test_pages import alike, commands, missing, text_of  # noqa: E402
+
+PAGE = "docs/deployment.md"
+EXAMPLE = Path(__file__).parents[2] / "examples" / "flower_pytorch"
+# People need some seconds to type the next line; a script looks whether the server is up.
+UP = "until (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null; do sleep 0.2; done\n"
+
+
+def section(title):
+    """What stands on the page under a heading, up to the next one of any kind."""
+    found = re.search(rf"^#+ {re.escape(title)}\n(.*?)(?=^#+ )", text_of(PAGE), re.M | re.S)
+    assert found, title
+    return found[1]
+
+
+def to_type(title):
+    """The lines of a section that are to be typed into a shell."""
+    return "\n".join(re.findall(r"```sh\n(.*?)```", section(title), re.S))
+
+
+def ten_ports():
+    """The first digits of some ports that nobody uses."""
+    for _ in range(100):
+        begin = random.randrange(2000, 3200)
+        try:
+            for j in range(10):
+                with socket.socket() as trial:
+                    trial.bind(("127.0.0.1", 10 * begin + j))
+        except OSError:
+            continue
+        return begin
+    raise AssertionError("all ports are taken")
+
+
+def with_free_ports(script):
+    """A script with ports of its own, which waits until its server is up."""
+    port = free_port()
+    assert "8000" in script
+    assert "910" in script
+    script = script.replace("8000", str(port)).replace("910", str(ten_ports()))
+    begun = re.compile(r"^(flower-superlink(?:[^\n]*\\\n)*[^\n]*&\n)", re.M)
+    assert len(begun.findall(script)) == 1
+    return begun.sub(lambda found: found[1] + UP.format(port=port), script)
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """Runs a script in an empty folder, with `fedcell` and Flower's commands at hand; whatever it
+    leaves running is ended."""
+    shim = tmp_path / "bin" / "fedcell"
+    shim.parent.mkdir()
+    run = "from fedcell.__main__ import main; main()"
+    shim.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -c "{run}" "$@"\n')
+    shim.chmod(0o755)
+    home, mark = tmp_path / "home", f"page-{os.getpid()}-{tmp_path.name}"
+    home.mkdir()
+    path = f"{shim.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = os.environ | {"PATH": path, "FEDCELL_TEST": mark}
+
+    def running():
+        return [
+            int(entry.name)
+            for entry in Path("/proc").iterdir()
+            if entry.name.isdigit() and environment(int(entry.name)).get("FEDCELL_TEST") == mark
+        ]
+
+    def run_script(script):
+        with (home / "script.log").open("w+") as log:
+            ended = subprocess.run(
+                ["bash", "-eu", "-c", script],
+                cwd=home,
+                env=env,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                timeout=ENOUGH,
+                check=False,
+            )
+            log.seek(0)
+            said = log.read()
+        logs = "".join(file.read_text()[-2000:] for file in home.glob("*.log"))
+        assert ended.returncode == 0, f"{said}\n{logs}"
+        return home, said
+
+    run_script.running = running
+    yield run_script
+    for pid in running():
+        os.kill(pid, 9)
+
+
+def test_machines_of_one_s_own_line_by_line(shell):
+    home, said = shell(with_free_ports(to_type("On machines of your own")))
+    until(lambda: not shell.running(), 30.0, "the end of all processes")
+    result = load_run(home / "my-run")
+    assert result.complete
+    assert result.state.rounds == 2
+    lines = read_exchanges(home / "my-run")
+    assert {e.name for e in lines if e.round == 0} == {f"pump-{j}" for j in range(4)}
+    assert {e.outcome for e in lines if e.round > 0} <= {"arrived", "lost"}
+    assert "what came of the calls of 2 rounds" in said
+    assert "pump-3" in said
+    freqs = {e.name: e.freq for e in lines if e.round > 0}
+    assert freqs["pump-0"] <= 1.0e9  # as its node says
+
+
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+@pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed")
+def test_certificates_and_keys_line_by_line(shell):
+    first = re.search(r"```sh\n(.*?)```", section("On machines of your own"), re.S)
+    script = first[1] + to_type("Only for those who may: TLS and keys")
+    then = r"""
+printf '[clients]\ncount = 1\n[plan]\ncohort = 1\n[learning]\ndataset = "digits"\n' > one.toml
+fedcell deploy one.toml --app my-app
+flwr run my-app mine --stream --run-config "rounds=1 folder=\"$PWD/my-run\""
+kill $(jobs -p)
+"""
+    home, said = shell(with_free_ports(script) + then)
+    until(lambda: not shell.running(), 30.0, "the end of all processes")
+    lines = read_exchanges(home / "my-run")
+    assert [(e.name, e.outcome) for e in lines] == [("pump", "introduced"), ("pump", "arrived")]
+    assert "BEGIN" not in said
+
+
+def test_trying_it_out_prints_what_the_page_shows(shell):
+    blocks = [block for block in commands(PAGE) if block.words[0] == "deploy" and block.shown]
+    (block,) = blocks
+    home, said = shell(f"fedcell {shlex.join(block.words)}\nfedcell exchanges deploy-digits-seed0")
+    lines = [line.strip() for line in said.splitlines()]
+    assert missing(block.shown, lines, alike) == []
+    assert not shell.running()
+    assert "fedcell: all of it is stopped" in said
+    assert "fedcell: round 3: loss " in said
+    files = {file.name for file in (home / "deploy-digits-seed0").iterdir()}
+    assert {"ledger.csv", "exchanges.csv", "loss.png", "exchanges.png"} <= files
+
+
+def test_the_example_with_pytorch_trains(tmp_path):
+    pytest.importorskip("torch", reason="torch is not installed: pip install fedcell[torch]")
+    app, folder, status = tmp_path / "app", tmp_path / "run", tmp_path / "here" / "status.json"
+    shutil.copytree(EXAMPLE, app)
+    project = app / "pyproject.toml"
+    text = project.read_text()
+    for old, new in (
+        ('folder = "run-pytorch"', f'folder = "{folder}"'),
+        ('status-file = ""', f'status-file = "{status}"'),
+    ):
+        assert old in text
+        text = text.replace(old, new)
+    project.write_text(text)
+    with LocalFederation(tmp_path / "here") as federation:
+        federation.start_superlink(simulation=True)
+        federation.wait(federation.submit(RunConfig(), 4, app), ENOUGH)
+    result = load_run(folder)
+    losses = result.ledgers["optimal"].train_loss
+    assert len(losses) == 5
+    assert losses[-1] < 0.8 * losses[0]
+    lines = [e for e in read_exchanges(folder) if e.round > 0]
+    assert {e.outcome for e in lines} == {"arrived"}
+    assert all(e.measured_training > 0 for e in lines)
