@@ -103,7 +103,7 @@ def test_a_folder_that_is_not_empty_is_refused(refused, here):
 
 def test_without_flower_it_is_said_how_to_get_it(refused, monkeypatch):
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr(local.sys, "executable", "/nowhere/python")
+    monkeypatch.setattr("fedcell.deploy.local.sys.executable", "/nowhere/python")
     for words in ([], ["--simulation"]):
         said = refused("deploy", "small.toml", *words)
         assert said == "flower-superlink is not installed: pip install 'fedcell[flower]'"

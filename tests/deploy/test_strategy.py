@@ -222,10 +222,9 @@ def test_a_folder_says_whose_strategy_it_was(tmp_path):
 
 def test_a_clock_that_is_set_back_leaves_a_file_that_can_be_read(tmp_path, monkeypatch):
     """Wall clocks are set now and then, also in the middle of a round."""
-    from fedcell.deploy import mail
 
     now = iter(range(10**6, 0, -50))
-    monkeypatch.setattr(mail.time, "time", lambda: float(next(now)))
+    monkeypatch.setattr("fedcell.deploy.mail.time.time", lambda: float(next(now)))
     words = {"arrays": {"w": FIRST}, "folder": tmp_path / "run"}
     run_federation(grid_of(), OWN, rounds=2, settings=Settings(policy="even"), **words)
     lines = read_exchanges(tmp_path / "run")

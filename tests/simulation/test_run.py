@@ -103,7 +103,7 @@ def world(tmp_path: Path) -> Path:
 class Drawn:
     """Stands for a figure of a run."""
 
-    def __init__(self, ledgers: Any, target: Any, changes: Any = ()) -> None:  # noqa: ARG002
+    def __init__(self, ledgers: Any, target: Any) -> None:
         self.text = f"{list(ledgers)} {target}"
 
     def savefig(self, path: Path, **_: Any) -> None:

@@ -72,8 +72,9 @@ def _ledger_figure(ledger: Ledger, **options: Any) -> Any:
 def _run_figure(result: RunResult, **options: Any) -> Any:
     if not result.ledgers:
         raise BadInput("no round was done: there is nothing to draw")
-    changes = _run_drawing(result).changes
-    return runs.run_figure(result.ledgers, result.outcome.target, changes=changes, **options)
+    if changes := _run_drawing(result).changes:
+        options["changes"] = changes
+    return runs.run_figure(result.ledgers, result.outcome.target, **options)
 
 
 def _run_drawing(result: RunResult) -> RunsDrawing:
