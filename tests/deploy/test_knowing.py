@@ -188,6 +188,7 @@ FIRST = Segment(scenario=WORLD, fleet=FLEET, learner=Devices())
 
 def follower(seen=(), planned=None, every=2):
     """One who follows."""
+    pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[flower]")
     from fedcell.deploy.following import Following
 
     return Following(

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 from uuid import uuid4
 
 from fedcell.core.errors import BadInput
@@ -119,14 +120,17 @@ class Processes:
         """Ends processes (all, where none are named) with their children: asked, then killed."""
         some = list(self.all if processes is None else processes)
         groups = {process.pid for process in some}
+        strays: dict[int, str] = {}
         for number in (signal.SIGTERM, signal.SIGKILL):
+            if processes is None:
+                strays |= self._family()  # before any ends: whose parent is gone has none
             for group in groups:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.killpg(group, number)
-            strays = [] if processes is not None else list(marked(self._mark))
-            for pid in strays:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.kill(pid, number)
+            for pid, born in strays.items():
+                if _stat(pid).born == born:
+                    with contextlib.suppress(ProcessLookupError, PermissionError):
+                        os.kill(pid, number)
             end = time.monotonic() + GRACE
             while time.monotonic() < end and (any(map(_alive, groups)) or any(map(_runs, strays))):
                 for process in some:
@@ -136,6 +140,17 @@ class Processes:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.handle.wait(GRACE)
         self.all = [process for process in self.all if process not in some]
+
+    def _family(self) -> dict[int, str]:
+        """All that descend from these, and when each was born. Those that give themselves a title,
+        as Ray's agents do, write it over the mark; but then their parents have it."""
+        stats = {pid: _stat(pid) for pid in _pids()}
+        found = {*marked(self._mark), *(process.pid for process in self.all if process.running)}
+        more = set(found)
+        while more:
+            more = {pid for pid, stat in stats.items() if stat.parent in more} - found
+            found |= more
+        return {pid: stats[pid].born for pid in found if pid in stats}
 
 
 def command_of(pid: int) -> str:
@@ -162,17 +177,23 @@ def _pids() -> list[int]:
     return [int(e.name) for e in proc.iterdir() if e.name.isdigit()] if proc.is_dir() else []
 
 
-def _stat(pid: int) -> tuple[str, int]:
-    """State and group of a process; X where there is none."""
+class _Stat(NamedTuple):
+    state: str = "X"  # where there is no such process
+    parent: int = 0
+    group: int = 0
+    born: str = ""  # in ticks of the machine
+
+
+def _stat(pid: int) -> _Stat:
     try:
-        state, _, group = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:3]
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
-        return "X", 0
-    return state, int(group)
+        return _Stat()
+    return _Stat(fields[0], int(fields[1]), int(fields[2]), fields[19])
 
 
 def _runs(pid: int) -> bool:
-    return _stat(pid)[0] not in "ZX"
+    return _stat(pid).state not in "ZX"
 
 
 def _alive(group: int) -> bool:
@@ -184,7 +205,7 @@ def _alive(group: int) -> bool:
     except PermissionError:
         return True
     found = [_stat(pid) for pid in _pids()]
-    return not found or any(own == group and state not in "ZX" for state, own in found)
+    return not found or any(stat.group == group and stat.state not in "ZX" for stat in found)
 
 
 @contextmanager
