@@ -109,6 +109,15 @@ def test_without_flower_it_is_said_how_to_get_it(refused, monkeypatch):
         assert said == "flower-superlink is not installed: pip install 'fedcell[flower]'"
 
 
+def test_a_pilot_minds_no_folder_of_a_run(refused, here, monkeypatch):
+    (here / "deploy-small-seed0").mkdir()
+    (here / "deploy-small-seed0" / "run.json").write_text("{}")
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr("fedcell.deploy.local.sys.executable", "/nowhere/python")
+    assert "is there already" in refused("deploy", "small.toml")
+    assert "is not installed" in refused("deploy", "small.toml", "--pilot", "p.json")
+
+
 def test_an_app_is_written_and_says_what_is_run(fedcell, here):
     said = fedcell("deploy", "digits", "--app", "mine", "--seed", 3, "--deadline", "90s")
     assert (said.code, said.err) == (0, "")

@@ -171,7 +171,8 @@ def deploy(
         save_scenario(world, work / "scenario.json")
         screen.print(f"written to {write}: pyproject.toml, scenario.json", soft_wrap=True)
         return
-    check_place(folder, resume)
+    if pilot is None:  # a pilot has no folder
+        check_place(folder, resume)
     program("flower-superlink")  # or says how to get it
     work.mkdir(parents=True, exist_ok=True)
     save_scenario(world, work / "scenario.json")
