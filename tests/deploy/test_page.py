@@ -5,9 +5,11 @@ import random
 import re
 import shlex
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from fedcell.deploy.local import LocalFederation, free_port  # noqa: E402
 from support.federations import ENOUGH, environment, until  # noqa: E402
 from test_pages import alike, commands, missing, text_of  # noqa: E402
 
+MARK = "FEDCELL_TEST"  # variable by which what a script started is found
 PAGE = "docs/deployment.md"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower_pytorch"
 # People need some seconds to type the next line; a script looks whether the server is up.
@@ -66,33 +69,20 @@ def with_free_ports(script):
     return begun.sub(lambda found: found[1] + UP.format(port=port), script)
 
 
-@pytest.fixture
-def shell(tmp_path):
-    """Runs a script in an empty folder, with `fedcell` and Flower's commands at hand; whatever it
-    leaves running is ended."""
-    shim = tmp_path / "bin" / "fedcell"
-    shim.parent.mkdir()
-    run = "from fedcell.__main__ import main; main()"
-    shim.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -c "{run}" "$@"\n')
-    shim.chmod(0o755)
-    home, mark = tmp_path / "home", f"page-{os.getpid()}-{tmp_path.name}"
-    home.mkdir()
-    path = f"{shim.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
-    env = os.environ | {"PATH": path, "FEDCELL_TEST": mark}
+@dataclass
+class Shell:
+    """Runs scripts in an empty folder, with `fedcell` and Flower's commands at hand."""
 
-    def running():
-        return [
-            int(entry.name)
-            for entry in Path("/proc").iterdir()
-            if entry.name.isdigit() and environment(int(entry.name)).get("FEDCELL_TEST") == mark
-        ]
+    home: Path
+    env: dict[str, str]
 
-    def run_script(script):
-        with (home / "script.log").open("w+") as log:
+    def run(self, script):
+        """What a script prints; it must end well."""
+        with (self.home / "script.log").open("w+") as log:
             ended = subprocess.run(
                 ["bash", "-eu", "-c", script],
-                cwd=home,
-                env=env,
+                cwd=self.home,
+                env=self.env,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 timeout=ENOUGH,
@@ -100,18 +90,36 @@ def shell(tmp_path):
             )
             log.seek(0)
             said = log.read()
-        logs = "".join(file.read_text()[-2000:] for file in home.glob("*.log"))
+        logs = "".join(file.read_text()[-2000:] for file in self.home.glob("*.log"))
         assert ended.returncode == 0, f"{said}\n{logs}"
-        return home, said
+        return said
 
-    run_script.running = running
-    yield run_script
-    for pid in running():
-        os.kill(pid, 9)
+    def running(self):
+        """Processes that it started, or that these did."""
+        mark = self.env[MARK]
+        numbers = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
+        return [pid for pid in numbers if environment(pid).get(MARK) == mark]
+
+
+@pytest.fixture
+def shell(tmp_path):
+    """A shell; whatever it leaves running is ended."""
+    shim = tmp_path / "bin" / "fedcell"
+    shim.parent.mkdir()
+    run = "from fedcell.__main__ import main; main()"
+    shim.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -c "{run}" "$@"\n')
+    shim.chmod(0o755)
+    path = f"{shim.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    env = os.environ | {"PATH": path, MARK: f"page-{os.getpid()}-{tmp_path.name}"}
+    (tmp_path / "home").mkdir()
+    made = Shell(tmp_path / "home", env)
+    yield made
+    for pid in made.running():
+        os.kill(pid, signal.SIGKILL)
 
 
 def test_machines_of_one_s_own_line_by_line(shell):
-    home, said = shell(with_free_ports(to_type("On machines of your own")))
+    home, said = shell.home, shell.run(with_free_ports(to_type("On machines of your own")))
     until(lambda: not shell.running(), 30.0, "the end of all processes")
     result = load_run(home / "my-run")
     assert result.complete
@@ -136,7 +144,7 @@ fedcell deploy one.toml --app my-app
 flwr run my-app mine --stream --run-config "rounds=1 folder=\"$PWD/my-run\""
 kill $(jobs -p)
 """
-    home, said = shell(with_free_ports(script) + then)
+    home, said = shell.home, shell.run(with_free_ports(script) + then)
     until(lambda: not shell.running(), 30.0, "the end of all processes")
     lines = read_exchanges(home / "my-run")
     assert [(e.name, e.outcome) for e in lines] == [("pump", "introduced"), ("pump", "arrived")]
@@ -146,7 +154,8 @@ kill $(jobs -p)
 def test_trying_it_out_prints_what_the_page_shows(shell):
     blocks = [block for block in commands(PAGE) if block.words[0] == "deploy" and block.shown]
     (block,) = blocks
-    home, said = shell(f"fedcell {shlex.join(block.words)}\nfedcell exchanges deploy-digits-seed0")
+    typed = f"fedcell {shlex.join(block.words)}\nfedcell exchanges deploy-digits-seed0"
+    home, said = shell.home, shell.run(typed)
     lines = [line.strip() for line in said.splitlines()]
     assert missing(block.shown, lines, alike) == []
     assert not shell.running()

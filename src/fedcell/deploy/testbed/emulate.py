@@ -222,6 +222,7 @@ def measured_uploads(
         turn.round: (turn, after.begin if after else end)
         for turn, after in zip(turns, [*turns[1:], None], strict=True)
     }
+    known = lambda value: float("nan") if value is None else value
     found = []
     for exchange in read_exchanges(folder):
         if exchange.outcome not in CAME or exchange.round not in windows:
@@ -236,16 +237,12 @@ def measured_uploads(
                 name=exchange.name,
                 rate=turn.rates[exchange.client],
                 cpu=turn.shares[exchange.client],
-                modelled=_known(exchange.modelled_upload),
+                modelled=known(exchange.modelled_upload),
                 link=seen.duration,
                 bytes=seen.burst,
-                flower=_known(exchange.measured_upload),
-                modelled_training=_known(exchange.modelled_training),
-                training=_known(exchange.measured_training),
+                flower=known(exchange.measured_upload),
+                modelled_training=known(exchange.modelled_training),
+                training=known(exchange.measured_training),
             )
         )
     return found
-
-
-def _known(value: float | None) -> float:
-    return float("nan") if value is None else value
