@@ -171,7 +171,7 @@ def test_what_adapting_is_worth_is_what_the_benchmark_found(monkeypatch):
         "python benchmarks/adaptive.py --page"
     )
     rows = benchmark["measured"]()
-    assert len(rows) >= 5
+    assert len(rows) >= 6
     every = {
         c: np.concatenate([benchmark["ratios"](r, c) for r in rows]) for c in benchmark["CASES"]
     }
