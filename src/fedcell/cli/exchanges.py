@@ -14,7 +14,9 @@ from .app import AsJson, app, draw_if_asked, figure_target, out
 
 @app.command()
 def exchanges(
-    folder: Annotated[Path, typer.Argument(help="Folder of a run on a federation.")],
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Folder of a run on a federation.")
+    ],
     figure: Annotated[
         Path | None, typer.Option(help="Draw uploads and times of devices to this file.")
     ] = None,
