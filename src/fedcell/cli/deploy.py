@@ -16,7 +16,6 @@ from fedcell.learning.setup import prepare_training
 from fedcell.network.policies.names import NAMED
 from fedcell.planning.pilotfile import load_pilot
 from fedcell.planning.plan import TrainingPlan
-from fedcell.scenario.load import SHIPPED
 from fedcell.scenario.save import save_scenario
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
@@ -27,22 +26,13 @@ from .app import AsJson, DataDir, Rounds, Seed, app, draw, file_stem
 from .app import out as screen
 from .federating import check_choice, check_place, run_here, with_devices
 from .goals import Hold, goal_of
-from .planned import own_policy, planned_world
+from .planned import PlanFile, PlannedScenario, own_policy, planned_world
 
 
 @app.command()
 def deploy(
-    scenario: Annotated[
-        str | None,
-        typer.Argument(
-            help=f"A scenario file, or a shipped one: {', '.join(SHIPPED)}. With --plan it may be "
-            "left out: the plan's own."
-        ),
-    ] = None,
-    plan: Annotated[
-        Path | None,
-        typer.Option(help="Run what fedcell plan --out wrote: its clients, steps and target."),
-    ] = None,
+    scenario: PlannedScenario = None,
+    plan: PlanFile = None,
     devices: Annotated[
         int | None,
         typer.Option(

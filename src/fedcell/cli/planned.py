@@ -1,12 +1,27 @@
 """What commands share that take a plan: its scenario and its policy."""
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from fedcell.core.errors import BadInput
 from fedcell.network.policies.names import NAMED
 from fedcell.planning.plan import TrainingPlan
 from fedcell.scenario.load import SHIPPED, load_scenario
 from fedcell.scenario.scenario import Scenario
+
+PlannedScenario = Annotated[
+    str | None,
+    typer.Argument(
+        help=f"A scenario file, or a shipped one: {', '.join(SHIPPED)}. With --plan it may be "
+        "left out: the plan's own."
+    ),
+]
+PlanFile = Annotated[
+    Path | None,
+    typer.Option(help="Run what fedcell plan --out wrote: its clients, steps and target."),
+]
 
 
 def planned_world(

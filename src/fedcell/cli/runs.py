@@ -14,7 +14,7 @@ from fedcell.learning.setup import prepare_training
 from fedcell.network.policies.names import NAMED
 from fedcell.planning.adapting import run_adaptive
 from fedcell.planning.plan import TrainingPlan
-from fedcell.scenario.load import SHIPPED, load_scenario
+from fedcell.scenario.load import load_scenario
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 from fedcell.simulation.run import run
@@ -39,7 +39,7 @@ from .app import (
 )
 from .goals import Hold, goal_of
 from .own import LearnerName, check_own_code
-from .planned import own_policy, planned_world
+from .planned import PlanFile, PlannedScenario, own_policy, planned_world
 from .progress import progress_bars
 from .seeds import run_on_seeds, trackers_of, watched
 from .signals import exit_code
@@ -69,17 +69,8 @@ def partition(
 
 @app.command("run")
 def run_command(
-    scenario: Annotated[
-        str | None,
-        typer.Argument(
-            help=f"A scenario file, or a shipped one: {', '.join(SHIPPED)}. With --plan it may be "
-            "left out: the plan's own."
-        ),
-    ] = None,
-    plan: Annotated[
-        Path | None,
-        typer.Option(help="Run what fedcell plan --out wrote: its clients, steps and target."),
-    ] = None,
+    scenario: PlannedScenario = None,
+    plan: PlanFile = None,
     policy: PolicyNames = None,
     rounds: Rounds = None,
     target_loss: Annotated[
