@@ -34,23 +34,27 @@ def ports():
 
 @pytest.fixture(autouse=True)
 def nothing_left(request, ports):
-    """No process of ours outlives its test, unless all tests of a file share the federation."""
+    """No process of ours outlives its test, unless all tests of a file share the federation, which
+    may be there before and after."""
+    if not FLOWER or "shared" in request.fixturenames:
+        yield
+        return
+    from support.federations import in_use, ours
+
+    before, used = set(ours()), set(in_use(ports))
     yield
-    if FLOWER and "shared" not in request.fixturenames:
-        from support.federations import in_use
-
-        _check_gone()
-        assert not in_use(ports)
+    _check_gone(before)
+    assert set(in_use(ports)) <= used
 
 
-def _check_gone() -> None:
+def _check_gone(before=frozenset()) -> None:
     """Kills what is left, lest it trouble others, and then says so."""
     from support.federations import ours, until
 
     try:
-        until(lambda: not ours(), 10.0)
+        until(lambda: set(ours()) <= before, 10.0)
     except AssertionError:
-        left = ours()
+        left = set(ours()) - before
         for pid in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
