@@ -37,14 +37,15 @@ demo: install
 
 # Both cores, a file of tests to each at a time: some make a pilot or a run once for all of theirs.
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -m "not extras and not flower" --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest -m "not extras and not flower and not slow" --numprocesses 2 --dist loadfile
 
 test-extras: $(VENV)/.extras
 	$(BIN)/python -m pytest -m "extras or (flower and not slow)"
 
-# Federations of real processes on this machine, one after the other: they have deadlines.
+# Federations of real processes and testbeds on this machine, one after the other: they have
+# deadlines.
 test-flower: $(VENV)/.extras
-	$(BIN)/python -m pytest -m flower
+	$(BIN)/python -m pytest -m "flower or slow"
 
 check: $(VENV)/.check
 	$(BIN)/ruff format --check .

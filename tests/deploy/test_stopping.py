@@ -12,6 +12,8 @@ from fedcell.deploy import local
 from fedcell.deploy.local import LocalFederation
 from fedcell.deploy.processes import Processes, command_of
 
+pytestmark = pytest.mark.slow
+
 # Starts another in a session of its own and with an empty environment, as one that has painted
 # over it; that one ends only if it is killed.
 PARENT = """

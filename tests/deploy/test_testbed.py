@@ -19,6 +19,7 @@ from fedcell.core.errors import NoTestbed
 from fedcell.deploy.testbed import able, leftovers, links, names, processes, processor, testbed
 from testbed_links import RECEIVE, SEND, python, transfer
 
+pytestmark = pytest.mark.slow
 REASON = able.why_not()
 real = pytest.mark.skipif(REASON is not None, reason=str(REASON))
 SLEEP = python("import time; time.sleep(300)")
