@@ -145,7 +145,7 @@ def test_weights_and_biases_has_every_round(offline):
     for content in log_records(file):
         record = Record.FromString(content)
         if record.WhichOneof("record_type") == "run":
-            project = record.run.project
+            project = record.run.project or project  # a later record may leave it out
         if record.WhichOneof("record_type") == "history":
             keys = {".".join(i.nested_key) or i.key: i.value_json for i in record.history.item}
             rows.append({key: json.loads(value) for key, value in keys.items()})
