@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -66,7 +67,9 @@ class Processes:
         self.folder = folder
         # Whoever descends from these has it: Ray's processes leave their session.
         self._mark = f"{os.getpid()}-{uuid4().hex}"
-        self.env = {**os.environ, **QUIET, **(env or {}), MARK: self._mark}
+        # Flower's programs look for each other, also where no environment is activated.
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+        self.env = {**os.environ, "PATH": path, **QUIET, **(env or {}), MARK: self._mark}
         self.all: list[Process] = []
 
     def __enter__(self) -> "Processes":
