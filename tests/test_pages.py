@@ -253,3 +253,9 @@ def test_sweeps_on_the_page_are_what_the_benchmark_found():
     assert steps in text
     assert f"{ours:.2f} hours by ours on two threads, {theirs:.2f} hours by the plain" in text
     assert f"({panel['ratio']:.1f} times)" in text
+
+
+def test_what_was_measured_of_federations_is_on_the_page():
+    from deployment_page import filled
+
+    assert filled(text_of("docs/deployment.md")) == text_of("docs/deployment.md")
