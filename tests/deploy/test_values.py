@@ -291,7 +291,7 @@ def test_processes_end_with_all_that_they_started_even_if_they_do_not_want_to(tm
         group.env["PYTHONWARNINGS"] = "ignore"
         started = group.start("stubborn", [sys.executable, "-c", STUBBORN])
         with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-            waiting = Waiting(float("inf"), 9.0, "starting", [started])
+            waiting = Waiting(9.0, "starting", [started])
             while "ready" not in started.log.read_text():
                 waiting.pause()
             mark = group.env[MARK]
@@ -303,13 +303,16 @@ def test_processes_end_with_all_that_they_started_even_if_they_do_not_want_to(tm
             other.stdin.close()
 
 
-def test_somebody_who_dies_is_not_waited_for(tmp_path):
+def test_somebody_who_dies_is_not_waited_for(tmp_path, monkeypatch):
     with Processes(tmp_path) as group:
         started = group.start("brief", [sys.executable, "-c", "print('so long')"])
         started.handle.wait(30)
         with pytest.raises(BadInput, match="brief ended while starting: so long"):
-            Waiting(float("inf"), 9.0, "starting", [started]).pause()
+            Waiting(9.0, "starting", [started]).pause()
         alive = group.start("alive", [sys.executable, "-c", "import time; time.sleep(99)"])
+        waiting = Waiting(9.0, "starting", [alive])
+        monkeypatch.setattr("fedcell.deploy.processes.time.monotonic", lambda: float("inf"))
         with pytest.raises(BadInput, match="starting took more than 9 s"):
-            Waiting(0.0, 9.0, "starting", [alive]).pause()
+            waiting.pause()
+        monkeypatch.undo()
         os.kill(alive.pid, signal.SIGKILL)

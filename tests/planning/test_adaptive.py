@@ -420,6 +420,24 @@ def test_a_change_that_a_kill_left_unwritten_is_written_when_it_goes_on(tmp_path
     assert (folder / "changes.csv").read_text().startswith("round,clients,steps,why\n6,")
 
 
+def test_a_turn_after_the_last_round_is_none_when_a_run_is_gone_on_with(tmp_path):
+    """Who steers may say one after any round, and learns only then that it was the last."""
+
+    class Restless:
+        def replay(self, state):
+            return [replace(prepared.first, first_round=state.rounds)] if state.rounds else []
+
+        def steer(self, state):
+            return replace(prepared.first, first_round=state.rounds)
+
+    prepared = prepare_run(NARROW, POLICY, rounds=1, target=None)
+    steered = replace(prepared, steering=Restless())
+    made = carry_out(steered, tmp_path / "run")
+    again = carry_out(steered, tmp_path / "run", resume=True)
+    assert made.outcome.changes == again.outcome.changes == ()
+    assert_array_equal(made.state.model, again.state.model)
+
+
 def test_the_folder_gives_the_changes_back(tmp_path):
     result = run_adaptive(NARROW, POLICY, folder=tmp_path / "run")
     assert said(load_run(tmp_path / "run")) == said(result)

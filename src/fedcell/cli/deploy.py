@@ -25,7 +25,7 @@ from fedcell.simulation.load import load_run
 from .app import AsJson, DataDir, Rounds, Seed, app, draw, file_stem
 from .app import out as screen
 from .federating import check_choice, check_place, run_here, with_devices
-from .goals import Hold, goal_of
+from .goals import Hold, LossOrNone, goal_of
 from .planned import PlanFile, PlannedScenario, own_policy, planned_world
 
 
@@ -56,13 +56,7 @@ def deploy(
         ),
     ] = None,
     rounds: Rounds = None,
-    target_loss: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NUMBER|none",
-            help="Training loss to reach; none: run on. Default: learning.target.",
-        ),
-    ] = None,
+    target_loss: LossOrNone = None,
     hold: Hold = None,
     seed: Seed = 0,
     deadline: Annotated[

@@ -13,6 +13,13 @@ from fedcell.scenario.scenario import Scenario
 TargetLoss = Annotated[
     float | None, typer.Option(help="Training loss to reach. Default: learning.target.")
 ]
+LossOrNone = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NUMBER|none",
+        help="Training loss to reach; none: run on. Default: learning.target.",
+    ),
+]
 TargetAccuracy = Annotated[
     float | None, typer.Option(help="Accuracy on test data to reach, instead of a loss.")
 ]

@@ -37,7 +37,7 @@ from .app import (
     file_stem,
     out,
 )
-from .goals import Hold, goal_of
+from .goals import Hold, LossOrNone, goal_of
 from .own import LearnerName, check_own_code
 from .planned import PlanFile, PlannedScenario, own_policy, planned_world
 from .progress import progress_bars
@@ -73,13 +73,7 @@ def run_command(
     plan: PlanFile = None,
     policy: PolicyNames = None,
     rounds: Rounds = None,
-    target_loss: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NUMBER|none",
-            help="Training loss to reach; none: run on. Default: learning.target.",
-        ),
-    ] = None,
+    target_loss: LossOrNone = None,
     target_accuracy: Annotated[
         str | None,
         typer.Option(

@@ -16,7 +16,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.files import read_tables
 
 from .config import RunConfig, write_app
-from .processes import Process, Processes, waiting
+from .processes import Process, Processes, Waiting
 from .testbed.shielded import shielded
 
 HOST = "127.0.0.1"
@@ -38,12 +38,7 @@ class Tls:
 
 
 class LocalFederation:
-    """Processes of Flower on this machine; `with` ends them all.
-
-    >>> import importlib.util
-    >>> LocalFederation.__name__ if importlib.util.find_spec("flwr") else "LocalFederation"
-    'LocalFederation'
-    """
+    """Processes of Flower on this machine; `with` ends them all."""
 
     def __init__(
         self,
@@ -86,9 +81,9 @@ class LocalFederation:
             command += ["--ssl-certfile", str(self.tls.certificate)]
             command += ["--ssl-keyfile", str(self.tls.key), "--enable-supernode-auth"]
         started = self._processes.start("superlink", command)
-        with waiting(STARTING, "starting the SuperLink", [started]) as wait:
-            while not self._processes.reachable(self.host, self.port):
-                wait.pause()
+        wait = Waiting(STARTING, "starting the SuperLink", [started])
+        while not self._processes.reachable(self.host, self.port):
+            wait.pause()
         home = self.folder / "flwr"
         home.mkdir(parents=True, exist_ok=True)
         lines = [f"[superlink.{CONNECTION}]", f'address = "{self.address}"']
@@ -124,9 +119,9 @@ class LocalFederation:
     def call(self, title: str, command: Sequence[str], seconds: float = STARTING) -> str:
         """Runs a command of Flower's to its end, and gives what it printed."""
         started = self._processes.start(title, command)
-        with waiting(seconds, f"running {' '.join(command[1:3])}", []) as wait:
-            while started.running:
-                wait.pause()
+        wait = Waiting(seconds, f"running {' '.join(command[1:3])}")
+        while started.running:
+            wait.pause()
         text = started.log.read_text(errors="replace")
         if started.handle.returncode != 0:
             raise BadInput(f"{Path(command[0]).name} failed: {started.last_words()}")
@@ -156,17 +151,17 @@ class LocalFederation:
         link = [] if self.superlink is None else [self.superlink]
         seen, begin = False, time.monotonic()
         look = begin + LOOK
-        with waiting(seconds, "running the federation", link) as wait:
-            while not status.exists():
-                pause()
-                wait.pause()
-                if time.monotonic() < look:
-                    continue
-                running, look = self._processes.running(SERVER), time.monotonic() + LOOK
-                seen = seen or running or self._began(begin)
-                if seen and not running and not status.exists():
-                    logs = self.folder / "logs"
-                    raise BadInput(f"the ServerApp ended without a word: see the logs in {logs}")
+        wait = Waiting(seconds, "running the federation", link)
+        while not status.exists():
+            pause()
+            wait.pause()
+            if time.monotonic() < look:
+                continue
+            running, look = self._processes.running(SERVER), time.monotonic() + LOOK
+            seen = seen or running or self._began(begin)
+            if seen and not running and not status.exists():
+                logs = self.folder / "logs"
+                raise BadInput(f"the ServerApp ended without a word: see the logs in {logs}")
         if (error := read_tables(status).get("error")) is not None:
             raise BadInput(str(error))
 

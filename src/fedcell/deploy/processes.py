@@ -8,7 +8,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -211,29 +210,21 @@ def _alive(group: int) -> bool:
     return not found or any(stat.group == group and stat.state not in "ZX" for stat in found)
 
 
-@contextmanager
-def waiting(seconds: float, what: str, processes: Sequence[Process]) -> Iterator["Waiting"]:
-    """Waits for something, as long as all processes live."""
-    yield Waiting(time.monotonic() + seconds, seconds, what, processes)
-
-
-@dataclass(frozen=True)
 class Waiting:
     """How long is waited for something, and who has to live meanwhile."""
 
-    end: float
-    seconds: float
-    what: str
-    processes: Sequence[Process]
+    def __init__(self, seconds: float, what: str, processes: Sequence[Process] = ()) -> None:
+        self._end = time.monotonic() + seconds
+        self._seconds, self._what, self._processes = seconds, what, processes
 
     def pause(self) -> None:
         """A moment; or a sentence, where it takes too long or somebody has died."""
-        for process in self.processes:
+        for process in self._processes:
             if not process.running:
                 raise BadInput(
-                    f"{process.title} ended while {self.what}: {process.last_words()} "
+                    f"{process.title} ended while {self._what}: {process.last_words()} "
                     f"(see {process.log})"
                 )
-        if time.monotonic() > self.end:
-            raise BadInput(f"{self.what} took more than {self.seconds:.3g} s: see the logs")
+        if time.monotonic() > self._end:
+            raise BadInput(f"{self._what} took more than {self._seconds:.3g} s: see the logs")
         time.sleep(0.1)

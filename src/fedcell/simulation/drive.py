@@ -112,7 +112,9 @@ def carry_out(
             check_known(before, run.policies, home.path)
             records = home.records(run.start, run.rounds, resume)
         state = (records.state if records else None) or run.start
-        segments = [run.first, *(run.steering.replay(state) if run.steering else ())]
+        turns = run.steering.replay(state) if run.steering else ()
+        # One that would begin after the last round is none, as it was none then.
+        segments = [run.first, *(turn for turn in turns if turn.first_round < run.rounds)]
         names = list(dict.fromkeys([*before, *run.policies]))
         trace, networks = _priced(run, segments, names)
         for t in range(state.rounds):
