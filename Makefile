@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: install demo test test-extras test-flower check wheel-check coverage fuzz benchmarks clean
+.PHONY: install demo test test-long test-extras test-flower check wheel-check coverage fuzz benchmarks figures clean
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -37,7 +37,11 @@ demo: install
 
 # Both cores, a file of tests to each at a time: some make a pilot or a run once for all of theirs.
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -m "not extras and not flower and not slow" --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest -m "not extras and not flower and not slow and not long" --numprocesses 2 --dist loadfile
+
+# What needs no extra and takes seconds a test: trainings of the paper's claims, kills at every write.
+test-long: $(VENV)/.test
+	$(BIN)/python -m pytest -m "long and not extras and not flower" --numprocesses 2
 
 test-extras: $(VENV)/.extras
 	$(BIN)/python -m pytest -m "extras or (flower and not slow)"
@@ -45,7 +49,7 @@ test-extras: $(VENV)/.extras
 # Federations of real processes and testbeds on this machine, one after the other: they have
 # deadlines.
 test-flower: $(VENV)/.extras
-	$(BIN)/python -m pytest -m "flower or slow"
+	$(BIN)/python -m pytest -m slow
 
 check: $(VENV)/.check
 	$(BIN)/ruff format --check .
@@ -62,6 +66,10 @@ FUZZ ?= 20
 fuzz: $(VENV)/.test
 	FEDCELL_FUZZ=$(FUZZ) $(BIN)/python -m pytest -m "hypothesis and not extras and not flower" \
 	  --hypothesis-profile=deep --numprocesses 2
+
+# The figures of the pages and of experiments/results: draws those again that have changed.
+figures: $(VENV)/.test
+	$(BIN)/python docs/figures.py
 
 # The wheel, as a user gets it: built, installed where nothing else is, and tried.
 wheel-check: $(VENV)/.made

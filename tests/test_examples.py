@@ -23,6 +23,10 @@ SAYS = {
     ],
     "9_torch_batchnorm": ["<RunResult, 1 policies; optimal: <Ledger: 5 rounds, "],
 }
+MARKS = {  # by number
+    **dict.fromkeys("59", pytest.mark.extras),
+    "7": pytest.mark.long,
+}
 
 
 def test_every_example_is_here():
@@ -32,7 +36,7 @@ def test_every_example_is_here():
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(n, marks=pytest.mark.extras if "torch" in n else ()) for n in SAYS],
+    [pytest.param(n, marks=MARKS.get(n[:1], ())) for n in SAYS],
 )
 def test_an_example_runs(name, capsys):
     if "torch" in name:

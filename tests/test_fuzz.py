@@ -1,13 +1,18 @@
 """Every reader meets thousands of files that are nearly right: it reads them, or says in one
-sentence a file what is wrong; it never ends otherwise, and leaves what is there as it is."""
+sentence a file what is wrong; it never ends otherwise, and leaves what is there as it is. Files
+with a checksum are read as they were, or not at all."""
 
 import gzip
 import json
 import lzma
 import random
+import shutil
 import tarfile
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +26,29 @@ from fedcell import (
     TrainingPlan,
     load_pilot,
     load_round,
+    load_run,
     load_scenario,
     plan_training,
     run,
     run_pilot,
+    run_seeds,
     simulate_network,
 )
-from fedcell.core.errors import UNPRINTABLE
+from fedcell.core.errors import UNPRINTABLE, FedcellWarning
+from fedcell.core.files import as_json
+from fedcell.deploy.exchange import EXCHANGES, Exchange, ExchangeFile, read_exchanges
+from fedcell.deploy.profile import Profile
+from fedcell.experiments.experiment import load_experiment
+from fedcell.experiments.seeds import load_seeds
+from fedcell.experiments.store import Store
+from fedcell.experiments.training import Curve
 from fedcell.learning.data.dataset import load_data
 from fedcell.learning.data.sources import PUBLISHED
+from fedcell.learning.engine import vector_width
 from fedcell.learning.setup import prepare_training
 from fedcell.scenario.save import to_tables
 from support.examples import examples
-from support.mutations import changed_bytes, changed_csv, changed_json, changed_toml
+from support.mutations import changed_bytes, changed_csv, changed_json, changed_toml, changed_tree
 from support.published import publish_tiny
 
 seeds = st.integers(0, 2**32 - 1)
@@ -44,6 +59,27 @@ WORLD: dict[str, Any] = {
     "plan": {"cohort": 3, "local_steps": 4, "rounds": 60},
     "learning": {"model": "quadratic-apart", "target": 0.8, "rate": 0.02},
 }
+EXPERIMENT = """
+title = "mine"
+scenario = "digits"
+seeds = 3
+rounds = 40
+hold = 5
+policy = ["even", "optimal"]
+precision = 0.1
+
+[plan]
+cohort = [2, 4]
+
+[learning]
+rate = [0.01, 0.02]
+target = 0.5
+
+[[variant]]
+name = "far"
+cell.distance = 200
+"""
+KEY = "ab" * 16
 ROUND = json.loads((Path(__file__).parents[1] / "docs" / "round.json").read_text())
 TABLE = "samples,kappa,distance\n100,1e-27,50\n200,2e-27,80\n150,1e-27,120\n"
 
@@ -59,6 +95,27 @@ def survives(read: Callable[[], Any]) -> Any:
     return None
 
 
+def faithful(read: Callable[[], str], sound: str) -> None:
+    """What is read of a file with a checksum is what was written, unless a note says that the
+    checksum is gone."""
+    with warnings.catch_warnings(record=True) as notes:
+        warnings.simplefilter("always", FedcellWarning)
+        found = survives(read)
+    if found is not None and not any("checksum" in str(note.message) for note in notes):
+        assert found == sound
+
+
+def changed_file(path: Path, rng: random.Random) -> None:
+    """Damages a file, as fits its kind."""
+    raw = path.read_bytes()
+    if path.suffix == ".json" and rng.random() < 0.7:
+        path.write_bytes(changed_json(json.loads(raw), rng))
+    elif path.suffix == ".csv" and rng.random() < 0.7:
+        path.write_bytes(changed_csv(raw.decode(), rng))
+    else:
+        path.write_bytes(changed_bytes(raw, rng))
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Sound files of every kind."""
@@ -68,6 +125,11 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pilot = run_pilot(world, 2.0, home / "pilot.json", steps=(1, 16))
     plan_training(world, pilot, policy="even").save(home / "plan.json")
     run(world, ["even"], rounds=4, target=1e-9, folder=home / "run")
+    run_seeds(world, ["even"], seeds=2, rounds=4, target=1e-9, folder=home / "seeds")
+    losses = tuple(np.random.default_rng(0).uniform(0.1, 2.3, 12).tolist())
+    ends = {3: (1.5, 0.25), 5: (None, None)}
+    curve = Curve(key=KEY, seed=3, train_loss=losses, ends=ends, vector_width=vector_width())
+    Store(home / "store").put(curve)
     return home
 
 
@@ -125,25 +187,141 @@ def test_single_rounds(tmp_path, seed):
 
 
 @given(seed=seeds)
-@examples(250)
+@examples(150)
 def test_pilots(home, tmp_path, seed):
     rng = random.Random(seed)
     file = tmp_path / "pilot.json"
-    file.write_bytes(changed_json(json.loads((home / "pilot.json").read_text()), rng))
-    pilot = survives(lambda: load_pilot(file))
+    shutil.copy(home / "pilot.json", file)
+    changed_file(file, rng)
+    faithful(lambda: pilot_in(file), written(pilot_in, home / "pilot.json"))
+
+
+@given(seed=seeds)
+@examples(100)
+def test_pilots_without_a_checksum(home, tmp_path, seed):
+    rng = random.Random(seed)
+    file = tmp_path / "pilot.json"
+    content = json.loads((home / "pilot.json").read_text())
+    del content["checksum"]
+    file.write_bytes(changed_json(content, rng))
+    with warnings.catch_warnings(action="ignore", category=FedcellWarning):
+        pilot = survives(lambda: load_pilot(file))
     if pilot is not None and rng.random() < 0.2:
         survives(pilot.fit)
 
 
 @given(seed=seeds)
-@examples(250)
+@examples(150)
 def test_plans(home, tmp_path, seed):
     rng = random.Random(seed)
     file = tmp_path / "plan.json"
-    file.write_bytes(changed_json(json.loads((home / "plan.json").read_text()), rng))
-    plan = survives(lambda: TrainingPlan.load(file))
+    shutil.copy(home / "plan.json", file)
+    changed_file(file, rng)
+    faithful(lambda: plan_in(file), written(plan_in, home / "plan.json"))
+
+
+@given(seed=seeds)
+@examples(100)
+def test_plans_without_a_checksum(home, tmp_path, seed):
+    file = tmp_path / "plan.json"
+    content = json.loads((home / "plan.json").read_text())
+    del content["checksum"]
+    file.write_bytes(changed_json(content, random.Random(seed)))
+    with warnings.catch_warnings(action="ignore", category=FedcellWarning):
+        plan = survives(lambda: TrainingPlan.load(file))
     if plan is not None:
         assert plan.summary()
+
+
+@given(seed=seeds)
+@examples(150)
+def test_experiments(tmp_path, seed):
+    file = tmp_path / "mine.toml"
+    file.write_bytes(changed_toml(EXPERIMENT, random.Random(seed)))
+    survives(lambda: load_experiment(file))
+
+
+@given(seed=seeds)
+@examples(200)
+def test_stores(home, tmp_path, seed):
+    rng = random.Random(seed)
+    folder = shutil.copytree(home / "store", tmp_path / "store", dirs_exist_ok=True)
+    (file,) = folder.glob("*/*.json")
+    changed_file(file, rng)
+    faithful(lambda: curve_in(folder), written(curve_in, home / "store"))
+    content = json.loads((home / "store" / "ab" / file.name).read_text())
+    del content["checksum"]
+    file.write_bytes(changed_json(content, rng))
+    with warnings.catch_warnings(action="ignore", category=FedcellWarning):
+        survives(lambda: Store(folder).get(KEY, 3))
+
+
+@cache
+def written(read: Callable[[Path], str], path: Path) -> str:
+    """What a sound file says."""
+    return read(path)
+
+
+def pilot_in(file: Path) -> str:
+    return repr(replace(load_pilot(file), path=None))
+
+
+def plan_in(file: Path) -> str:
+    return as_json(TrainingPlan.load(file).to_dict())
+
+
+def curve_in(folder: Path) -> str:
+    return repr(Store(folder).get(KEY, 3))
+
+
+def seeds_in(folder: Path) -> str:
+    return as_json(load_seeds(folder).to_dict())
+
+
+def told_by(folder: Path) -> str:
+    """All that a run folder says, to the bit."""
+    found = load_run(folder)
+    told = [found.to_dict(), found.rows(), found.identity]
+    return as_json({"told": told}) + found.state.model.tobytes().hex()
+
+
+@given(seed=seeds)
+@examples(120)
+def test_run_folders_are_loaded_as_they_were_written(home, tmp_path, seed):
+    rng = random.Random(seed)
+    folder = shutil.copytree(home / "run", tmp_path / "run", dirs_exist_ok=True)
+    names = ("run.json", "history.csv", "ledger.csv", "checkpoint.npz", "summary.json")
+    changed_file(folder / rng.choice([*names, "clients.csv"]), rng)
+    faithful(lambda: told_by(folder), written(told_by, home / "run"))
+
+
+@given(seed=seeds)
+@examples(60)
+def test_seeds_folders_are_loaded_as_they_were_written(home, tmp_path, seed):
+    rng = random.Random(seed)
+    folder = shutil.copytree(home / "seeds", tmp_path / "seeds", dirs_exist_ok=True)
+    names = ["run.json", "ledger.csv", "summary.json", "scenario.json"]
+    changed_file(folder / f"seed{rng.randrange(2)}" / rng.choice(names), rng)
+    faithful(lambda: seeds_in(folder), written(seeds_in, home / "seeds"))
+
+
+@given(seed=seeds)
+@examples(150)
+def test_exchanges_and_profiles(tmp_path, seed):
+    rng = random.Random(seed)
+    (tmp_path / EXCHANGES).unlink(missing_ok=True)
+    lines = [
+        Exchange(round=t, client=j, name=f"pump-{j}", outcome="arrived", share=0.5, freq=1e9)
+        for t in (1, 2)
+        for j in (0, 1)
+    ]
+    file = ExchangeFile(tmp_path)
+    file.begin(0)
+    file.add(lines)
+    changed_file(tmp_path / EXCHANGES, rng)
+    survives(lambda: read_exchanges(tmp_path))
+    said = {"name": "pump-1", "client": 1, "samples": 9, "kappa": 5e-27, "rate": 1e6, "clock": 2.0}
+    survives(lambda: Profile.of(changed_tree(said, rng)))
 
 
 @given(seed=seeds)

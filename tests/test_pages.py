@@ -238,6 +238,22 @@ def test_scale_on_the_page_is_what_the_benchmark_found():
     assert long["last_over_first"] < 1.1
 
 
+def test_plans_for_many_clients_on_the_page_are_what_the_benchmark_found():
+    found = json.loads((ROOT / "benchmarks" / "results" / "planning_scale.json").read_text())
+    now = [row[2] for row in table_rows("docs/benchmarks.md") if len(row) == 3]
+    for taken in found["commands"].values():
+        digits = max(0, 1 - int(np.floor(np.log10(taken["seconds"]))))
+        assert f"{taken['seconds']:.{digits}f} s, {taken['megabytes']:.0f} MB" in now
+    largest = [row[1] for row in table_rows("docs/benchmarks.md") if len(row) == 3]
+    for world in found["accuracy"].values():
+        off = 100 * max(world["prices_off"].values())
+        assert f"{off:.{2 if off < 10 else 0}f} %" in largest
+        assert world["same_plan"]
+        assert world["same_client_pays_most"]
+        assert world["its_energy_off"] < 1e-9
+        assert max(world["totals_off"].values()) < 2e-3
+
+
 def test_sweeps_on_the_page_are_what_the_benchmark_found():
     found = json.loads((ROOT / "benchmarks" / "results" / "sweep.json").read_text())
     rows = [row[1] for row in table_rows("docs/benchmarks.md") if len(row) == 2]

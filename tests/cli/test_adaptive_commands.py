@@ -44,6 +44,7 @@ def test_table_json_and_files_tell_of_the_same_changes(fedcell, world, tmp_path)
     assert [entry.status for entry in list_runs([tmp_path / "a"])] == ["complete"]
 
 
+@pytest.mark.long
 def test_it_begins_with_the_plan_of_a_pilot_or_with_a_plan(fedcell, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert fedcell("plan", "digits", "--pilot", PILOT, "--out", "plan.json").code == 0

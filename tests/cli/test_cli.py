@@ -449,6 +449,7 @@ def mutated(draw: st.DrawFn, content: dict) -> str:
 WORLD = tomllib.loads(shipped("paper"))
 
 
+@pytest.mark.long
 @given(text=mutated(ROUND), policy=st.sampled_from(list(NAMED)))
 @examples(250)
 def test_mutated_rounds_never_end_in_a_traceback(fedcell, tmp_path, text, policy):
@@ -458,6 +459,7 @@ def test_mutated_rounds_never_end_in_a_traceback(fedcell, tmp_path, text, policy
     _answer_or_sentence(said)
 
 
+@pytest.mark.long
 @given(text=mutated(WORLD), policy=st.sampled_from(list(NAMED)))
 @examples(250)
 def test_mutated_scenarios_never_end_in_a_traceback(fedcell, tmp_path, text, policy):
@@ -467,6 +469,7 @@ def test_mutated_scenarios_never_end_in_a_traceback(fedcell, tmp_path, text, pol
     _answer_or_sentence(said)
 
 
+@pytest.mark.long
 @given(data=st.data())
 @examples(150)
 def test_mutated_toml_never_ends_in_a_traceback(fedcell, tmp_path, data):
@@ -482,6 +485,7 @@ def test_mutated_toml_never_ends_in_a_traceback(fedcell, tmp_path, data):
     _answer_or_sentence(said)
 
 
+@pytest.mark.long
 @given(data=st.data())
 @examples(150)
 def test_mutated_tables_and_gains_never_end_in_a_traceback(fedcell, tmp_path, data):
@@ -505,6 +509,7 @@ def test_mutated_tables_and_gains_never_end_in_a_traceback(fedcell, tmp_path, da
     _answer_or_sentence(said)
 
 
+@pytest.mark.long
 @given(data=st.data())
 @examples(200)
 def test_mutated_arrays_never_end_in_a_traceback(fedcell, tmp_path, data):

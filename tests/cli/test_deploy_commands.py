@@ -8,9 +8,14 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from fedcell import load_scenario, run
 from fedcell.deploy import local
+from fedcell.deploy.ending import command_of
+from fedcell.deploy.exchange import ExchangeFile
+from fedcell.learning.learner import Scores
 
 FLEET = """name,kappa,distance
 a,5e-27,100
@@ -81,6 +86,10 @@ def refused(fedcell, here):
         (["no-such.toml"], "no-such.toml"),
         (["small.toml", "--plan", "no-plan.json"], "no-plan.json"),
         (["small.toml", "--target-loss", "low"], "--target-loss"),
+        (["small.toml", "--target-accuracy", "1.5"], "--target-accuracy"),
+        (["small.toml", "--target-loss", "1", "--target-accuracy", "0.9"], "give one of them"),
+        (["small.toml", "--start-with", "4"], "--start-with 4: the scenario has 3 clients"),
+        (["small.toml", "--join-timeout", "soon"], "--join-timeout"),
         (["small.toml", "--resume"], "there is no run to resume"),
         ([], "scenario"),
     ],
@@ -137,8 +146,36 @@ def test_an_app_is_written_and_says_what_is_run(fedcell, here):
 
 
 @pytest.mark.parametrize(
+    ("words", "goal"),
+    [
+        (["--target-loss", "0.7"], (0.7, None, 5)),
+        (["--target-accuracy", "0.9"], (None, 0.9, 5)),
+        (["--target-accuracy", "0.9", "--hold", "2"], (None, 0.9, 2)),
+        (["--target-loss", "none"], (None, None, 5)),
+        (["--target-accuracy", "none"], (None, None, 5)),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_target_is_that_of_the_run(fedcell, here, words, goal):
+    text = SMALL + "target = 1.5\n"
+    (here / "aimed.toml").write_text(text)
+    assert fedcell("deploy", "aimed.toml", "--app", "mine", *words).code == 0
+    learning = load_scenario(here / "mine" / "scenario.json").learning
+    assert (learning.target, learning.target_accuracy, learning.hold) == goal
+
+
+def test_options_of_joining_stand_in_the_app(fedcell, here):
+    words = ["--join-timeout", "40s", "--start-with", 2]
+    assert fedcell("deploy", "small.toml", "--app", "mine", *words).code == 0
+    project = tomllib.loads((here / "mine" / "pyproject.toml").read_text())
+    config = project["tool"]["flwr"]["app"]["config"]
+    assert (config["join-timeout"], config["start-with"]) == (40.0, 2)
+
+
+@pytest.mark.parametrize(
     ("command", "words"),
     [
+        ("deploy", ["--target-accuracy NUMBER|none", "--start-with N", "--join-timeout TIME"]),
         ("deploy", ["--simulation", "--devices N", "--deadline TIME", "--pilot FILE", "--app"]),
         ("exchanges", ["--figure FILE", "--json", "FOLDER"]),
         ("testbed", ["--devices N", "--bandwidth HZ", "--rounds N", "--out FOLDER"]),
@@ -223,9 +260,9 @@ def test_ctrl_c_stops_every_process_and_the_run_can_be_gone_on_with(here, where)
     ) as process:
         try:
             until(lambda: rounds_done(here / "run") >= 2 or process.poll() is not None, 120.0)
-            assert len(marked()) > 3
+            assert len(marked()) > 4  # its watcher is one of them
             process.send_signal(signal.SIGINT)
-            until(lambda: len(marked()) < 3 or process.poll() is not None, 30.0, "an end")
+            until(lambda: len(marked()) < 4 or process.poll() is not None, 30.0, "an end")
             process.send_signal(signal.SIGINT)  # somebody is impatient
             _, err = process.communicate(timeout=60)
         finally:
@@ -252,3 +289,112 @@ def test_ctrl_c_stops_every_process_and_the_run_can_be_gone_on_with(here, where)
     assert {"ledger.csv", "exchanges.csv", "summary.json", "loss.png", "exchanges.png"} <= names
     assert ".lock" not in names
     until(lambda: not marked(), 10.0, "the end of all processes")
+
+
+@pytest.mark.flower
+@pytest.mark.slow
+@needs_flower
+@pytest.mark.parametrize(
+    ("where", "watched"),
+    [([], True), ([], False), (["--simulation"], True)],
+    ids=["processes", "watcher-killed-too", "simulation"],
+)
+def test_a_killed_deploy_leaves_no_process_and_is_resumed(here, where, watched):
+    from support.federations import environment, rounds_done, until
+
+    mark = f"killed-deploy-{os.getpid()}-{len(where)}-{watched}"
+    found = lambda: {
+        int(entry.name): command_of(int(entry.name))
+        for entry in Path("/proc").iterdir()
+        if entry.name.isdigit() and environment(int(entry.name)).get("FEDCELL_TEST") == mark
+    }
+    known = {"cwd": here, "env": os.environ | {"FEDCELL_TEST": mark}, "text": True}
+    words = [*COMMAND, "deploy", "small.toml", "--out", "run", *where]
+    with subprocess.Popen(
+        [*words, "--rounds", "5000"], stderr=subprocess.DEVNULL, **known
+    ) as first:
+        try:
+            until(lambda: rounds_done(here / "run") >= 2 or first.poll() is not None, 120.0)
+            started = found()
+            assert len(started) > 5
+            for more in ([], ["--resume"], ["--pilot", "p.json"]):
+                second = subprocess.run([*words, *more], capture_output=True, check=False, **known)
+                assert second.returncode != 0
+                assert f"another fedcell (process {first.pid} on " in second.stderr
+                assert second.stderr.count("\n") == 1
+            done = rounds_done(here / "run")
+            until(lambda: rounds_done(here / "run") > done or first.poll() is not None, 120.0)
+            assert first.poll() is None
+            if not watched:
+                (watching,) = [pid for pid, said in found().items() if "deploy.watcher" in said]
+                os.kill(watching, signal.SIGKILL)
+        finally:
+            first.kill()
+    if watched:
+        until(lambda: not found(), 30.0, "the end of all processes")
+    done = rounds_done(here / "run")
+    again = [*words, "--rounds", str(done + 2), "--resume"]
+    with subprocess.Popen(again, stderr=subprocess.PIPE, **known) as resumed:
+        said = resumed.stderr.readline()
+        left = set(started) & set(found())
+        more = resumed.communicate()[1]
+    assert left == set()
+    assert said.startswith(
+        "fedcell: SuperLink on" if watched else "fedcell: ended what a killed deploy had left"
+    )
+    assert resumed.returncode == 0, more
+    assert rounds_done(here / "run") == done + 2
+    until(lambda: not found(), 10.0, "the end of all processes")
+
+
+class Collapsing:
+    """A learner whose model has no loss after the first round."""
+
+    sizes = (10, 20, 30)
+
+    def start(self):
+        return np.zeros(2, np.float32)
+
+    def train(self, model, clients, round):  # noqa: ARG002
+        return iter([model + 1 for _ in clients])
+
+    def evaluate(self, model):
+        return Scores(1.0 if not model.any() else float("nan"))
+
+
+@pytest.fixture
+def collapsed(monkeypatch):
+    """A federation on this machine whose model collapses; the processes are left out."""
+
+    def run_here(config, world, _work, *_, **__):
+        task = {"model_bits": 64.0, "cycles_per_sample": 1e5}
+        learner = lambda *_: Collapsing()
+        run(world.using(task=task), ["even"], learner=learner, folder=config.folder, rounds=3)
+        ExchangeFile(Path(config.folder)).begin(0)
+
+    monkeypatch.setattr("fedcell.cli.deploy.run_here", run_here)
+
+
+@pytest.mark.usefixtures("collapsed")
+@pytest.mark.parametrize("words", [[], ["--json"]])
+def test_collapsed_run_ends_with_a_sentence_and_exit_code_2(fedcell, here, words):
+    said = fedcell("deploy", "small.toml", "--out", "mine", *words)
+    assert said.code == 2
+    last = said.err.splitlines()[-1]
+    assert last.startswith("fedcell: the training loss is not a number from round 1 to the last, 3")
+    assert said.out  # what came out is shown and kept all the same
+    assert (here / "mine" / "summary.json").exists()
+
+
+def test_resume_with_another_screen_is_refused_before_anything_starts(refused, here):
+    (here / "mine").mkdir()
+    then = {"policy": "distributed", "screen": "none", "screen_factor": None}
+    told = {"federation": then | {"judged_by": "server"}}
+    (here / "mine" / "run.json").write_text(json.dumps(told))
+    words = ("deploy", "small.toml", "--resume", "--out", "mine")
+    said = refused(*words, "--screen", "exclude")
+    assert "was run with screen = none, and is to be resumed with screen = exclude" in said
+    assert "policy = distributed, and is to be resumed with policy = even" in refused(
+        *words, "--policy", "even"
+    )
+    assert "judged_by = devices" in refused(*words, "--judged-by", "devices")

@@ -77,6 +77,7 @@ def one_sentence(said: subprocess.CompletedProcess[str]) -> str:
 # What lies in the folder.
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "words",
     [
@@ -154,15 +155,24 @@ def test_texts_that_cannot_be_shown(folder, name, content, message):
     assert message in one_sentence(told(folder, "cost", name))
 
 
-def test_a_device_is_no_scenario(fedcell, monkeypatch):
-    monkeypatch.setattr("fedcell.core.files.MOST_TEXT", 10**6)
+def test_a_device_is_no_scenario(fedcell):
     said = fedcell("cost", "/dev/zero")
     assert said.code == 2
     assert said.err == (
-        "fedcell: /dev/zero: is longer than a gigabyte of text: name another file\n"
+        "fedcell: /dev/zero: cannot be read: it is a device: save what it holds as a file, and "
+        "name that\n"
     )
 
 
+def test_a_text_has_an_end(fedcell, monkeypatch, tmp_path):
+    monkeypatch.setattr("fedcell.core.files.MOST_TEXT", 1000)
+    (tmp_path / "long.toml").write_text("#" * 1001)
+    said = fedcell("cost", tmp_path / "long.toml")
+    assert said.code == 2
+    assert "is longer than a gigabyte of text: name another file" in said.err
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["q\udcff.json", "t\tab.json", "e\x1b]0;owned\x07\x1b[31m.json"])
 def test_scenarios_whose_files_have_strange_names(folder, name):
     """What is written is read again, and nothing of the name acts on the terminal."""
@@ -215,6 +225,7 @@ def test_settings_that_stop_the_engine(folder, setting, message):
     assert not (folder / "run-digits-seed0").exists()
 
 
+@pytest.mark.long
 def test_a_notebook_s_backend_does_not_matter(folder):
     backend = "module://matplotlib_inline.backend_inline"
     said = told(folder, "cost", "paper", "--rounds", "2", "--figure", "a.png", MPLBACKEND=backend)

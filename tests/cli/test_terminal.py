@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 
+import pytest
+
 MAIN = "from fedcell.cli.main import main; main()"
 
 
@@ -48,6 +50,7 @@ def test_a_run_shows_its_rounds_its_loss_its_seconds_and_its_joules(tmp_path):
     assert (tmp_path / "run-digits-seed0" / "ledger.csv").exists()
 
 
+@pytest.mark.long
 def test_a_pilot_shows_the_seconds_of_its_budget(tmp_path):
     code, seen = in_a_terminal(tmp_path, "pilot", "digits", "--budget", "5s")
     assert code == 0

@@ -1,5 +1,8 @@
 """Kinds of error under one base, so that a program can tell them apart."""
 
+import pickle
+from collections.abc import Iterator
+
 import pytest
 
 from fedcell import (
@@ -18,6 +21,7 @@ from fedcell import (
     prepare_training,
     run_pilot,
 )
+from fedcell.learning.data.sources import PUBLISHED
 
 QUADRATIC = Scenario().using(
     clients={"count": 6, "samples": 20},
@@ -55,3 +59,33 @@ def test_each_kind_is_raised_where_it_belongs(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     with pytest.raises(DataUnavailable, match=r"^learning\.dataset: "):
         prepare_training(load_scenario("mnist"))
+
+
+def kinds(of: type[FedcellError] = FedcellError) -> Iterator[type[FedcellError]]:
+    yield of
+    for kind in of.__subclasses__():
+        yield from kinds(kind)
+
+
+@pytest.mark.parametrize("kind", dict.fromkeys(kinds()))
+def test_every_kind_takes_a_place_and_survives_another_process(kind):
+    error = kind("this", "that\n")
+    for made in (error.within("here"), pickle.loads(pickle.dumps(error.within("here")))):
+        assert type(made) is kind
+        assert made.faults == ("here: this", "here: that\\n")
+        assert str(made) == "here: this\nhere: that\\n"
+
+
+@pytest.mark.parametrize("name", ["mnist", "fashion-mnist", "cifar10"])
+def test_a_damaged_published_file_is_one_sentence(tmp_path, monkeypatch, name):
+    monkeypatch.setenv("FEDCELL_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    source = PUBLISHED[name]
+    path = tmp_path / source.folders[0] / next(iter(source.contents))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"not what was published")
+    scenario = load_scenario("mnist").using(learning={"dataset": name, "model": "mlp"})
+    with pytest.raises(BadFile, match=r"^learning\.dataset: .*: is not the published file") as told:
+        prepare_training(scenario)
+    assert len(told.value.faults) == 1
+    assert type(pickle.loads(pickle.dumps(told.value))) is type(told.value)

@@ -25,6 +25,22 @@ def test_targets_that_cannot_be_compared():
     assert not Target(accuracy=0.8).at_least_as_hard_as(Target(accuracy=0.9))
 
 
+def test_only_a_loss_that_climbs_and_falls_swings():
+    rng = np.random.default_rng(0)
+    falling = 2.3 * 0.6 ** np.arange(10)
+    assert swing_of(falling) is None  # the first ten rounds of a training
+    assert swing_of(falling * rng.uniform(0.9, 1.1, 10)) is None
+    assert swing_of(falling[::-1]) is None  # it diverges
+    assert swing_of(np.r_[2.3, 2.3, 2.3, 0.1 * np.ones(7)]) is None  # a step down
+    for _ in range(50):
+        assert swing_of(rng.normal(0.5, 0.05, 10)) is None
+        assert swing_of(rng.normal(0.5, 0.05, 40) - 0.002 * np.arange(40)) is None
+    t = np.arange(30)
+    for period in (2, 3, 5, 8):
+        assert swing_of(0.5 + 0.3 * np.cos(2 * np.pi * t / period)) is not None
+        assert swing_of(2 * 0.97**t * (1 + 0.6 * np.cos(2 * np.pi * t / period))) is not None
+
+
 def test_a_loss_that_swings_is_told_of():
     steady = np.full(30, 0.5)
     assert swing_of(steady) is None

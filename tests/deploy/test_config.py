@@ -122,7 +122,27 @@ def test_a_run_without_a_plan_runs_its_scenario():
     assert (settings.policy, settings.deadline, settings.screen) == ("even", 9.0, "clip")
     assert RunConfig().settings().policy == "distributed"
     told = RunConfig(rounds=4, target_loss=0.5, data_dir="there").shared()
-    assert (told["rounds"], told["target"], str(told["data_dir"])) == (4, 0.5, "there")
+    assert (told["rounds"], str(told["data_dir"])) == (4, "there")
+    assert told["target"] == Target(loss=0.5, hold=load_scenario("digits").learning.hold)
+
+
+def test_a_target_is_a_loss_or_an_accuracy_and_is_held():
+    hold = load_scenario("digits").learning.hold
+    assert RunConfig().target() is None
+    assert RunConfig(target_accuracy=0.9).target() == Target(accuracy=0.9, hold=hold)
+    assert RunConfig(target_accuracy=0.9, hold=2).target() == Target(accuracy=0.9, hold=2)
+    own = load_scenario("digits").learning.goal
+    assert own is not None
+    assert RunConfig(hold=2).target() == Target(loss=own.loss, accuracy=own.accuracy, hold=2)
+    with pytest.raises(BadInput, match="target-loss and target-accuracy: give one of them"):
+        RunConfig(target_loss=1.0, target_accuracy=0.9).target()
+    with pytest.raises(BadInput, match="hold: there is no target to hold"):
+        RunConfig(scenario="paper", hold=2).target()
+
+
+def test_zero_devices_to_start_with_are_all_of_them():
+    assert RunConfig().shared()["start_with"] is None
+    assert RunConfig(start_with=3).shared()["start_with"] == 3
 
 
 def test_a_run_with_a_plan_has_its_clients_steps_policy_and_law(tmp_path):

@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from fedcell import BadInput, Scenario, draw_fleet
 from fedcell.deploy.exchange import Exchange, ExchangeFile, read_exchanges
 from fedcell.deploy.knowing import LEAST_PART, MOVED, WEIGHT, Known
+from fedcell.learning.learner import Scores
 from fedcell.network.channel import rate_per_hertz
 from fedcell.simulation.drive import Segment
 from fedcell.simulation.history import History, State
@@ -177,9 +178,7 @@ def state_after(rounds):
     """A state with so many rounds done."""
     history = History.none()
     for t in range(rounds):
-        history = history.with_round(
-            0, SimpleNamespace(train_loss=1 / (t + 1), test_loss=0.0, accuracy=0.0)
-        )
+        history = history.with_round(0, Scores(1 / (t + 1), 0.0, 0.0))
     return State(np.zeros(1, np.float32), history, np.zeros(1, np.float32))
 
 

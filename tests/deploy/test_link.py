@@ -29,6 +29,7 @@ from fedcell.deploy.local import node_config  # noqa: E402
 from fedcell.deploy.members import Members  # noqa: E402
 from fedcell.deploy.profile import Profile  # noqa: E402
 from support.faulty import announcing  # noqa: E402
+from support.federations import until  # noqa: E402
 from support.grids import MemoryGrid, answering, device, failing, silent  # noqa: E402
 
 LAYOUT = Layout(("w",), ((3,),), ("float32",))
@@ -270,6 +271,16 @@ def outcomes(told):
     return sorted((line.name, line.outcome) for line in told)
 
 
+def looks(members, round, condition):
+    """Looks who is there until a condition holds, and gives it."""
+
+    def look():
+        members.renew(round)
+        return condition()
+
+    return until(look, 20.0)
+
+
 @pytest.mark.usefixtures("quick")
 class TestMembers:
     """Who belongs to a federation."""
@@ -330,9 +341,12 @@ class TestMembers:
         assert members.of(1) is None
         assert members.name_of(1) == "b"
         grid.nodes[3] = device("b", after=0.1)
+        begin = time.monotonic()
         members.renew(2)
-        assert members.of(1).node == 3
-        assert (told[-1].client, told[-1].why, told[-1].round) == (1, "came back", 2)
+        assert members.of(1) is None  # it is asked, and the round goes on without it
+        assert time.monotonic() - begin < 4
+        assert looks(members, 3, lambda: members.of(1)).node == 3
+        assert (told[-1].client, told[-1].why, told[-1].round) == (1, "came back", 3)
 
     def test_a_namesake_waits_until_the_first_is_silent(self):
         grid = MemoryGrid({1: device("a"), 2: device("b")})
@@ -344,8 +358,7 @@ class TestMembers:
         assert members.of(1).node == 2
         assert told[-1].why == "another device that is called b is there"
         members.heard(1, False)
-        members.renew(9)
-        assert members.of(1).node == 3
+        assert looks(members, 9, lambda: members.of(1).node == 3)
 
     def test_a_stranger_under_way_is_refused_once_and_delays_no_round(self):
         grid = MemoryGrid({1: device("a"), 2: device("b")})

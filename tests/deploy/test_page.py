@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from fedcell import load_run
+from fedcell import load_run, load_scenario, run
 
 pytestmark = [pytest.mark.flower, pytest.mark.slow]
 pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[flower]")
@@ -22,7 +22,7 @@ pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[f
 from fedcell.deploy.config import RunConfig  # noqa: E402
 from fedcell.deploy.exchange import read_exchanges  # noqa: E402
 from fedcell.deploy.local import LocalFederation, free_port  # noqa: E402
-from support.federations import ENOUGH, environment, until  # noqa: E402
+from support.federations import ENOUGH, environment, same, until  # noqa: E402
 from test_pages import alike, commands, missing, text_of  # noqa: E402
 
 MARK = "FEDCELL_TEST"  # variable by which what a script started is found
@@ -64,7 +64,7 @@ def with_free_ports(script):
     assert "8000" in script
     assert "910" in script
     script = script.replace("8000", str(port)).replace("910", str(ten_ports()))
-    begun = re.compile(r"^(flower-superlink(?:[^\n]*\\\n)*[^\n]*&\n)", re.M)
+    begun = re.compile(r"^( *flower-superlink(?:[^\n]*\\\n)*[^\n]*&\n)(?: *sleep 10\n)?", re.M)
     assert len(begun.findall(script)) == 1
     return begun.sub(lambda found: found[1] + UP.format(port=port), script)
 
@@ -76,7 +76,7 @@ class Shell:
     home: Path
     env: dict[str, str]
 
-    def run(self, script):
+    def run(self, script, seconds=ENOUGH):
         """What a script prints; it must end well."""
         with (self.home / "script.log").open("w+") as log:
             ended = subprocess.run(
@@ -85,7 +85,7 @@ class Shell:
                 env=self.env,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-                timeout=ENOUGH,
+                timeout=seconds,
                 check=False,
             )
             log.seek(0)
@@ -128,6 +128,9 @@ def test_machines_of_one_s_own_line_by_line(shell):
     assert {e.name for e in lines if e.round == 0} == {f"pump-{j}" for j in range(4)}
     assert {e.outcome for e in lines if e.round > 0} <= {"arrived", "lost"}
     assert "what came of the calls of 2 rounds" in said
+    losses = next(iter(result.ledgers.values())).train_loss
+    for t in (1, 2):  # in the log that --stream shows
+        assert f"fedcell: round {t}: loss {losses[t - 1]:.4f}" in said
     assert "pump-3" in said
     freqs = {e.name: e.freq for e in lines if e.round > 0}
     assert freqs["pump-0"] <= 1.0e9  # as its node says
@@ -135,19 +138,32 @@ def test_machines_of_one_s_own_line_by_line(shell):
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 @pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="ssh-keygen is not installed")
-def test_certificates_and_keys_line_by_line(shell):
+def test_certificates_keys_and_a_killed_superlink_line_by_line(shell):
+    """A run over TLS with keys; then, in the middle of another part of it, the SuperLink is killed
+    and the page says how to resume."""
     first = re.search(r"```sh\n(.*?)```", section("On machines of your own"), re.S)
     script = first[1] + to_type("Only for those who may: TLS and keys")
-    then = r"""
-printf '[clients]\ncount = 1\n[plan]\ncohort = 1\n[learning]\ndataset = "digits"\n' > one.toml
-fedcell deploy one.toml --app my-app
-flwr run my-app mine --stream --run-config "rounds=1 folder=\"$PWD/my-run\""
-kill $(jobs -p)
+    killed = """
+cp -r tls-run two-rounds
+flwr run tls-app mine --run-config "rounds=5000 folder=\\"$PWD/tls-run\\" resume=true"
+until [ $(wc -l < tls-run/ledger.csv) -ge 4 ]; do sleep 0.2; done
+kill -9 $(jobs -p | head -n 1)
 """
-    home, said = shell.home, shell.run(with_free_ports(script) + then)
+    script += killed + to_type("After the SuperLink was killed")
+    home, said = shell.home, shell.run(with_free_ports(script), 2 * ENOUGH)  # it starts twice
     until(lambda: not shell.running(), 30.0, "the end of all processes")
-    lines = read_exchanges(home / "my-run")
-    assert [(e.name, e.outcome) for e in lines] == [("pump", "introduced"), ("pump", "arrived")]
+    assert load_run(home / "two-rounds").state.rounds == 2
+    result = load_run(home / "tls-run")
+    assert result.complete
+    assert result.state.rounds == 5
+    alone = run(load_scenario(home / "tls-app" / "scenario.json"), ["distributed"], rounds=5)
+    assert same(result.state.model, alone.state.model)
+    lines = read_exchanges(home / "tls-run")
+    assert {e.name for e in lines} == {f"pump-{j}" for j in range(4)}
+    assert {e.outcome for e in lines if e.round > 0} <= {"arrived", "lost"}
+    losses = result.ledgers["distributed"].train_loss
+    for t in (1, 2, 5):
+        assert f"fedcell: round {t}: loss {losses[t - 1]:.4f}" in said
     assert "BEGIN" not in said
 
 

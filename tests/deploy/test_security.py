@@ -60,6 +60,8 @@ def shared(tmp_path_factory):
     authority(folder / "other.pem", "somebody else")
     keys = [node_key(folder, f"node-{j}") for j in range(COUNT + 2)]
     private = [one for one, _ in keys]
+    lines = [f"client-{j},{public.read_text().strip()}" for j, (_, public) in enumerate(keys)]
+    (folder / "keys.csv").write_text("\n".join(["name,key", *lines]) + "\n")
     tls = Tls(ca=folder / "ca.pem", certificate=certificate, key=key, node_keys=private)
     with LocalFederation(folder / "federation", tls) as federation:
         federation.start_superlink()
@@ -77,6 +79,7 @@ def shared(tmp_path_factory):
             folder=str(folder / "run"),
             seed=SEED,
             deadline=90.0,
+            keys=str(folder / "keys.csv"),
         )
         environments, ends = {}, set()
 
@@ -95,6 +98,12 @@ def test_registered_devices_train_over_tls_to_the_bits_of_a_simulation(shared):
 
     own = run(load_scenario(shared.folder / "world.toml"), ["distributed"], seed=SEED)
     assert same(load_run(shared.folder / "run").state.model, own.state.model)
+
+
+def test_devices_join_with_the_keys_that_a_table_binds_their_names_to(shared):
+    """The SuperLink tells the ServerApp the key of each node, whose signature it has checked."""
+    met = [e for e in read_exchanges(shared.folder / "run") if e.round == 0]
+    assert [(e.outcome, e.why) for e in met] == [("introduced", "")] * COUNT
 
 
 def test_devices_that_are_not_registered_never_show_up(shared):

@@ -9,8 +9,9 @@ import pytest
 
 from fedcell import BadInput
 from fedcell.deploy import local
+from fedcell.deploy.ending import command_of
 from fedcell.deploy.local import LocalFederation
-from fedcell.deploy.processes import Processes, command_of
+from fedcell.deploy.processes import Processes
 
 pytestmark = pytest.mark.slow
 

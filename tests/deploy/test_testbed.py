@@ -294,6 +294,38 @@ def test_left_overs_of_a_process_that_was_killed_are_removed_and_no_others(owner
     assert not [pid for pid in pids if lives(pid)]
 
 
+WATCHED = f"""
+import sys, time
+from pathlib import Path
+from fedcell.deploy.local import LocalFederation
+from fedcell.deploy.testbed.emulate import PlacedProcesses
+from fedcell.deploy.testbed.testbed import Testbed
+with Testbed(2) as made:
+    placed = lambda logs, env: PlacedProcesses(made, logs, env)
+    with LocalFederation(Path(sys.argv[1]), start=placed) as federation:
+        federation._processes.start("node", {SLEEP!r}, 0)
+        federation._processes.start("superlink", {SLEEP!r})
+        print("ready", flush=True)
+        time.sleep(60)
+"""
+
+
+@real
+def test_a_watcher_removes_the_testbed_of_a_federation_that_was_killed(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-c", WATCHED, str(tmp_path)], stdout=subprocess.PIPE
+    ) as owner:
+        try:
+            owner.stdout.readline()
+            there = lambda: processes.inside(left_by(owner.pid), leftovers._groups())
+            until(lambda: len(there()) == 2)
+            pids = there()
+        finally:
+            owner.kill()
+    until(lambda: left_by(owner.pid) == [], 30.0)
+    assert not [pid for pid in pids if lives(pid)]
+
+
 @real
 def test_interrupts_do_not_break_off_the_removal(owner):
     pids = processes.inside(left_by(owner.pid), leftovers._groups())

@@ -1,10 +1,13 @@
 """Parts of a federation that need no Flower: profiles, layouts, screens, exchanges, processes."""
 
 import os
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,8 +16,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedcell import BadFile, BadInput, Scenario, draw_fleet
+from fedcell import BadFile, BadInput, Scenario, draw_fleet, prepare_training
 from fedcell.deploy.client import own_frequency, profile_of
+from fedcell.deploy.ending import MARK, marked
 from fedcell.deploy.exchange import (
     COLUMNS,
     EXCHANGES,
@@ -25,9 +29,10 @@ from fedcell.deploy.exchange import (
     read_exchanges,
 )
 from fedcell.deploy.layout import Layout
-from fedcell.deploy.processes import MARK, Processes, Waiting, marked
+from fedcell.deploy.processes import Processes, Waiting, answers
 from fedcell.deploy.profile import NUMBERS, Profile, introduced, ordered
 from fedcell.deploy.screen import screened
+from fedcell.learning.aggregate import aggregate
 from fedcell.network.channel import rate_per_hertz
 from fedcell.network.policies.base import Broadcast
 
@@ -200,6 +205,37 @@ def test_updates_beyond_what_floats_can_square_are_seen_nevertheless():
     assert screened(updates(1, 1, 1, 3e38), ZERO, "exclude", 3.0)[1].keys() == {3}
 
 
+def loss_behind(screen, liars, rounds=25):
+    """The loss of quadratics after some rounds in which liars send their update reversed and long,
+    behind a screen."""
+    scenario = Scenario().using(
+        clients={"count": 8, "samples": 40.0},
+        plan={"cohort": 8, "local_steps": 4},
+        cell={"gain_threshold": 0.0},
+        learning={"model": "quadratic-common", "rate": 0.05},
+    )
+    setup = prepare_training(scenario)
+    learner, fleet = setup.learner(), draw_fleet(setup.scenario)
+    model, shares = learner.start(), fleet.samples / fleet.samples.sum()
+    for t in range(rounds):
+        sent = dict(enumerate(learner.train(model, range(8), t)))
+        sent |= {j: (model - 100 * (sent[j] - model)).astype(np.float32) for j in range(liars)}
+        kept, _ = screened(sent, model, screen, 3.0)
+        every = [kept.get(j) for j in range(8)]
+        model, _ = aggregate("normalised", model, range(8), [1] * 8, every, shares, t, True)
+    return learner.evaluate(model).train_loss
+
+
+def test_excluding_a_liar_is_worth_more_than_clipping_it():
+    with np.errstate(all="ignore"):
+        honest = loss_behind("none", 0)
+        for liars in (1, 2):
+            exclude, clip = loss_behind("exclude", liars), loss_behind("clip", liars)
+            assert exclude < clip
+            assert not loss_behind("none", liars) < clip
+            assert exclude < 4 * honest
+
+
 PRINTABLE = st.text(st.characters(exclude_categories=["C", "Z"]), max_size=20)
 LINE = st.builds(
     Exchange,
@@ -248,14 +284,18 @@ def test_a_run_that_is_gone_on_with_keeps_the_rounds_that_are_done(tmp_path):
     assert read_exchanges(tmp_path) == [some(0), some(1), some(2)]
 
 
-def test_a_file_that_somebody_took_away_begins_anew(tmp_path):
+@pytest.mark.parametrize("gone", [Path.unlink, lambda path: path.write_text("x\n")])
+def test_a_file_of_exchanges_that_was_removed_or_changed_is_written_again(tmp_path, gone):
     file = ExchangeFile(tmp_path)
     file.begin(0)
     file.add([some(1)])
-    (tmp_path / EXCHANGES).unlink()
-    assert past_exchanges(tmp_path) == []
+    gone(tmp_path / EXCHANGES)
     file.add([some(2)])
-    assert read_exchanges(tmp_path) == [some(2)]
+    assert read_exchanges(tmp_path) == [some(1), some(2)]
+    shutil.rmtree(tmp_path)
+    assert past_exchanges(tmp_path) == []
+    file.add([some(3)])
+    assert read_exchanges(tmp_path) == [some(1), some(2), some(3)]
 
 
 @pytest.mark.parametrize(
@@ -316,3 +356,12 @@ def test_somebody_who_dies_is_not_waited_for(tmp_path, monkeypatch):
             waiting.pause()
         monkeypatch.undo()
         os.kill(alive.pid, signal.SIGKILL)
+
+
+def test_a_socket_that_is_connected_to_itself_has_no_answer():
+    """The system may give a trial the very port that it is to try, where nothing listens yet."""
+    with socket.socket() as trial:
+        trial.bind(("127.0.0.1", 0))
+        assert not answers(trial, *trial.getsockname())
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as trial:
+        assert answers(trial, *server.getsockname())

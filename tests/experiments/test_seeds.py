@@ -1,6 +1,7 @@
 """One scenario on several seeds: means and intervals against the runs that they are of."""
 
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedcell import BadInput, Optimal, Scenario, load_run, load_scenario, run, run_seeds
+from fedcell import BadFile, BadInput, Optimal, Scenario, load_run, load_scenario, run, run_seeds
 from fedcell.core.files import as_json
 from fedcell.experiments.seeds import load_seeds
 from fedcell.simulation.run import Progress
@@ -114,6 +115,42 @@ def test_runs_have_their_folders_and_are_not_made_again(tmp_path):
     assert as_json(again.runs[1].to_dict()) == as_json(first.runs[1].to_dict())
     assert as_json(load_seeds(folder).to_dict()) == (folder / "summary.json").read_text()
     assert as_json(load_run(folder / "seed2").to_dict()) == as_json(again.runs[2].to_dict())
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"learning": {"rate": 0.02}}, "learning.rate"),
+        ({"clients": {"power": 1e-9}}, "clients.power"),
+        ({"learning": {"target": 0.7}}, "target.loss"),
+        ({"plan": {"rounds": 20}}, "rounds"),
+    ],
+)
+def test_seeds_of_different_scenarios_are_not_averaged(tmp_path, fedcell, changes, named):
+    run_seeds(SCENARIO, ["even"], seeds=2, folder=tmp_path / "o")
+    assert load_seeds(tmp_path / "o").reached
+    run(SCENARIO.using(**changes), ["even"], seed=2, folder=tmp_path / "o" / "seed2")
+    said = fedcell("figure", tmp_path / "o")
+    assert said.code == 2
+    assert f"{tmp_path}/o/seed2: is not the same run on another seed as seed0 ({named}" in said.err
+
+
+def test_seeds_of_another_scenario_are_not_added_to_a_folder(tmp_path):
+    run_seeds(SCENARIO, ["even"], seeds=2, folder=tmp_path / "o")
+    before = held(tmp_path / "o")
+    other = SCENARIO.using(learning={"rate": 0.02})
+    with pytest.raises(BadFile, match=r"o: holds seed 0 of another run \(learning.rate\): choose"):
+        run_seeds(other, ["even"], seeds=[2, 3], folder=tmp_path / "o")
+    assert held(tmp_path / "o") == before
+    run_seeds(SCENARIO, ["even"], seeds=[2, 3], folder=tmp_path / "o")
+    assert list(load_seeds(tmp_path / "o").runs) == [0, 1, 2, 3]
+
+
+def test_a_seed_is_not_counted_twice_under_another_name(tmp_path):
+    run_seeds(SCENARIO, ["even"], seeds=2, folder=tmp_path / "o")
+    shutil.copytree(tmp_path / "o" / "seed0", tmp_path / "o" / "seed7")
+    with pytest.raises(BadFile, match="seed7: holds the run of seed 0: give it the name seed0"):
+        load_seeds(tmp_path / "o")
 
 
 def test_processes_make_the_same_runs(tmp_path):

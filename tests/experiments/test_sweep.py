@@ -294,8 +294,28 @@ def test_what_is_not_the_training_s_fault_is_not_held_against_it(world):
 
     store = Store(world.parent / "store")
     tiny = load_experiment(experiment(world.parent))
-    assert set(run_sweep(tiny, store, Unlucky()).failures.values()) == {"DiedError: it died"}
+    with pytest.raises(BadInput, match=r"all 6 trainings failed, the first at .*: it died: once"):
+        run_sweep(tiny, store, Unlucky())
     assert run_sweep(tiny, store, Inline()).made == 6
+
+
+def test_a_sweep_of_which_nothing_is_left_writes_nothing(fedcell, world, monkeypatch):
+    """An earlier table stays, and one sentence says why there is no new one."""
+    monkeypatch.chdir(world.parent)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(world.parent / "cache"))
+    monkeypatch.setenv("FEDCELL_MIRROR", "http://127.0.0.1:9")
+    monkeypatch.setenv("FEDCELL_DATA", str(world.parent))
+    Path("mine.toml").write_text('scenario = "mnist"\nseeds = 1\nplan.cohort = [2, 3]\n')
+    Path("sweep-mine").mkdir()
+    Path("sweep-mine/runs.csv").write_text("earlier\n")
+    for words in (["sweep", "mine.toml"], ["reproduce", "fig3a", "--seeds", "1", "--out", "r"]):
+        said = fedcell(*words, "--workers", "1")
+        assert said.code == 2
+        assert said.err.startswith("fedcell: all ")
+        assert "; try again, or put train-images-idx3-ubyte" in said.err
+        assert "make them again with --retry" in said.err
+        assert len(said.err.splitlines()) == 1
+    assert Path("sweep-mine/runs.csv").read_text() == "earlier\n"
 
 
 def deadly(job: int) -> int:
@@ -305,6 +325,7 @@ def deadly(job: int) -> int:
     return job * job
 
 
+@pytest.mark.long
 def test_a_process_that_dies_costs_only_its_own_job():
     found = dict(LocalProcesses(2).run(deadly, range(8)))
     assert {job: found[job] for job in range(8) if job != 3} == {
@@ -355,6 +376,7 @@ def test_the_command_writes_a_table_and_goes_on(fedcell, world, monkeypatch):
 SLOW = {**QUADRATIC, "plan": {"cohort": 3, "local_steps": 40, "rounds": 200}}
 
 
+@pytest.mark.long
 def test_killed_in_the_middle_it_goes_on_where_it_was(fedcell, world, monkeypatch):
     monkeypatch.chdir(world.parent)
     slow = {**SLOW, "learning": QUADRATIC["learning"] | {"target": 1e-9}}

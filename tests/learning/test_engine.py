@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fedcell import BadInput
+from fedcell.learning.classifier import Classifier
 from fedcell.learning.data.dataset import Dataset, load_data
 from fedcell.learning.engine import EVALUATED, PIECE, Engine
 from fedcell.learning.learner import LocalTraining
@@ -97,6 +98,20 @@ def test_losses_are_those_of_plain_numpy():
     assert_allclose(scores.test_loss, test_losses.mean(), rtol=1e-6)
     logits = [reference.logits(ours.network, model.astype(float), image) for image in test]
     assert scores.accuracy == np.mean(np.argmax(logits, 1) == data.y_test)
+
+
+@pytest.mark.parametrize("logit", [1.0, 1e4, 1e9, 1e30])
+def test_equal_logits_have_the_loss_of_guessing_however_large(logit):
+    data = made((4, 4, 1), classes=7)
+    ours = engine(data, Layers(), LocalTraining(4, 1, None, 0.1))
+    model = np.zeros(ours.network.size, np.float32)
+    model[-7:] = logit  # the biases
+    scores = ours.evaluate(model)
+    assert_allclose([scores.train_loss, scores.test_loss], np.log(7), rtol=1e-6)
+    judge = Classifier(ours.network, model, data.scale, data.shift, "float32")
+    assert_allclose(judge.evaluate(data.x_test, data.y_test).loss, np.log(7), rtol=1e-6)
+    assert scores.majority == np.bincount(data.y_test).max() / data.y_test.size
+    assert scores.guesses
 
 
 def test_the_training_loss_is_weighted_by_the_clients_data():

@@ -35,6 +35,7 @@ def by_hand(gradient_at, start, rates, how):
     return w
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", AWKWARD)
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_engine_steps_as_plain_numpy_does(name, kind):

@@ -60,6 +60,15 @@ def test_the_engine_equals_pytorch(name, momentum, kind):
     assert scores.accuracy == other.accuracy
 
 
+def test_equal_logits_have_the_loss_of_guessing_however_large():
+    ours = engine(made((4, 4, 1), classes=7), Layers(), LocalTraining(4, 1, None, 0.1))
+    model = np.zeros(ours.network.size, np.float32)
+    model[-7:] = 1e9
+    scores, theirs = ours.evaluate(model), twin(ours).evaluate(model)
+    assert_allclose([theirs.train_loss, theirs.test_loss], np.log(7), rtol=1e-6)
+    assert (theirs.accuracy, theirs.majority) == (scores.accuracy, scores.majority)
+
+
 def test_whole_runs_agree():
     scenario = Scenario().using(
         clients={"count": 20},

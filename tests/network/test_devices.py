@@ -33,6 +33,7 @@ from fedcell.network.participation import (
 from fedcell.network.policies.names import NAMED
 from fedcell.network.simulate import price_trace
 from fedcell.planning.lost_uploads import effective_cohort
+from support.sealing import rewrite
 
 FLEET = Path(__file__).parents[2] / "docs" / "fleet.toml"
 MIXED = load_scenario(FLEET)
@@ -304,8 +305,9 @@ def test_the_command_schedules_rounds_of_scenarios_and_plans(fedcell, tmp_path):
     here = world.with_plan(content["cohort"]["value"], content["local_steps"]["value"])
     ledger = simulate_network(here, content["policy"], 3)
     assert planned["duration"] + planned["broadcast_time"] == ledger.duration[2]
-    content["policy"] = content["policies"][0]["policy"] = "mine:policy"
-    plan.write_text(json.dumps(content))  # a file names no code, and --policy does not need it
+    content["policies"][0]["policy"] = "mine:policy"
+    # A file names no code, and --policy does not need it.
+    rewrite(plan, policy="mine:policy", policies=content["policies"])
     assert "which is not one of ours: give --policy" in fedcell("schedule", "--plan", plan).err
     assert fedcell("schedule", "--plan", plan, "--policy", "even").code == 0
     picture = tmp_path / "round.png"

@@ -194,6 +194,7 @@ def test_the_best_clients_are_read_from_the_trainings_over_k():
     assert keys("fig5a") | keys("fig5b") == keys("fig3a")
 
 
+@pytest.mark.long
 def test_a_panel_is_run_drawn_and_judged(fedcell, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = fedcell("reproduce", "fig3c", "--quick", "--seeds", 2, "--workers", 2)

@@ -17,6 +17,8 @@ from fedcell.paper.judges import judge
 from fedcell.paper.measuring import constants_of
 from fedcell.scenario.partition import PartitionSpec
 
+pytestmark = pytest.mark.long
+
 TWO = {"kind": "pathological", "num_classes_per_partition": 2, "same_skew_as": 50}
 SMALL: dict[str, dict[str, list[Any]]] = {
     "fig3a": {"plan.cohort": [3, 8, 20], "clients.count": [50, 100]},

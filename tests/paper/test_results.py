@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from fedcell.core.checksums import check_seal
 from fedcell.core.targets import rounds_to
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +27,7 @@ def test_the_tables_say_what_the_trainings_say():
             for member in packed
             if member.name.endswith(".json") and (file := packed.extractfile(member))
         }
+    assert all(check_seal(content, "pack it again") for content in curves.values())
     tables = sorted(RESULTS.glob("*/runs.csv"))
     assert tables
     compared = 0

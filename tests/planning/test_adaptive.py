@@ -267,6 +267,7 @@ def test_a_run_moves_to_the_better_setting_and_costs_less(world, fewer):
     assert (last.cohort < 10) is fewer
 
 
+@pytest.mark.long
 def test_a_plan_that_is_best_already_is_hardly_changed():
     plan = plan_training(load_scenario("digits"), law=USUAL_LAW)
     costs = []

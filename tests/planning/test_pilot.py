@@ -1,17 +1,22 @@
 """Pilots, their files, what is planned from them, and running the plan."""
 
+import itertools
 import json
 import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from fedcell import (
     BadInput,
     Diverged,
+    FedcellWarning,
     NotReached,
     RoundPlan,
     Scenario,
@@ -39,6 +44,7 @@ from fedcell.planning.theory import Constants
 from fedcell.planning.trial import Trial, observe
 from fedcell.planning.trials import Ask, PilotRunner
 from fedcell.planning.validate import Validation, check_law, target_exponent
+from fedcell.planning.validating import validate_pilot
 from fedcell.scenario.identity import pilot_identity
 from support.laws import FLOOR, observed
 from support.training import quadratics_of
@@ -226,10 +232,122 @@ def test_a_pilot_that_gets_nowhere_says_how_near_it_came(fedcell):
     assert short.code == 2
     assert "no run reached training loss 0.4 in the mean of 5 rounds, the nearest" in short.err
     assert "take an easier --target-loss, a larger --budget, or longer runs" in short.err
-    other = fedcell("pilot", "world.json", "--budget", "1s", *FEW, "--target-loss", 0.5)
-    assert other.code == 2
-    words = "is a pilot to training loss 0.4 in the mean of 5 rounds, not to training loss 0.5"
-    assert words in other.err
+    assert "already holds runs" not in short.err  # nor does it: five rounds are needed
+
+
+@pytest.mark.usefixtures("world")
+def test_a_failed_pilot_names_an_easier_target_that_its_file_serves(fedcell):
+    hard = ("--target-loss", "1e-9", "--rounds", 60)
+    said = fedcell("pilot", "world.json", "--budget", "1s", *FEW, *hard, "--out", "hard.json")
+    assert said.code == 2
+    found = re.search(
+        r"; \S*hard\.json already holds runs to training loss (\S+): give it to `fedcell plan` "
+        r"with --target-loss (\S+)$",
+        " ".join(said.err.split()),
+    )
+    assert found is not None, said.err
+    assert found[1] == found[2]
+    plan = fedcell(
+        "plan", "world.json", "--pilot", "hard.json", "--target-loss", found[2], "--json"
+    )
+    assert strict(plan)["target"]["loss"] == float(found[2])
+
+
+def trial_of(losses, target, setting=Setting(4, 2, 0.0), seed=0, **more):  # noqa: B008
+    return Trial(setting=setting, seed=seed, losses=losses, target=target, wall_seconds=1.0, **more)
+
+
+def test_a_pilot_that_misses_an_accuracy_speaks_of_accuracies(tmp_path):
+    goal = Target(accuracy=0.95, hold=2)
+    run = trial_of((2.0, 1.0, 0.9), goal, accuracies=(0.2, 0.81, 0.82))
+    pilot = Pilot(identity={}, target=goal, seed=0, kind="independent", trials=(run,))
+    words = r"the nearest was 0\.815: take an easier `accuracy`, a larger `budget`"
+    with pytest.raises(NotReached, match=words) as error:
+        pilot.fit()
+    assert "already holds" not in str(error.value)  # no file, so nothing to be given
+    pilot.save(tmp_path / "p.json")
+    told = (
+        r"p\.json already holds runs to accuracy 0\.81: give it to `plan_training` with "
+        r"`accuracy` 0\.81"
+    )
+    with pytest.raises(NotReached, match=told):
+        load_pilot(tmp_path / "p.json").fit()
+    low = replace(run, accuracies=(0.001, 0.002, 0.003))
+    with pytest.raises(NotReached, match=r"longer runs \(`rounds`\)$"):
+        replace(load_pilot(tmp_path / "p.json"), trials=(low,)).fit()
+
+
+@given(st.floats(1e-6, 1e6), st.floats(0.01, 1))
+def test_an_eased_target_is_no_harder_than_what_was_reached(loss, accuracy):
+    assert loss <= Target(loss=1e-9).eased_to(loss).value <= 1.11 * loss
+    assert accuracy - 0.0101 <= Target(accuracy=1.0).eased_to(accuracy).value <= accuracy
+
+
+def test_a_law_is_fitted_to_the_runs_that_a_pilot_has(piloted):
+    """Not to those of the pilot that it was made of."""
+    pilot = load_pilot(piloted)
+    law = pilot.fit()
+    fewer = replace(pilot, trials=pilot.trials[: len(pilot.trials) // 2])
+    assert fewer.fit().settings + 1 <= law.settings or fewer.fit().seeds < law.seeds
+
+
+def test_which_runs_answer_another_target():
+    easy, hard = Target(loss=0.5, hold=1), Target(loss=0.2, hold=1)
+    accurate = Target(accuracy=0.9, hold=1)
+    there = trial_of((1.0, 0.4), easy)
+    assert there.answers(easy)
+    assert not there.answers(hard)  # it was stopped before
+    assert not there.answers(accurate)  # which it did not watch
+    assert trial_of((1.0, 0.1), easy).answers(hard)
+    assert trial_of((1.0, 0.8), easy).answers(hard)  # it was cut for another reason
+    assert trial_of((1.0, math.inf), easy).answers(hard)
+    assert trial_of((1.0, 0.1), accurate, accuracies=(0.5, 0.95)).answers(hard)
+    assert not trial_of((1.0, 0.3), accurate, accuracies=(0.5, 0.95)).answers(hard)
+    seen = observe([there, trial_of((1.0, 0.1), easy, seed=1)], hard, "independent")
+    assert seen.censored.tolist() == [True, False]
+    with pytest.raises(BadInput, match="there are no runs yet"):
+        observe([there], accurate, "independent")
+
+
+def test_a_pilot_to_another_target_continues_with_the_runs_of_its_file(fedcell, world, monkeypatch):
+    asked: list[Ask] = []
+    whole = PilotRunner.run
+
+    def noted(self: PilotRunner, ask: Ask) -> Trial:
+        asked.append(ask)
+        return whole(self, ask)
+
+    monkeypatch.setattr(PilotRunner, "run", noted)
+    path = world.parent / "p.json"
+    words = ["pilot", "world.json", *FEW, "--out", "p.json", "--budget", "1s", "--store"]
+    assert fedcell(*words, "s1", "--target-loss", 0.5).code == 0
+    first = load_pilot(path)
+    # An easier target is read from the curves of the same runs: none of them is made again.
+    asked.clear()
+    said = fedcell(*words, "s2", "--target-loss", 0.6)
+    assert said.code == 0
+    every = len(first.trials)
+    assert f"{every} of {every} runs made before tell of training loss 0.6" in said.err
+    easier = load_pilot(path)
+    assert easier.target.loss == 0.6
+    assert set(first.trials) <= set(easier.trials)
+    made = {(trial.setting, trial.seed) for trial in first.trials}
+    assert not made & {(ask.setting, ask.seed) for ask in asked}
+    # For a harder one, runs that ended at the easier target are run again.
+    asked.clear()
+    assert fedcell(*words, "s3", "--target-loss", 0.35).code == 0
+    harder = load_pilot(path)
+    again = {(a.setting, a.seed) for a in asked} & {(t.setting, t.seed) for t in easier.trials}
+    assert again
+    mine = [t for t in harder.trials if (t.setting, t.seed) in again and t.target == harder.target]
+    before = {(t.setting, t.seed): t for t in easier.trials}
+    assert mine
+    for trial in mine:
+        old = before[trial.setting, trial.seed].losses
+        assert tuple(trial.losses[: len(old)]) == tuple(old)[: len(trial.losses)]
+    assert harder.fit().predict(K4, K4, 0.1)[0] > harder.fit(0.5).predict(K4, K4, 0.1)[0]
+    # What was made for the hardest target serves the others still.
+    assert strict(fedcell("plan", "world.json", "--pilot", path, "--target-loss", 0.6, "--json"))
 
 
 def test_other_losses_are_another_pilot(fedcell, piloted):
@@ -285,7 +403,8 @@ def test_a_pilot_of_fedcell_0_1_is_read_and_fitted_again(tmp_path):
     """Its runs took time; they were to a loss at its first passage. The file is one of 0.1."""
     old = json.loads(OLD_PILOT.read_text())
     assert old["format"] == 1
-    pilot = load_pilot(OLD_PILOT)
+    with pytest.warns(FedcellWarning, match="has no checksum"):
+        pilot = load_pilot(OLD_PILOT)
     assert len(pilot.trials) == len(old["trials"]) == 12
     assert pilot.target == passing(old["target"])
     assert pilot.trials[3].wall_seconds == old["trials"][3]["seconds"]
@@ -550,7 +669,9 @@ def test_a_plan_is_run_and_compared_with_what_it_said(fedcell, piloted):
     changed = {**WORLD, "cell": WORLD["cell"] | {"bandwidth": 1e6}}
     (piloted.parent / "changed.json").write_text(json.dumps(changed))
     other = fedcell("run", "changed.json", "--plan", plan, "--out", "changed")
-    assert "this is not what was planned (cell): predictions are not compared" in other.err
+    assert (
+        "this is not what was planned (cell.bandwidth): predictions are not compared" in other.err
+    )
     assert "The plan's predictions" not in other.out
     few = fedcell("run", "--plan", plan, "--out", "few", "--rounds", 1)
     assert "the target was not reached: there is nothing to compare the plan with" in few.out
@@ -585,10 +706,12 @@ def test_a_plan_is_run_and_compared_with_what_it_said(fedcell, piloted):
         (lambda d: d.update(policy="evil:p"), "policies: evil:p is not among them; plan again"),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.*has no checksum")
 def test_damaged_plans_are_refused(fedcell, piloted, damage, said):
     plan = piloted.parent / "plan.json"
     assert fedcell("plan", "world.json", "--pilot", piloted, "--out", plan).code == 0
     content = json.loads(plan.read_text())
+    del content["checksum"]
     damage(content)
     plan.write_text(json.dumps(content))
     answer = fedcell("run", "--plan", plan, "--out", "run")
@@ -695,6 +818,7 @@ def test_a_scenario_that_learns_nothing_has_no_trials():
         run_pilot(Scenario(), budget=1.0, target=0.4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [None, 2])
 def test_pilots_share_their_runs_with_sweeps_and_others(tmp_path, workers):
     """Runs are made by the sweeps' engines, kept in their store, and found there again."""
@@ -747,3 +871,32 @@ def test_a_process_that_dies_costs_a_pilot_its_run_alone(world):
         BadInput, match=r"3 runs of the pilot killed their process.*3 clients.*workers"
     ):
         list(runner.run_all(asked))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("jump", [-86400.0, 86400.0])
+def test_a_clock_that_is_set_changes_no_budget(world, monkeypatch, jump):
+    """Each look at the clock on the wall finds it set by a day."""
+    looks = itertools.count()
+    monkeypatch.setattr("time.time", lambda: 1e9 + jump * next(looks))
+    scenario, options = load_scenario(world), {"steps": (1, 16), "path": world.parent / "p.json"}
+    pilot = run_pilot(scenario, budget=2.0, **options)
+    assert 0 <= load_pilot(options["path"]).seconds < abs(jump)
+    more = run_pilot(scenario, budget=4.0, **options)  # the rest of it is still there
+    assert len(more.trials) > len(pilot.trials)
+    judged = validate_pilot(scenario, more, 0.2, world.parent / "v.json")
+    assert judged.checks
+    assert 0 <= json.loads((world.parent / "v.json").read_text())["seconds"] < abs(jump)
+
+
+def test_laws_of_a_pilot_follow_from_its_own_runs(piloted):
+    """Another pilot that is made of it does not keep what was fitted to other runs."""
+    pilot = load_pilot(piloted)
+    fields_before = dict(vars(load_pilot(piloted)))
+    law = pilot.fit()
+    assert {name: getattr(pilot, name) for name in fields_before} == fields_before
+    some = replace(pilot, trials=pilot.trials[: len(pilot.trials) // 2])
+    fresh = replace(load_pilot(piloted), trials=some.trials)
+    own, other, whole = ([*each.coefficients] for each in (some.fit(), fresh.fit(), law))
+    assert own == other != whole
+    assert pilot.fit() is law

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,9 @@ from fedcell.planning.choose import choose_plan, totals_under
 from fedcell.planning.fit import fit_law
 from fedcell.planning.grid import evaluate_plans
 from fedcell.planning.law import GivenLaw
+from fedcell.planning.law_source import LawSource
 from fedcell.planning.limits import Limits, allowed_plans, chances, least_place
+from fedcell.planning.question import Question
 from fedcell.planning.round_costs import price_round_grid
 from fedcell.planning.unit_costs import full_participation, section_4d, unit_costs
 from fedcell.planning.whatif import least_bandwidth, nearby_worlds, sensitivity
@@ -294,35 +297,56 @@ def test_a_stricter_deadline_never_costs_less(grid):
 # Questions around a plan.
 
 
-def asking(policy, most_steps, limits=None):
-    """What every plan takes in a world, and the best of them within the limits."""
-    return (
-        lambda world: evaluate_plans(world, LAW, policy, most_steps),
-        lambda grid: choose_plan(grid, limits),
-    )
+def asking(policy, most_steps, limits=None, **more):
+    """A plan of so many steps at most, within limits, from the law by hand."""
+    source = LawSource(law=LAW, paper=GivenLaw.of(LAW.coefficients), target=None)
+    few_to_many = (1, SMALL.clients.count)
+    known = {"clients": few_to_many, "steps": (1, most_steps), "limits": limits or Limits()} | more
+    return Question(source=source, policy=policy, **known)
 
 
 def test_the_least_bandwidth_is_enough_and_less_is_not():
     free = choose_plan(evaluate_plans(SMALL, LAW, "optimal", 6)).duration.value
-    evaluate, choose = asking("optimal", 6, Limits(deadline=0.95 * free))
-    found = least_bandwidth(SMALL, evaluate, choose)
-    assert choose(evaluate(found)).duration.value <= 0.95 * free
-    narrower = found.using(cell={"bandwidth": found.cell.bandwidth / 1.02})
+    question = asking("optimal", 6, Limits(deadline=0.95 * free))
+    found = least_bandwidth(SMALL, question)
+    assert question.best_plan(found).duration.value <= 0.95 * free
+    narrower = found.using(cell={"bandwidth": found.cell.bandwidth / 1.01})
     with pytest.raises(NoPlan):
-        choose(evaluate(narrower))
+        question.best_plan(narrower)
+
+
+def test_a_band_is_found_where_wider_ones_take_too_much_energy():
+    """Under this policy a round takes more joules the wider the band is: frequencies rise as
+    uploads get shorter. So bands that keep the deadline and the budget have an end above."""
+    task = {"model_bits": 3e6, "samples_per_step": "dataset", "energy_weight": 0.1}
+    cell, few = {"bandwidth": 2e6, "distance": [50.0, 150.0]}, {"count": 4}
+    world = SMALL.using(cell=cell, clients=few, task=task)
+    fixed: dict[str, Any] = {"clients": (3, 3), "steps": (5, 5)}
+    there = asking("optimal", 5, **fixed).best_plan(world)
+    limits = Limits(deadline=1.01 * there.duration.value, energy=1.01 * there.energy.value)
+    question = asking("optimal", 5, limits, **fixed)
+    found = least_bandwidth(world, question)
+    question.best_plan(found)
+    assert 0.95 < found.cell.bandwidth / world.cell.bandwidth <= 1
+    for factor in (1 / 1.01, 10.0):
+        with pytest.raises(NoPlan):
+            question.best_plan(found.using(cell={"bandwidth": factor * found.cell.bandwidth}))
+    never = asking("optimal", 5, replace(limits, energy=1e-3 * limits.energy), **fixed)
+    with pytest.raises(NoPlan, match="however wide the band, no plan keeps the energy budget"):
+        least_bandwidth(world, never)
 
 
 def test_no_bandwidth_makes_computing_faster():
     with pytest.raises(NoPlan, match="however wide the band, no plan keeps the deadline of 1 s"):
-        least_bandwidth(SMALL, *asking("even", 6, Limits(deadline=1.0)))
+        least_bandwidth(SMALL, asking("even", 6, Limits(deadline=1.0)))
     idle = asking("even", 6, Limits(deadline=1e12))
-    assert least_bandwidth(SMALL, *idle).cell.bandwidth < 1e-4 * SMALL.cell.bandwidth
+    assert least_bandwidth(SMALL, idle).cell.bandwidth < 1e-4 * SMALL.cell.bandwidth
 
 
 def test_sensitivity_asks_of_each_world_and_says_what_keeping_the_plan_costs():
-    evaluate, choose = asking("even", 12)
-    plan = choose(evaluate(SMALL))
-    worlds: dict[str, Any] = {w.change: w for w in sensitivity(SMALL, plan, evaluate, choose)}
+    question = asking("even", 12)
+    plan = question.best_plan(SMALL)
+    worlds: dict[str, Any] = {w.change: w for w in sensitivity(SMALL, plan, question)}
     lossy, narrow, small = "uploads lost: 0.4, not 0.2", "half the band", "model compressed 4 times"
     assert list(worlds) == ["as it is", lossy, narrow, small]
     assert worlds["as it is"].cost == worlds["as it is"].kept_cost == plan.cost.value
@@ -336,7 +360,8 @@ def test_sensitivity_asks_of_each_world_and_says_what_keeping_the_plan_costs():
         == "uploads lost: 0.949, not 0.9"
     )
     tight = asking("even", 12, Limits(deadline=1.02 * plan.duration.value))
-    none = {w.change: w for w in sensitivity(SMALL, plan, *tight)}
+    none = {w.change: w for w in sensitivity(SMALL, plan, tight)}
+    assert none[small].note == "the rounds are those of the uncompressed model"
     assert "no plan keeps the deadline" in none[lossy].why_no_plan
     assert none[lossy].cohort is None
 
@@ -379,7 +404,13 @@ def test_times_as_people_write_them(text, value):
     assert parse_duration(text, "--deadline") == pytest.approx(value)
 
 
-@pytest.mark.parametrize(("text", "value"), [("500J", 500), ("2kJ", 2000), ("1Wh", 3600)])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        *(("500J", 500), ("2kJ", 2000), ("1Wh", 3600), ("100mWh", 360), ("100 mWh", 360)),
+        *(("5mJ", 0.005), ("2kWh", 7.2e6), ("1MWh", 3.6e9), ("1MJ", 1e6), ("1e3J", 1e3), ("7", 7)),
+    ],
+)
 def test_energies_as_people_write_them(text, value):
     assert parse_energy(text, "--energy-budget") == value
 
@@ -390,6 +421,15 @@ def test_energies_as_people_write_them(text, value):
 def test_quantities_that_are_refused(text):
     with pytest.raises(BadInput, match=r"--deadline = .*: expected a time such as 90s"):
         parse_duration(text, "--deadline")
+
+
+def test_units_that_are_not_known_are_met_with_those_that_are():
+    with pytest.raises(
+        BadInput, match=r"= 5mwh: expected an energy .*; units: J, .*, mWh, Wh, kWh"
+    ):
+        parse_energy("5mwh", "--energy-budget")
+    with pytest.raises(BadInput, match=r"= 5 weeks: .*; units: s, ms, min, h, d$"):
+        parse_duration("5 weeks", "--deadline")
 
 
 def test_times_as_people_read_them():
@@ -438,6 +478,9 @@ def test_the_command_keeps_limits_and_says_so(fedcell):
     assert payer["energy"] > free["energy"]["value"] / 100
     spared = planned(fedcell, "--energy-budget", f"{0.8 * payer['energy']}J/client")
     assert max(d["energy"] for d in spared["devices"]) <= 0.8 * payer["energy"]
+    in_hours = planned(fedcell, "--energy-budget", f"{0.8 * payer['energy'] / 3.6}mWh/client")
+    assert in_hours["limits"]["energy_per_client"] == pytest.approx(0.8 * payer["energy"])
+    assert in_hours["devices"] == spared["devices"]
     fast = planned(fedcell, "--minimise", "duration")
     assert fast["duration"]["value"] <= strict["duration"]["value"]
     deadline = f"{1.05 * fast['duration']['value']}s"
@@ -566,7 +609,7 @@ def test_a_plan_is_applied_with_its_k_its_e_l_and_its_target():
     assert plan.differences(there, Target(loss=0.7)) == []
     assert plan.differences(there, Target(loss=0.8)) == ["another target"]
     narrow = there.using(cell={"bandwidth": 1e6})
-    assert plan.differences(narrow, Target(loss=0.7)) == ["cell"]
+    assert plan.differences(narrow, Target(loss=0.7)) == ["cell.bandwidth"]
 
 
 OWN_LAW = GivenLaw(mixing=30.0, drift=0.5, start=40.0)
@@ -610,7 +653,7 @@ def test_a_plan_for_another_target_than_the_scenarios_says_so():
     assert plan.target == Target(loss=0.2)
     assert plan.notes[0].startswith(
         "the scenario's own target is training loss 0.5 in the mean of 5 rounds, and this plan is "
-        "for training loss 0.2 in the mean of 5 rounds: `target` chooses"
+        "for training loss 0.2 in the mean of 5 rounds: `loss` chooses"
     )
     asked = plan_training(world, pilot, policy="even", target=0.3)
     assert not [note for note in asked.notes if "own target" in note]

@@ -108,7 +108,7 @@ class Clock:
     def __init__(self):
         self.now = 0.0
 
-    def time(self):
+    def monotonic(self):
         return self.now
 
 
@@ -203,6 +203,7 @@ def test_hopeless_runs_take_a_small_part_of_the_time(monkeypatch):
 CHEAP = {"costs": lambda k, e: k + 0.1 * e + 1, "seconds": lambda k, e: 1e-3 + 1e-4 * k * e}
 
 
+@pytest.mark.long
 def test_many_workers_are_given_something_to_do(monkeypatch):
     """All ask at once, before anything is known: that is no end."""
 
@@ -289,6 +290,7 @@ def test_a_pilot_that_blew_up_at_first_looks_at_fewer_steps(monkeypatch):
 # The factory, for real: on digits.
 
 
+@pytest.mark.long
 def test_a_plan_for_a_fleet_that_nobody_designed_is_near_the_best_of_a_grid(tmp_path):
     """Mixed devices, three classes a client, log-normal sizes, a tenth lost. The measured cost of
     the plan, against that of settings around it on seeds that the pilot has not seen."""

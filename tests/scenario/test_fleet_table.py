@@ -7,8 +7,17 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fedcell import BadInput, Clients, ClientTable, draw_fleet, load_scenario, save_scenario
-from fedcell.scenario.fleet_table import client_table
+from fedcell import (
+    BadInput,
+    Clients,
+    ClientTable,
+    draw_fleet,
+    draw_trace,
+    load_scenario,
+    make_problem,
+    save_scenario,
+)
+from fedcell.scenario import load
 from fedcell.scenario.identity import run_identity, training_identity
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -48,10 +57,10 @@ def test_units_by_hand(fleet_of):
 @pytest.mark.parametrize(
     ("heading", "value", "column", "si"),
     [
-        ("power_w", 8, "power", 8 / 5e6),
-        ("power_mw", 200, "power", 0.2 / 5e6),
-        ("power_dbm", 20, "power", 0.1 / 5e6),
-        ("power_dBm", 0, "power", 1e-3 / 5e6),
+        ("power_w", 8, "power_w", 8),
+        ("power_mw", 200, "power_w", 0.2),
+        ("power_dbm", 20, "power_w", 0.1),
+        ("power_dBm", 0, "power_w", 1e-3),
         ("power_dbm_per_hz", -34, "power", 10**-6.4),
         ("power_w_per_hz", 4e-7, "power", 4e-7),
         ("gain_db", -120, "gain", 1e-12),
@@ -61,18 +70,96 @@ def test_units_by_hand(fleet_of):
         ("battery_kj", 7, "battery", 7000),
     ],
 )
-def test_each_unit_is_converted_with_the_band_of_the_file(fleet_of, heading, value, column, si):
+def test_each_unit_is_converted(fleet_of, heading, value, column, si):
     scenario = fleet_of(f"{heading}\n{value}\n", "[cell]\nbandwidth = 5e6\n[plan]\ncohort = 1")
     assert_allclose(getattr(scenario.clients.table, column), [si], rtol=1e-12)
-    again = scenario.using(cell={"bandwidth": 1e6})  # a density stays what it is
+    again = scenario.using(cell={"bandwidth": 1e6})
     assert again.clients.table == scenario.clients.table
 
 
-def test_powers_of_the_whole_band_need_the_band():
-    with pytest.raises(BadInput, match="of the whole band, which is not known here"):
-        Clients(table={"power_dbm": [20.0]})
-    assert_allclose(client_table({"power_dbm": [20.0]}, bandwidth=1e6).power, [1e-7])
-    assert Clients(table={"freq_max_ghz": [1.5, None]}).table.filled("freq_max", 7.0)[1] == 7.0
+# A power of the whole band, and a density.
+
+MIXED = "name,power_dbm,power_mw,power\na,20,,\nb,,200,\nc,,,4e-7\nd,,,\n"
+
+
+@pytest.mark.parametrize("band", [1e6, 5e6, 2e7])
+def test_declared_powers_are_kept_in_every_band(fleet_of, tmp_path, band):
+    """100 mW and 200 mW over whatever band there is; 4e-7 W/Hz, also the default, in each."""
+    expected = [0.1 / band, 0.2 / band, 4e-7, 4e-7]
+    plan = "[plan]\ncohort = 1"
+    edited = fleet_of(MIXED, f"[cell]\nbandwidth = {band}\n{plan}")
+    changed = fleet_of(MIXED, f"[cell]\nbandwidth = 3e6\n{plan}").using(cell={"bandwidth": band})
+    save_scenario(changed, tmp_path / "saved.json")
+    for scenario in (edited, changed, load_scenario(tmp_path / "saved.json")):
+        assert_allclose(draw_fleet(scenario).power, expected, rtol=1e-14)
+        assert scenario == edited
+        assert run_identity(scenario, None, 0) == run_identity(edited, None, 0)
+
+
+def test_a_run_does_not_depend_on_how_its_powers_were_declared():
+    """The identity of docs/fleet.toml is that which runs were stored with when dBm became W/Hz on
+    reading."""
+    scenario = load_scenario(DOCS / "fleet.toml")
+    known = "6f696f1c54d1e4112479aa54cb5771b36f09c4e1628d217bb79f307aaea0cb41"
+    assert run_identity(scenario, None, 0)["scenario"]["clients"]["table"]["power"] == known
+    density = scenario.clients.table.power_density(scenario.cell.bandwidth).tolist()
+    columns = {"power": [None if np.isnan(p) else p for p in density], "power_w": None}
+    declared = scenario.using(clients={"table": scenario.clients.table.having(**columns)})
+    assert declared != scenario
+    assert run_identity(declared, None, 0) == run_identity(scenario, None, 0)
+    narrow = {"bandwidth": 1e7}
+    assert run_identity(declared.using(cell=narrow), None, 0) != run_identity(
+        scenario.using(cell=narrow), None, 0
+    )
+
+
+def test_a_fleet_of_another_band_is_refused():
+    scenario = load_scenario(DOCS / "fleet.toml")
+    narrow, fleet = scenario.using(cell={"bandwidth": 1e7}), draw_fleet(scenario)
+    trace = draw_trace(narrow, fleet, rounds=1)
+    assert make_problem(scenario, fleet, trace).band_time.shape == (1, 3)
+    with pytest.raises(BadInput, match=r"drawn for another cell\.bandwidth"):
+        make_problem(narrow, fleet, trace)
+
+
+def test_a_power_that_is_no_density_in_the_band_is_refused(fleet_of):
+    with pytest.raises(BadInput, match=r"power_w: pump has 10 W, in a band of 1e-60 Hz .* W/Hz"):
+        fleet_of("name,power_w,power\npump,10,\n", "[cell]\nbandwidth = 1e-60")
+
+
+# A quantity in several units.
+
+
+def test_rows_may_have_their_units_each(fleet_of):
+    scenario = fleet_of(
+        "freq_max_ghz,freq_max_mhz,freq_max,battery_wh,battery_j\n1.5,,,2,\n,400,,,5\n,,3e9,,\n"
+    )
+    fleet = draw_fleet(scenario)
+    assert_allclose(fleet.freq_max, [1.5e9, 4e8, 3e9])
+    assert_allclose(fleet.battery, [7200.0, 5.0, np.inf])
+    assert_allclose(
+        Clients(table={"power_mw": [200.0, None], "power_dbm": [None, 20.0]}).table.power_w,
+        [0.2, 0.1],
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"power_mw": [1, 2], "power_dbm": [None, 3]}, "gate has both 'power_mw' and 'power_dbm'"),
+        ({"power_w_per_hz": [1, 2], "power_dbm": [3, None]}, "pump has both 'power_w_per_hz' and"),
+        ({"battery_wh": [1, 2], "battery_j": [3, None]}, "pump has both 'battery_wh' and"),
+        ({"battery_wh": [1, 2], "battery_j": [None]}, "'battery_j' have different lengths"),
+    ],
+)
+def test_a_row_with_two_values_of_one_quantity_is_refused(columns, message):
+    with pytest.raises(BadInput, match=message):
+        Clients(table={"name": ["pump", "gate"], **columns})
+
+
+def test_a_client_has_a_density_or_a_power_of_the_whole_band():
+    with pytest.raises(BadInput, match="client 1 has both power and power_w: give one of them"):
+        ClientTable(power=[None, 4e-7], power_w=[1.0, 1.0])
 
 
 # Blank cells.
@@ -188,8 +275,11 @@ def test_the_fleet_of_the_page():
         ("distance_db\n5\n", "distance has no such unit; known: distance, distance_m, distance_km"),
         ("gain_mhz\n5\n", "gain has no such unit; known: gain, gain_db"),
         ("samples_km\n5\n", "samples has no such unit; known: samples$"),
-        ("freq_max,freq_max_ghz\n1e9,1\n", "'freq_max' and 'freq_max_ghz' are one column"),
-        ("freq_max_ghz,freq_max_mhz\n1,1000\n", "'freq_max_ghz' and 'freq_max_mhz' are one"),
+        ("freq_max,freq_max_ghz\n1e9,1\n", "client 0 has both 'freq_max' and 'freq_max_ghz': give"),
+        (
+            "freq_max_ghz,freq_max_mhz\n,\n1,1000\n2,3\n",
+            "0 has both 'freq_max_ghz' and 'freq_max_mhz'",
+        ),
         ("distance_km\nfar\n", "line 2: distance_km = 'far': expected a number, or nothing for"),
         ("samples\n1e400\n", "line 2: samples = '1e400': expected a number"),
         ("samples\ninf\n", "line 2: samples = 'inf': expected a number"),
@@ -203,7 +293,7 @@ def test_the_fleet_of_the_page():
         ("loss_rate\n-0.1\n", "clients.table.loss_rate: client 0 has -0.1"),
         ("name,battery\npump,0\n", "clients.table.battery: pump has 0.0: expected above 0"),
         ("name,freq_min\npump,4e9\n", "clients.table: pump has freq_min above freq_max"),
-        ("power_dbm\n4000\n", "clients.table.power: client 0 has inf"),
+        ("power_dbm\n4000\n", "clients.table.power_w: client 0 has inf"),
         ("site,samples\na\x1b[2Jb,5\n", "clients.table.site: client 0 has .* that can be printed"),
         (f"site,samples\n{'x' * 101},5\n", "expected at most 100 characters"),
         ("samples\n1;5\n", "line 2: samples = '1;5'"),
@@ -221,6 +311,22 @@ def test_a_fleet_with_many_faults_names_the_first_of_them(fleet_of):
     with pytest.raises(BadInput) as told:
         fleet_of("samples\n" + "x\n" * 100)
     assert len(told.value.faults) == 20
+
+
+def test_long_tables_are_read_in_parts(fleet_of, monkeypatch):
+    """Cells, faults and their lines are those of the whole file."""
+    rows = [f"d{j},{j + 1},{'roof' if j % 2 else ''},{5 * j or ''}" for j in range(7)]
+    text = "\n".join(["name,samples,site,battery", *rows[:4], "", *rows[4:]])
+    whole = fleet_of(text).clients.table
+    monkeypatch.setattr(load, "ROWS", 2)
+    assert fleet_of(text).clients.table == whole
+    assert whole.samples.tolist() == [1, 2, 3, 4, 5, 6, 7]
+    assert whole.labels["site"] == ("", "roof") * 3 + ("",)
+    assert np.isnan(whole.battery).tolist() == [True] + 6 * [False]
+    with pytest.raises(BadInput, match="line 9: samples = 'x': expected a number"):
+        fleet_of(text.replace("d6,7", "d6,x"))
+    with pytest.raises(BadInput, match="line 8 has 3 values for 4 columns"):
+        fleet_of(text.replace("d5,6,", "d5,6"))
 
 
 def test_nan_in_python_is_no_blank_and_text_is_no_number():

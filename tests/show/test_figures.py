@@ -82,6 +82,11 @@ def test_the_cost_figure_draws_the_sweep(sweep, tmp_path):
     assert "left: $E_l$ = 20, right: K = 10" in figure.get_suptitle()
 
 
+def test_a_panel_over_what_was_not_swept_is_refused(sweep):
+    with pytest.raises(BadInput, match="no costs over local_epochs: choose of cohort, local_steps"):
+        sweep.plot(panel="local_epochs")
+
+
 def test_a_comparison_is_drawn_as_bars(tmp_path):
     found = compare(Scenario(), ["even", "optimal"], rounds=20)
     figure = found.plot(tmp_path / "bars.svg")

@@ -42,8 +42,10 @@ from fedcell.paper.judges import judge
 from fedcell.paper.reproduce import Reproduction
 from fedcell.planning.measure import measure_constants
 from fedcell.planning.validating import validate_pilot
-from fedcell.show.results import FIGURES, TABLES
+from fedcell.show.figures.style import drawing
+from fedcell.show.results import FIGURES, PANELS, TABLES
 from fedcell.simulation.result import RunResult
+from support.figures import faults
 from support.printed import is_plus_minus, tables
 
 
@@ -183,6 +185,10 @@ def test_every_result_tells_itself_and_is_drawn(results, kind, tmp_path):
     json.dumps(rows)  # plain values
     result.plot(tmp_path / "it.png")
     assert imread(tmp_path / "it.png").std() > 0.01
+    with drawing():
+        for panel in PANELS[kind]:
+            if panel not in ("accuracy", "local_epochs"):  # quadratics have none, nor this sweep
+                assert faults(result.plot(panel=panel)) == []
 
 
 def test_a_ledger_in_words(results):

@@ -16,6 +16,7 @@ from fedcell.learning.learner import LocalTraining
 from fedcell.learning.plain import constructor, plain_layers, state_of
 from support import reference
 from support.networks import AWKWARD, engine, made
+from support.sealing import rewrite
 
 DATA = load_data("digits")
 
@@ -45,6 +46,21 @@ def test_a_model_is_worth_what_its_run_says(folder):
     assert repr(average) == (
         "<TrainedModel: the average of the last models after 6 rounds, 3658 weights>"
     )
+
+
+def test_other_weights_are_judged_in_place_of_the_run_s(folder, tmp_path):
+    last, average = load_model(folder), load_model(folder, "average")
+    assert last.evaluate() != average.evaluate()
+    other = replace(last, weights=average.weights)
+    assert other.evaluate() == average.evaluate()
+    assert_array_equal(other.logits(DATA.x_test), average.logits(DATA.x_test))
+    other.export(tmp_path / "other.npz")
+    average.export(tmp_path / "average.npz")
+    with np.load(tmp_path / "other.npz") as one, np.load(tmp_path / "average.npz") as two:
+        for name in two:
+            assert_array_equal(one[name], two[name])
+    with pytest.raises(BadInput, match="the network has 3658 weights, not"):
+        replace(last, weights=last.weights[:-1]).evaluate()
 
 
 def classifier_of(ours):
@@ -179,7 +195,7 @@ def test_folders_that_hold_no_model_are_refused(fedcell, folder, tmp_path):
         ({"input": content["input"] | {"classes": 0}}, "input.classes = 0"),
         ({"format": 2}, "an older fedcell"),
     ):
-        (begun / "run.json").write_text(json.dumps(content | change))
+        rewrite(begun / "run.json", **content | change)
         with pytest.raises(BadFile, match=message):
             load_model(begun)
     said = fedcell("export", folder, "--out", tmp_path / "model.onnx")

@@ -5,16 +5,29 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from fedcell import BadFile, BadInput, Scenario, load_model, run
+from fedcell import (
+    BadFile,
+    BadInput,
+    FedcellWarning,
+    Scenario,
+    load_model,
+    load_pilot,
+    load_scenario,
+    run,
+    run_pilot,
+)
 from fedcell.learning.learner import Scores
 from fedcell.learning.own import OwnLearner
+from fedcell.planning.validating import validate_pilot
 from fedcell.scenario.identity import run_identity
+from support.sealing import rewrite
 
 MODULE = """
 import os, sys
@@ -204,7 +217,7 @@ def test_a_pilot_does_not_go_on_with_a_learner_of_other_sizes(fedcell, folder):
     assert fedcell(*pilot).code == 0
     kept_pilot = json.loads((folder / "p.json").read_text())
     kept_pilot["sizes"][0] += 1
-    (folder / "p.json").write_text(json.dumps(kept_pilot))
+    rewrite(folder / "p.json", **kept_pilot)
     said = fedcell(*pilot)
     assert said.code == 2
     assert "p.json: holds runs of a learner with other sizes: choose another --out" in said.err
@@ -232,6 +245,36 @@ def test_another_learner_does_not_resume_a_run(fedcell, folder):
     assert without.code == 2
     assert "or give a --learner of your own" in without.err
     assert kept(folder / "here") == before
+
+
+@pytest.mark.filterwarnings("always")
+def test_a_learner_whose_source_changed_resumes_with_a_note(fedcell, folder):
+    words = ["run", "world.json", "--learner", "mylearners:Mean", "--policy", "even", "--out", "o"]
+    assert fedcell(*words, "--rounds", 3).code == 0
+    code = json.loads(Path("o/run.json").read_text())["code"]
+    assert list(code["learner"]) == [str(folder / "mylearners.py")]
+    assert "changed" not in fedcell(*words, "--rounds", 4, "--resume").err
+    (folder / "mylearners.py").write_text(MODULE + "\n# faster\n")
+    for rounds in (5, 6):  # not forgotten by the first run that is resumed with it
+        said = fedcell(*words, "--rounds", rounds, "--resume")
+        assert said.code == 0
+        note = f"note: o: the learner ({folder}/mylearners.py) changed since the run began: rounds"
+        assert note in said.err
+    assert json.loads(Path("o/run.json").read_text())["code"] == code
+
+
+def test_a_pilot_notes_a_learner_whose_source_changed(folder):
+    words = {"target": 40.0, "path": "pilot.json", "learner": "mylearners:Mean"}
+    run_pilot(load_scenario("world.json"), budget=0.5, **words)
+    code = load_pilot("pilot.json").code
+    assert list(code["learner"]) == [str(folder / "mylearners.py")]
+    (folder / "mylearners.py").write_text(MODULE + "\n# faster\n")
+    with pytest.warns(FedcellWarning, match=r"the learner \(.*mylearners.py\) changed since"):
+        run_pilot(load_scenario("world.json"), budget=0.5, **words)
+    pilot = load_pilot("pilot.json")
+    assert pilot.code == code
+    with pytest.warns(FedcellWarning, match=r"pilot.json: the learner \(.*\) changed since the pi"):
+        validate_pilot(load_scenario("world.json"), pilot, 0.5, learner="mylearners:Mean")
 
 
 @pytest.mark.usefixtures("folder")

@@ -4,11 +4,24 @@ import json
 import os
 import shutil
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedcell import BadInput, load_model, load_pilot, load_scenario, prepare_training, run
+from fedcell import (
+    BadInput,
+    FedcellWarning,
+    GivenLaw,
+    load_model,
+    load_pilot,
+    load_run,
+    load_scenario,
+    plan_training,
+    prepare_training,
+    run,
+    run_adaptive,
+)
 from fedcell.experiments.engines import LocalProcesses
 from fedcell.experiments.experiment import Experiment
 from fedcell.experiments.store import Store
@@ -17,7 +30,8 @@ from fedcell.experiments.training import Training, Until
 from fedcell.experiments.work import Job, train
 from fedcell.learning.setup import require_learning
 from fedcell.planning.plan import TrainingPlan
-from support.owned import CLOUDS, npz, scenario_in, world
+from support.owned import CLOUDS, clouds, npz, scenario_in, world
+from support.sealing import rewrite
 
 THREE = np.arange(CLOUDS) % 3
 OTHER = np.roll(THREE, 1)  # as many samples each, and others
@@ -116,6 +130,7 @@ def test_workers_of_a_sweep_train_with_the_owners_that_are_given(tmp_path, monke
     assert list(dealt.train_loss) != ledger.train_loss.tolist()
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("default")
 def test_pilots_and_plans_know_their_owners(tmp_path, fedcell, monkeypatch):
     npz(tmp_path / "mine.npz", owner=np.where(THREE == 1, "d", NAMED))
@@ -139,6 +154,64 @@ def test_pilots_and_plans_know_their_owners(tmp_path, fedcell, monkeypatch):
     said = fedcell("plan", "world.toml", "--pilot", "pilot.json", "--out", "plan.json")
     assert said.code == 2
     assert "this pilot was run with other settings (data)" in said.err
+
+
+LAW = GivenLaw(mixing=3.0, drift=0.1, start=3.0)
+
+
+@pytest.mark.filterwarnings("always")
+def test_a_plan_says_when_a_run_has_other_data_or_owners(tmp_path, fedcell, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    npz(Path("mine.npz"), owner=THREE)
+    world(tmp_path, 'dataset = "mine.npz"\ntarget = 0.9\nhold = 1')
+    plan = plan_training(load_scenario("world.toml"), law=LAW, policy="even", steps=(1, 3))
+    plan.save("plan.json")
+    same = run(plan.apply_to(), ["even"], folder="same")
+    assert plan.compare(same).differing == ()
+    assert TrainingPlan.load("plan.json").compare(load_run("same")).differing == ()
+    nearly = clouds()["x_train"] * np.float32(1.01)
+    for i, other in enumerate(({"owner": OTHER}, {"x_train": nearly})):
+        npz(Path("mine.npz"), **{"owner": THREE} | other)
+        taken = run(plan.apply_to(), ["even"], folder=f"run{i}")
+        for result in (taken, load_run(f"run{i}")):
+            outcome = plan.compare(result)
+            assert outcome.differing == ("data",)
+            assert {row["inside"] for row in outcome.rows()} == {None}
+            assert "this is not the run that was planned (data)" in outcome.summary()
+            assert "within" not in outcome.summary()
+        said = fedcell("run", "--plan", "plan.json", "--out", f"cli{i}")
+        assert said.code == 0
+        assert "this is not what was planned (data): predictions are not compared" in said.err
+        assert "within" not in said.out
+        with pytest.warns(FedcellWarning, match=r"not what was planned \(data\)"):
+            run_adaptive(load_scenario("world.toml"), ["even"], plan=plan)
+
+
+def test_a_plan_says_when_a_run_has_another_fleet_or_other_gains(tmp_path):
+    gains = np.random.default_rng(0).uniform(1e-14, 1e-12, (200, 3))
+    npz(tmp_path / "mine.npz", owner=THREE)
+    base = scenario_in(tmp_path).using(cell={"gains": gains}, learning={"target": 0.9, "hold": 1})
+    plan = plan_training(base, law=LAW, policy="even", steps=(1, 3))
+    plan.save(tmp_path / "plan.json")
+    plan = TrainingPlan.load(tmp_path / "plan.json")  # which does not hold the gains
+    assert plan.scenario is None
+    asked = {"rounds": 30}
+    assert plan.compare(run(plan.apply_to(base), ["even"], **asked)).differing == ()
+    for changes, named in (
+        ({"cell": {"gains": gains * 1.5}}, "cell.gains"),
+        ({"clients": {"kappa": 1e-26}}, "clients.kappa"),
+    ):
+        result = run(plan.apply_to(base.using(**changes)), ["even"], **asked)
+        assert plan.compare(result).differing == (named,)
+
+
+def test_a_plan_without_a_fingerprint_is_read_with_a_note(tmp_path):
+    npz(tmp_path / "mine.npz", owner=THREE)
+    plan = plan_training(scenario_in(tmp_path), law=LAW, policy="even", steps=(1, 3), target=0.9)
+    plan.save(tmp_path / "plan.json")
+    rewrite(tmp_path / "plan.json", identity=None)
+    with pytest.warns(FedcellWarning, match="plan.json: has no fingerprint of data, owners and"):
+        assert TrainingPlan.load(tmp_path / "plan.json").identity is None
 
 
 @pytest.mark.filterwarnings("default")

@@ -41,6 +41,7 @@ from fedcell.show.results import summary
 from fedcell.simulation.report import RoundReport
 from fedcell.simulation.run import Progress, run
 from support.examples import examples
+from support.sealing import rewrite
 
 Tables = dict[str, Any]
 
@@ -95,6 +96,14 @@ def strict_json(text: str) -> Any:
     return json.loads(text, parse_constant=refuse)
 
 
+def written_summary(folder: Path) -> Any:
+    """What summary.json says of the run, without its checksums."""
+    content = strict_json((folder / "summary.json").read_text())
+    assert content.pop("checksum")
+    assert set(content.pop("files")) == {"clients.csv"}
+    return content
+
+
 @pytest.fixture
 def world(tmp_path: Path) -> Path:
     return write(tmp_path / "world.json", QUADRATIC)
@@ -126,7 +135,7 @@ def test_a_run_leaves_its_files_and_answers_in_json(fedcell, tmp_path):
     assert (said.code, said.err) == (0, "")
     assert set(held(out)) == FILES | KEPT
     answer = strict_json(said.out)
-    assert answer == strict_json((out / "summary.json").read_text())
+    assert answer == written_summary(out)
     assert [row["policy"] for row in answer["policies"]] == ["even", "optimal"]
     assert (answer["complete"], answer["seed"]) == (True, 3)
     assert answer["samples_per_step"] == "batch"
@@ -278,6 +287,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_killed_at_random_moments_and_resumed_to_the_same_bits(fedcell, tmp_path, uninterrupted):
     moments, folder, stops = random.Random(7), tmp_path / "run", [0]
     for _ in range(4):
@@ -368,6 +378,7 @@ for moment in range(500):
 """
 
 
+@pytest.mark.long
 def test_killed_at_every_change_of_a_file_and_resumed(tmp_path):
     """The folder, what the run is, records, checkpoints, results: no moment leaves a folder that
     can neither be resumed nor started, or that ends elsewhere."""
@@ -787,6 +798,7 @@ KEYS = st.sampled_from(
 )
 
 
+@pytest.mark.long
 @given(strange=st.dictionaries(KEYS, STRANGE, min_size=1, max_size=3))
 @examples(150)
 def test_strange_learning_never_ends_in_a_traceback(fedcell, tmp_path, strange):
@@ -858,6 +870,7 @@ def test_cost_is_that_of_what_is_trained(fedcell, tmp_path):
     assert column(tmp_path / "o", "energy") == ledger.energy.tolist()
 
 
+@pytest.mark.long
 def test_the_demo_works_twice(fedcell, tmp_path):
     first = fedcell("demo", "--out", tmp_path / "d", "--budget", "8s")
     assert first.code == 0
@@ -888,7 +901,7 @@ def test_uploads_that_are_not_finite_are_named_left_out_and_counted(fedcell, tmp
     said = fedcell("run", file, *words, "--json")
     assert said.code == 0
     answer = strict_json(said.out)
-    assert answer == strict_json((tmp_path / "o" / "summary.json").read_text())
+    assert answer == written_summary(tmp_path / "o")
     received = column(tmp_path / "o", "received")
     discarded = column(tmp_path / "o", "discarded_uploads")
     assert received == discarded
@@ -912,7 +925,7 @@ def test_losses_that_are_not_numbers_are_null(fedcell, tmp_path):
     answer = strict_json(said.out)
     assert answer["policies"][0]["train_loss"] is None
     assert answer["initial"]["train_loss"] == pytest.approx(2.3, abs=0.2)
-    assert answer == strict_json((tmp_path / "o" / "summary.json").read_text())
+    assert answer == written_summary(tmp_path / "o")
     assert np.isnan(column(tmp_path / "o", "train_loss")).all()
     again = fedcell("run", file, *words, "--resume")
     assert "the training loss is not a number: training diverged" in again.out
@@ -975,6 +988,16 @@ def test_a_trace_of_ones_own_is_trained_and_priced(world):
     assert same.train_loss.tolist() == simulate(scenario, "even", learner, 4).train_loss.tolist()
 
 
+def test_a_trace_with_fewer_rounds_than_asked_for_is_refused(world):
+    setup = prepare_training(load_scenario(world))
+    scenario, learner = setup.scenario, setup.learner()
+    trace = draw_trace(scenario, draw_fleet(scenario), 4)
+    with pytest.raises(BadInput, match="the trace holds 4 rounds and `rounds` = 6: ask for fewer"):
+        simulate(scenario, "even", learner, rounds=6, trace=trace)
+    assert simulate(scenario, "even", learner, rounds=3, trace=trace).rounds == 3
+    assert simulate(scenario, "even", learner, trace=trace).rounds == 4
+
+
 @pytest.mark.parametrize("complete", [True, False])
 def test_only_a_run_that_went_to_its_end_is_said_to_diverge(world, complete):
     """An interrupted one may only not have been evaluated after its last round."""
@@ -1016,7 +1039,7 @@ def test_a_run_that_another_kind_of_processor_began_says_so(fedcell, tmp_path):
     file = tmp_path / "o" / "run.json"
     known = json.loads(file.read_text())
     assert known["vector_width"] in (4, 8, 16)
-    file.write_text(json.dumps(known | {"vector_width": 2 * known["vector_width"]}))
+    rewrite(file, vector_width=2 * known["vector_width"])
     said = fedcell(*words, "--resume")
     assert said.code == 2
     assert f"takes {2 * known['vector_width']} numbers at a time, and this one takes" in said.err

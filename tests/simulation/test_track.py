@@ -99,6 +99,19 @@ def test_tensorboard_has_every_round_at_its_simulated_second(offline):
 
 @pytest.mark.extras
 @pytest.mark.filterwarnings("ignore")
+def test_mlflow_may_use_a_folder_and_the_environment_stays(offline, monkeypatch):
+    pytest.importorskip("mlflow", reason="the extra `mlflow` is not installed")
+    import mlflow.tracking  # noqa: F401  # it may set variables of its own
+
+    monkeypatch.delenv("MLFLOW_ALLOW_FILE_STORE")
+    before = dict(os.environ)
+    tracked("mlflow:store")
+    assert dict(os.environ) == before
+    assert list((offline / "store").glob("*/*/metrics/train_loss"))
+
+
+@pytest.mark.extras
+@pytest.mark.filterwarnings("ignore")
 def test_mlflow_has_every_round(offline):
     pytest.importorskip("mlflow", reason="the extra `mlflow` is not installed")
     from mlflow.tracking import MlflowClient

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ import pytest
 from fedcell import (
     BadFile,
     BadInput,
+    FedcellWarning,
     Optimal,
     Scenario,
     draw_fleet,
@@ -30,10 +32,12 @@ from fedcell import (
     simulate,
 )
 from fedcell.core.files import as_json
+from fedcell.core.locks import locked
 from fedcell.simulation.ledgerfile import read_ledgers
 from fedcell.simulation.report import RoundReport
 from fedcell.simulation.result import RunResult
 from fedcell.simulation.train import train_rounds
+from support.sealing import rewrite, unseal
 
 WORLD = {
     "cell": {"loss_rate": 0.2},
@@ -123,6 +127,7 @@ def test_the_growing_ledger_ends_as_the_ledgers_do(tmp_path):
     writer = csv.writer(text, lineterminator="\n")
     names = list(result.ledgers["even"].columns())
     writer.writerow(["policy", "round", *names])
+    unseal(tmp_path / "o" / "ledger.csv")
     for t in range(8):
         for name, ledger in result.ledgers.items():
             writer.writerow([name, t + 1, *(ledger.columns()[n][t].item() for n in names)])
@@ -199,14 +204,88 @@ def test_killed_in_the_middle_of_a_line_of_the_ledger_and_resumed_to_the_same_by
     assert_same(load_run(tmp_path / "o"), result)
 
 
-def test_a_ledger_that_somebody_took_away_meanwhile_is_there_in_the_end(tmp_path):
-    def take(report: RoundReport) -> None:
-        if report.round == 4:
-            (tmp_path / "o" / "ledger.csv").unlink()
+KEPT = ["run.json", "scenario.json", "summary.json", "history.csv", "ledger.csv", "checkpoint.npz"]
 
-    run(SCENARIO, ["even"], folder=tmp_path / "o", report=take)
-    run(SCENARIO, ["even"], folder=tmp_path / "straight")
-    assert held(tmp_path / "o") == held(tmp_path / "straight")
+
+def overwrite(path: Path) -> None:
+    path.write_bytes(b"x" * path.stat().st_size)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-9])
+
+
+def link(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/null")
+
+
+@pytest.mark.parametrize("rounds", [[1], [4, 5], [8]])
+@pytest.mark.parametrize(
+    ("name", "harm"),
+    [
+        *((name, Path.unlink) for name in KEPT),
+        *((name, link) for name in KEPT),
+        *(("history.csv", harm) for harm in (overwrite, cut)),
+        ("ledger.csv", cut),
+        ("", shutil.rmtree),
+        (".lock", Path.unlink),
+    ],
+)
+def test_files_that_are_removed_under_way_are_written_again(tmp_path, name, harm, rounds):
+    """A run that is killed right after the next round can be read and resumed, too."""
+    folder, straight = tmp_path / "o", tmp_path / "straight"
+    whole = run(SCENARIO, ["even"], folder=straight)
+
+    def disturb(report: RoundReport) -> None:
+        if report.round - 1 in rounds:
+            shutil.copytree(folder, tmp_path / f"killed-{report.round}")
+        if report.round in rounds and (folder / name).exists():
+            harm(folder / name)
+
+    assert_same(run(SCENARIO, ["even"], folder=folder, report=disturb), whole)
+    assert held(folder) == held(straight)
+    for killed in tmp_path.glob("killed-*"):
+        assert load_run(killed).state.rounds == int(killed.name.split("-")[1])
+        assert_same(run(SCENARIO, ["even"], folder=killed, resume=True), whole)
+
+
+def test_a_lock_that_was_removed_is_taken_again_or_the_run_ends(tmp_path):
+    folder = tmp_path / "o"
+
+    def steal(report: RoundReport) -> None:
+        lock = folder / ".lock"
+        if report.round == 3:
+            lock.unlink()
+        if report.round == 4:
+            assert f"process {os.getpid()} " in lock.read_text()
+            lock.unlink()
+            stack.enter_context(locked(lock, "mine"))
+
+    with ExitStack() as stack, pytest.raises(BadFile, match=r"another fedcell .* is at work on it"):
+        run(SCENARIO, ["even"], folder=folder, report=steal)
+    assert load_run(folder).state.rounds == 4
+
+
+@pytest.mark.parametrize("spare", [100, 2000])
+def test_a_full_disk_is_one_sentence_and_costs_nothing_that_was_there(tmp_path, spare):
+    """No file may grow beyond a limit, as if the disk were full there."""
+    resource = pytest.importorskip("resource")
+    folder = tmp_path / "o"
+    whole = run(SCENARIO, ["even", "optimal"], folder=tmp_path / "straight")
+    run(SCENARIO, ["even", "optimal"], rounds=5, folder=folder)
+    largest = max(path.stat().st_size for path in folder.iterdir())
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (min(largest, 1500) + spare, before[1]))
+    try:
+        with pytest.raises(BadFile, match=r"cannot be written: File too large") as told:
+            run(SCENARIO, ["even", "optimal"], folder=folder, resume=True)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert len(told.value.faults) == 1
+    assert load_run(folder).state.rounds >= 5
+    assert_same(run(SCENARIO, ["even", "optimal"], folder=folder, resume=True), whole)
+    assert held(folder) == held(tmp_path / "straight")
 
 
 # Other policies.
@@ -295,8 +374,7 @@ def test_who_pays_is_not_taken_from_an_end_that_was_before(tmp_path):
     shutil.copy(tmp_path / "before" / "clients.csv", tmp_path / "now")
     with pytest.raises(BadFile, match=r"clients.csv: is not of the rounds of ledger.csv"):
         load_run(tmp_path / "now")
-    summary = json.loads((tmp_path / "now" / "summary.json").read_text())
-    (tmp_path / "now" / "summary.json").write_text(as_json(summary | {"complete": False}))
+    rewrite(tmp_path / "now" / "summary.json", complete=False)
     under_way = load_run(tmp_path / "now")
     assert not under_way.complete
     assert under_way.ledgers["even"].totals.energy.size == 0
@@ -429,9 +507,11 @@ def test_a_ledger_of_older_runs_is_read_in_the_order_that_it_has(tmp_path):
     """Those that were written at the end have one policy after the other."""
     result = run(SCENARIO, ["even", "optimal"], folder=tmp_path / "o")
     file = tmp_path / "o" / "ledger.csv"
+    unseal(file)
     header, *lines = file.read_text().splitlines(keepends=True)
     file.write_text("".join([header, *lines[::2], *lines[1::2]]))
-    assert_same(load_run(tmp_path / "o"), result)
+    with pytest.warns(FedcellWarning, match=r"o/ledger\.csv: has no checksum"):
+        assert_same(load_run(tmp_path / "o"), result)
 
 
 # Parts of a run.

@@ -51,16 +51,24 @@ def _running(
     context = Context(1, number, settings, RecordDict(), {})
     done: dict[str, Message] = {}
 
-    def node(message: Message, _seconds: float) -> Sequence[Message]:
+    def node(message: Message, seconds: float) -> Sequence[Message]:
         name = message.metadata.message_id
         with busy:
             if name not in done:
                 done[name] = app(message, context)
                 if instant:  # as if it had been sent when it comes: an upload takes no time
                     done[name].metadata.__dict__["_created_at"] += 1e6
-        return [done[name]]
+        return [done[name]] if seconds >= _claimed(done[name]) else []
 
     return node
+
+
+def _claimed(answer: Message) -> float:
+    """How long a device says that it trained: its answer does not come earlier."""
+    if answer.has_error():
+        return 0.0
+    metrics = answer.content.metric_records.values()
+    return max((float(m.get("training-seconds", 0.0)) for m in metrics), default=0.0)
 
 
 def stepping(

@@ -12,9 +12,10 @@ from typing import Any
 
 from fedcell import Scenario, draw_fleet, draw_trace, load_scenario, prepare_training
 from fedcell.deploy.config import RunConfig, write_app
+from fedcell.deploy.ending import MARK
 from fedcell.deploy.exchange import Exchange, read_exchanges
 from fedcell.deploy.local import HOST, LocalFederation
-from fedcell.deploy.processes import MARK, Process
+from fedcell.deploy.processes import Process
 from fedcell.simulation.ledgerfile import read_ledgers
 from fedcell.simulation.train import train_rounds
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.app.error import Error
+from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
 
 Node = Callable[[Message, float], Sequence[Message]]  # (message, seconds since) -> what came of it
@@ -19,10 +20,15 @@ class MemoryGrid(Grid):  # type: ignore[misc]
         self.nodes, self.sent = nodes, {}
         self._numbers = count()
         self.refused: set[int] = set()  # nodes whose messages are not taken
+        self.keys: dict[int, bytes] = {}  # public keys of nodes, as the SuperLink has them
 
     def get_node_ids(self):
         """Who is connected."""
         return list(self.nodes)
+
+    def get_nodes(self):
+        """Who is connected, with the key of each."""
+        return [NodeInfo(node_id=n, public_key=self.keys.get(n, b"")) for n in self.nodes]
 
     def push_messages(self, messages):
         """Takes messages, except those that are refused."""
@@ -49,7 +55,7 @@ class MemoryGrid(Grid):  # type: ignore[misc]
     def _none(self, *_: Any, **__: Any) -> Any:
         raise NotImplementedError
 
-    create_message = send_and_receive = set_run = get_nodes = _none
+    create_message = send_and_receive = set_run = _none
     run = property(_none)
 
 

@@ -18,6 +18,8 @@ from fedcell.network.policies.names import NAMED
 from fedcell.scenario.load import SHIPPED
 from fedcell.show.figures.style import FORMATS
 
+from .words import in_options
+
 app = typer.Typer(
     name="fedcell",
     help="Plan, simulate and run federated learning over wireless networks.",
@@ -26,58 +28,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="markdown",  # paragraphs of help are filled, not cut as in the source
 )
-
-# The library names its arguments and functions, in backticks; here they are options and commands.
-WORDS = {
-    "accuracy": "--target-accuracy",
-    "budget": "--budget",
-    "cluster": "--cluster",
-    "clients": "--clients",
-    "columns": "--columns",
-    "deadline": "--deadline",
-    "device": "device",
-    "judged_by": "--judged-by",
-    "screen": "--screen",
-    "screen_factor": "screen-factor",
-    "confidence": "--confidence",
-    "every": "--every",
-    "fleets": "--fleets",
-    "folder": "--out",
-    "hold": "--hold",
-    "learner": "--learner",
-    "law": "--mixing, --drift and --start",
-    "limits": "--deadline, --energy-budget",
-    "minimise": "--minimise",
-    "path": "--out",
-    "pilot": "--pilot",
-    "plan": "--plan",
-    "policies": "--policy",
-    "precision": "--precision",
-    "resume": "--resume",
-    "round": "--round",
-    "rounds": "--rounds",
-    "scenario": "scenario file",
-    "seed": "--seed",
-    "seeds": "--seeds",
-    "solve_for": "--solve-for",
-    "steps": "--steps",
-    "threads": "--threads",
-    "target": "--target-loss",
-    "track": "--track",
-    "which": "--which",
-    "workers": "--workers",
-    "load_round": "`fedcell schedule`",
-    "load_scenario": "`fedcell cost`",
-    "plan_training": "`fedcell plan`",
-    "run": "`fedcell run`",
-    "run_pilot": "`fedcell pilot`",
-    "validate_pilot": "`fedcell validate`",
-}
-
-
-def in_options(message: str) -> str:
-    """A message of the library in the words of the command line."""
-    return re.sub(r"`(\w+)`", lambda found: WORDS.get(found[1], found[0]), message)
 
 
 class OptionConsole(Console):

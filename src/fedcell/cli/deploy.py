@@ -7,16 +7,18 @@ from typing import Annotated
 
 import typer
 
-from fedcell.core.errors import BadInput, printable
+from fedcell.core.errors import BadInput, Diverged, printable
+from fedcell.core.files import check_target
 from fedcell.core.quantities import parse_duration
 from fedcell.deploy.config import RunConfig, write_app
-from fedcell.deploy.local import program
-from fedcell.deploy.report import load_exchanges
+from fedcell.deploy.report import collapse_of, load_exchanges
+from fedcell.deploy.scores import SCORES
 from fedcell.learning.setup import prepare_training
 from fedcell.network.policies.names import NAMED
 from fedcell.planning.pilotfile import load_pilot
 from fedcell.planning.plan import TrainingPlan
 from fedcell.scenario.save import save_scenario
+from fedcell.scenario.scenario import with_goal
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 from fedcell.simulation.folder import IDENTITY
@@ -24,9 +26,15 @@ from fedcell.simulation.load import load_run
 
 from .app import AsJson, DataDir, Rounds, Seed, app, draw, file_stem
 from .app import out as screen
-from .federating import check_choice, check_place, run_here, with_devices
-from .goals import Hold, LossOrNone, goal_of
-from .planned import PlanFile, PlannedScenario, own_policy, planned_world
+from .federating import check_choice, run_here, with_devices
+from .goals import AccuracyOrNone, Hold, LossOrNone, goal_of
+from .planned import PlanFile, PlannedScenario, note_differences, own_policy, planned_world
+
+
+def _checked(start_with: int | None, count: int) -> int:
+    if start_with is not None and start_with > count:
+        raise BadInput(f"--start-with {start_with}: the scenario has {count} clients")
+    return start_with or 0
 
 
 @app.command()
@@ -57,11 +65,24 @@ def deploy(
     ] = None,
     rounds: Rounds = None,
     target_loss: LossOrNone = None,
+    target_accuracy: AccuracyOrNone = None,
     hold: Hold = None,
     seed: Seed = 0,
     deadline: Annotated[
         str, typer.Option(help="How long a round waits for its devices, as 90s or 5min.")
     ] = "5min",
+    join_timeout: Annotated[
+        str, typer.Option(help="How long devices have to introduce themselves before round 1.")
+    ] = "2min",
+    start_with: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=10_000,
+            help="Start with the devices that are there after --join-timeout, if at least N; the "
+            "others count as absent until they join. Default: all must be there.",
+        ),
+    ] = None,
     judged_by: Annotated[
         str,
         typer.Option(
@@ -120,10 +141,13 @@ def deploy(
     exchanges.csv beside: a line for each device and round, with seconds and joules by the model
     and seconds and bytes by the clock. For machines of your own see docs/deployment.md.
     """
+    if pilot is not None:
+        check_target(pilot, ("json",))
     planned = TrainingPlan.load(plan) if plan else None
     name, world = planned_world(scenario, planned, plan)
     own_target = planned.target if planned and world.learning is None else None
-    world, _ = goal_of(world, target_loss, None, hold, own_target)
+    world, target = goal_of(world, target_loss, target_accuracy, hold, own_target)
+    world = with_goal(world, target)
     world = with_devices(world, devices, simulation or write is not None)
     used = policy or (own_policy(planned, plan) if planned else "distributed")
     if used not in NAMED:
@@ -132,13 +156,19 @@ def deploy(
     check_choice("--screen", screen_updates, ("none", "clip", "exclude"))
     folder = (folder or Path(f"deploy-{file_stem(name)}-seed{seed}")).absolute()
     work = folder.with_name(f"{folder.name}-federation") if write is None else write.absolute()
+    again = target if plan and adaptive else None  # the app reads the plan, which has a target
     config = RunConfig(
         policy=used,
         seed=seed,
         rounds=rounds or 0,
+        target_loss=(again and again.loss) or 0.0,
+        target_accuracy=(again and again.accuracy) or 0.0,
+        hold=again.hold if again else 0,
         folder=str(folder) if write is None else "run-flower",
         resume=resume,
         deadline=parse_duration(deadline, "--deadline"),
+        join_timeout=parse_duration(join_timeout, "--join-timeout"),
+        start_with=_checked(start_with, world.clients.count),
         judged_by=judged_by,  # type: ignore[arg-type]
         screen=screen_updates,  # type: ignore[arg-type]
         data_dir=str(data_dir.absolute()) if data_dir else "",
@@ -149,20 +179,20 @@ def deploy(
         pilot_budget=budget,
     )
     parse_duration(budget, "--budget")
-    prepare_training(world, seed, data_dir)  # what cannot be dealt is known before all processes
+
+    def note() -> None:
+        note_differences(planned, world, target, None, seed, data_dir)
+
     if write is not None:
+        prepare_training(world, seed, data_dir)  # refuses what cannot be dealt
+        note()
         write_app(work, config.using(scenario=str(work / "scenario.json")))
         save_scenario(world, work / "scenario.json")
         screen.print(f"written to {write}: pyproject.toml, scenario.json", soft_wrap=True)
         return
-    if pilot is None:  # a pilot has no folder
-        check_place(folder, resume)
-    program("flower-superlink")  # or says how to get it
-    work.mkdir(parents=True, exist_ok=True)
-    save_scenario(world, work / "scenario.json")
     config = config.using(scenario=str(work / "scenario.json"))
     try:
-        run_here(config, world, work, simulation, quiet=as_json)
+        run_here(config, world, work, simulation, quiet=as_json, note=note)
     except KeyboardInterrupt:
         how = "give the same command again"
         if pilot is None and (folder / IDENTITY).exists():
@@ -187,5 +217,8 @@ def deploy(
     names += ["changes.csv"] if result.outcome.changes else []
     names += ["loss.png"] if draw(result, folder / "loss.png") else []
     names += ["exchanges.png"] if draw(report, folder / "exchanges.png") else []
+    names += ["scores.csv"] if (folder / SCORES).exists() else []
     if not as_json:
         screen.print(f"written to {folder}: {', '.join(names)}", soft_wrap=True)
+    if (collapse := collapse_of(result)) is not None:
+        raise Diverged(collapse)

@@ -1,16 +1,20 @@
 """Federations on this machine, for the commands that start them."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fedcell.core.errors import BadInput
 from fedcell.core.quantities import readable_duration
 from fedcell.deploy.config import RunConfig
-from fedcell.deploy.local import LocalFederation
+from fedcell.deploy.local import LocalFederation, program
+from fedcell.deploy.settings import check_chosen
+from fedcell.learning.setup import prepare_training
+from fedcell.scenario.save import save_scenario
 from fedcell.scenario.scenario import Scenario
 
 from .watching import RunWatch
+from .words import has_option
 
 MOST_DEVICES = 12  # processes on this machine where nobody says
 LONGEST = 10**7  # [s] that a federation may take
@@ -21,9 +25,10 @@ def with_devices(world: Scenario, devices: int | None, any_number: bool) -> Scen
     count = world.clients.count
     if devices is None:
         if count > MOST_DEVICES and not any_number:
+            way_out = "--devices 4, or --simulation" if has_option("simulation") else "--devices 4"
             raise BadInput(
                 f"the scenario has {count} clients, each of which would be processes of some 300 "
-                "MB here: give --devices 4, or --simulation"
+                f"MB here: give {way_out}"
             )
         return world
     if world.clients.table is not None or world.cell.gains is not None:
@@ -49,15 +54,36 @@ def check_place(folder: Path, resume: bool) -> None:
         raise BadInput(f"{folder}: there is no run to resume; leave --resume out to start one")
 
 
-def run_here(config: RunConfig, world: Scenario, work: Path, simulation: bool, quiet: bool) -> None:
-    """Starts a federation on this machine, hands a run over, tells of its rounds, and stops all."""
-    count = world.clients.count
+def run_here(
+    config: RunConfig,
+    world: Scenario,
+    work: Path,
+    simulation: bool,
+    quiet: bool,
+    note: Callable[[], None],
+) -> None:
+    """Starts a federation on this machine, hands a run over, tells of its rounds, and stops all.
+
+    The folder `work` is locked and cleared of what a killed process left before anything else;
+    then `note` may print, and the processes start."""
+    count, folder = world.clients.count, Path(config.folder)
 
     def tell(words: str) -> None:
         if not quiet:
             print(f"fedcell: {words}", file=sys.stderr, flush=True)
 
     with LocalFederation(work) as federation:
+        if ended := sorted(federation.cleared):
+            tell(f"ended what a killed deploy had left: processes {', '.join(map(str, ended))}")
+        if not config.pilot_file:  # a pilot has no folder
+            check_place(folder, config.resume)
+            if config.resume:
+                check_chosen(folder, config.settings().chosen(config.judged_by))
+        # What cannot be dealt or started is known before all processes.
+        prepare_training(world, config.seed, Path(config.data_dir) if config.data_dir else None)
+        note()
+        program("flower-superlink")
+        save_scenario(world, Path(config.scenario))
         started = federation.start_superlink(simulation)
         tell(f"SuperLink on {federation.address}, process {started.pid}, logs in {work / 'logs'}")
         if not simulation:
@@ -68,7 +94,7 @@ def run_here(config: RunConfig, world: Scenario, work: Path, simulation: bool, q
             tell(f"{count} SuperNodes, processes {', '.join(map(str, nodes))}")
         else:
             tell(f"{count} virtual devices in Flower's simulation")
-        watch = RunWatch(Path(config.folder), tell)
+        watch = RunWatch(folder, tell)
         status = federation.submit(config, count if simulation else None)
         tell(f"the run has begun; a round waits {readable_duration(config.deadline)} at most")
         federation.wait(status, LONGEST, watch.look)

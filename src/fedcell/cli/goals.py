@@ -23,6 +23,10 @@ LossOrNone = Annotated[
 TargetAccuracy = Annotated[
     float | None, typer.Option(help="Accuracy on test data to reach, instead of a loss.")
 ]
+AccuracyOrNone = Annotated[
+    str | None,
+    typer.Option(metavar="NUMBER|none", help="Accuracy on test data to reach, instead of a loss."),
+]
 Hold = Annotated[
     int | None,
     typer.Option(
@@ -50,7 +54,7 @@ def target_of(
     if loss is not None or accuracy is not None:
         return Target(loss=loss, accuracy=accuracy, hold=hold or usual)
     if own is None and hold is not None:
-        raise BadInput("--hold: there is nothing to hold: give --target-loss or --target-accuracy")
+        raise BadInput("--hold: there is nothing to hold: give a `target`")
     return own if own is None or hold is None else replace(own, hold=hold)
 
 

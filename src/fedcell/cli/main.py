@@ -1,14 +1,17 @@
 """The command line: thin, for people first and with --json for programs."""
 
+import inspect
 import io
 import os
 import sys
 import warnings
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, get_type_hints
 
 import numpy as np
 import typer
+from typer.models import ArgumentInfo
 
 from fedcell.core.errors import FedcellError, FedcellWarning, printable
 from fedcell.core.version import __version__
@@ -28,8 +31,9 @@ from . import (
     sweep,
     testbed,
 )
-from .app import app, failed_figures, in_options
+from .app import app, failed_figures
 from .signals import ending_in_order, exit_code, was_stopped
+from .words import in_options, speaking_for
 
 # Importing them is what adds them.
 COMMANDS = (
@@ -72,9 +76,9 @@ app.registered_commands.sort(key=lambda c: ORDER.index(c.name or c.callback.__na
 
 VALUES = {  # what stands behind an option in the help
     "N": "clients columns devices draws every fleets hold most_seeds round_ rounds seed seeds "
-    "threads workers",
+    "start_with threads workers",
     "X": "confidence drift dropped floor mixing precision spread start target_accuracy target_loss",
-    "TIME": "budget deadline",
+    "TIME": "budget deadline join_timeout",
     "JOULES": "energy_budget",
     "NAME": "axis by learner panel policy track",
     "FILE": "figure out_path pilot plan target",
@@ -87,9 +91,38 @@ METAVARS = {name: word for word, names in VALUES.items() for name in names.split
 def with_plain_help(command: Any) -> Any:
     """The commands, with help that names no type for a flag, and one word for a value."""
     for each in (command, *command.commands.values()):
-        for option in each.get_params(typer.Context(each)):
-            if option.param_type_name == "option" and option.metavar is None:
-                option.metavar = "" if option.is_flag else METAVARS.get(option.name)
+        declared = _argument_help(each.callback)
+        for param in each.get_params(typer.Context(each)):
+            if param.param_type_name == "argument":
+                param.help = declared.get(param.name)  # click from 8.4 on loses what typer gives it
+            elif param.metavar is None:
+                param.metavar = "" if param.is_flag else METAVARS.get(param.name)
+    return command
+
+
+def _argument_help(command: Callable[..., Any]) -> dict[str, str]:
+    """The help of the positional arguments of a command, by name, as its function declares it."""
+    hints = get_type_hints(inspect.unwrap(command), include_extras=True)
+    return {
+        name: said.help
+        for name, hint in hints.items()
+        for said in getattr(hint, "__metadata__", ())
+        if isinstance(said, ArgumentInfo) and said.help
+    }
+
+
+def with_own_words(command: Any) -> Any:
+    """The commands, each of which fails in a sentence that names the options that it has."""
+
+    def in_own_words(invoke: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        def invoked(context: Any) -> Any:
+            with speaking_for(context, _fail):
+                return invoke(context)
+
+        return invoked
+
+    for each in command.commands.values():
+        each.invoke = in_own_words(each.invoke)
     return command
 
 
@@ -121,9 +154,10 @@ def main() -> None:
 
 def _run() -> None:
     try:
-        warnings.showwarning = _note
-        with np.errstate(all="ignore"):  # what overflows is found in the results and said in words
-            with_plain_help(typer.main.get_command(app))()
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            # What overflows is found in the results and said in words.
+            warnings.showwarning = _note
+            with_own_words(with_plain_help(typer.main.get_command(app)))()
     except SystemExit as end:
         if was_stopped():  # typer has an end of its own for interrupts
             sys.exit(exit_code())
@@ -131,7 +165,7 @@ def _run() -> None:
             sys.exit(2)
         raise
     except FedcellError as error:
-        _fail(in_options(str(error)))
+        _fail(str(error))
     except MemoryError:
         _fail("there is not enough memory: take fewer clients or rounds")
     except BrokenPipeError:  # whoever read us has seen enough

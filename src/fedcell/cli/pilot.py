@@ -93,8 +93,9 @@ def pilot_command(
     What a round costs follows from the scenario, so the pilot looks where the cost to the target
     may be least: it runs, fits, and runs where that says most, until the budget is used up. Runs
     that cannot be of use are given up. The file keeps the loss curves: fedcell plan fits easier
-    targets from them. The same command with a larger budget, or after an interrupt, goes on where
-    it stopped. Runs with a --learner of your own are made one after the other, in this process.
+    targets from them, also where the pilot's own was not reached. The same command with a larger
+    budget, another target, or after an interrupt continues with the runs of the file. Runs with a
+    --learner of your own are made one after the other, in this process.
     """
     seconds, picture = parse_duration(budget, "--budget"), figure_target(figure)
     out_path = out_path or Path(f"pilot-{file_stem(scenario)}.json")

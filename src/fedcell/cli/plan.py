@@ -72,8 +72,8 @@ def plan(
     energy_budget: Annotated[
         str | None,
         typer.Option(
-            help="All clients together may spend no more: 500J, 2kJ; 5J/client: the one that pays "
-            "most; 5J/client-mean: each, on average."
+            help="All clients together may spend no more: 500J, 2kJ, 100mWh; 5J/client: the one "
+            "that pays most; 5J/client-mean: each, on average."
         ),
     ] = None,
     confidence: Annotated[

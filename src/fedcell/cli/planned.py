@@ -1,15 +1,19 @@
 """What commands share that take a plan: its scenario and its policy."""
 
+import warnings
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedcell.core.errors import BadInput
+from fedcell.core.errors import BadInput, FedcellWarning
+from fedcell.core.targets import Target
 from fedcell.network.policies.names import NAMED
 from fedcell.planning.plan import TrainingPlan
 from fedcell.scenario.load import SHIPPED, load_scenario
 from fedcell.scenario.scenario import Scenario
+
+from .progress import progress_bars
 
 PlannedScenario = Annotated[
     str | None,
@@ -36,6 +40,28 @@ def planned_world(
         return planned.name, planned.apply_to()
     world = load_scenario(name)
     return name, planned.apply_to(world) if planned else world
+
+
+def note_differences(
+    planned: TrainingPlan | None,
+    world: Scenario,
+    target: Target | None,
+    learner: str | None,
+    seed: int,
+    data_dir: Path | None,
+    quiet: bool = False,
+) -> list[str]:
+    """In what a run is not the one that was planned; a note says it before the run begins."""
+    if planned is None:
+        return []
+    with progress_bars() as progress:
+        changed = planned.differences(
+            world, target, learner, seed=seed, data_dir=data_dir, report=progress.download
+        )
+    if changed and not quiet:
+        note = f"this is not what was planned ({', '.join(changed)}): predictions are not compared"
+        warnings.warn(note, FedcellWarning, stacklevel=2)
+    return changed
 
 
 def own_policy(planned: TrainingPlan, file: Path | None) -> str:

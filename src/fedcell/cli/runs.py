@@ -2,13 +2,12 @@
 
 import shlex
 import sys
-import warnings
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedcell.core.errors import BadInput, FedcellWarning, printable
+from fedcell.core.errors import BadInput, printable
 from fedcell.learning.report import describe_partition
 from fedcell.learning.setup import prepare_training
 from fedcell.network.policies.names import NAMED
@@ -37,12 +36,13 @@ from .app import (
     file_stem,
     out,
 )
-from .goals import Hold, LossOrNone, goal_of
+from .goals import AccuracyOrNone, Hold, LossOrNone, goal_of
 from .own import LearnerName, check_own_code
-from .planned import PlanFile, PlannedScenario, own_policy, planned_world
+from .planned import PlanFile, PlannedScenario, note_differences, own_policy, planned_world
 from .progress import progress_bars
 from .seeds import run_on_seeds, trackers_of, watched
 from .signals import exit_code
+from .words import has_option
 
 
 @app.command()
@@ -74,12 +74,7 @@ def run_command(
     policy: PolicyNames = None,
     rounds: Rounds = None,
     target_loss: LossOrNone = None,
-    target_accuracy: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NUMBER|none", help="Accuracy on test data to reach, instead of a loss."
-        ),
-    ] = None,
+    target_accuracy: AccuracyOrNone = None,
     hold: Hold = None,
     adaptive: Adaptive = False,
     pilot: PilotFile = None,
@@ -136,10 +131,7 @@ def run_command(
     policies = policy or list(NAMED)
     if planned and not policy:  # the plan's own first
         policies = list(dict.fromkeys([own_policy(planned, plan), *NAMED]))
-    changed = [] if planned is None else planned.differences(world, target, learner)
-    if changed:
-        note = f"this is not what was planned ({', '.join(changed)}): predictions are not compared"
-        warnings.warn(note, FedcellWarning, stacklevel=2)
+    changed = note_differences(planned, world, target, learner, seed, data_dir, adaptive)
     adapting = adaptive_options(
         adaptive, seeds, planned, target, pilot, every, minimise, clients, steps
     )
@@ -189,7 +181,9 @@ def run_command(
         if outcome:
             print_result(out, outcome)
     if not result.complete:
-        how = f"give the same command with --resume --out {shlex.quote(str(folder))}"
+        how = "give the same command again"
+        if has_option("resume"):  # a demo resumes by itself
+            how = f"give the same command with --resume --out {shlex.quote(str(folder))}"
         print(f"fedcell: interrupted; to go on, {how}", file=sys.stderr)
     if result.ledgers:
         picture = folder / "loss.png"

@@ -109,8 +109,8 @@ def sweep(
         print_result(out, result)
         made = f"{result.made} trainings made; written to {folder}: runs.csv, ledgers.csv"
         out.print(made, soft_wrap=True)
-    wanted, widest = precision or experiment.precision, widest_interval(result.table)
-    if wanted is not None and widest > wanted and not as_json:
+    wanted = precision or experiment.precision
+    if wanted is not None and not as_json and (widest := widest_interval(result.table)) > wanted:
         words = f"--precision {wanted:g} was not reached: the widest is {widest:.2g} of its mean"
         out.print(f"note: {words}", soft_wrap=True)
     draw_if_asked(result, target, figure, quiet=as_json)

@@ -1,9 +1,11 @@
 """A run that is made elsewhere, watched by its ledger: a line for each round that is done."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from fedcell.core.errors import FedcellError
+from fedcell.deploy.exchange import Exchange, read_exchanges
+from fedcell.deploy.presence import round_line
 from fedcell.simulation.ledgerfile import LEDGER, read_ledgers
 
 
@@ -32,9 +34,15 @@ class RunWatch:
         if columns is None:
             self._rounds = 0
             return
-        rounds = columns["duration"].size
+        rounds, exchanges = columns["duration"].size, self._exchanges()
         for t in range(self._rounds or 0, rounds):
             loss = columns["train_loss"][t]
             called, received = columns["called"][t], columns["received"][t]
-            self._tell(f"round {t + 1}: loss {loss:.4f}, {received} of {called} uploads counted")
+            self._tell(round_line(t + 1, loss, received, called, exchanges))
         self._rounds = rounds
+
+    def _exchanges(self) -> Sequence[Exchange]:
+        try:
+            return read_exchanges(self._folder)
+        except (FedcellError, OSError):
+            return ()  # it is being written

@@ -11,6 +11,7 @@ FedcellError
 """
 
 import re
+from typing import Self
 
 # What moves a cursor, hides or turns text around: control, line and direction characters, and
 # halves of characters, which no terminal can show.
@@ -37,7 +38,17 @@ class FedcellError(Exception):
 
     def __init__(self, *faults: str) -> None:
         self.faults = tuple(map(printable, faults))  # they may quote a file or a server
-        super().__init__("\n".join(self.faults))
+        super().__init__(*self.faults)
+
+    def __str__(self) -> str:
+        return "\n".join(self.faults)
+
+    def within(self, place: str) -> Self:
+        """An error of the same kind with a place before each fault.
+
+        Every kind is made from its faults alone, as copies and other processes make it, too.
+        """
+        return type(self)(*(f"{place}: {fault}" for fault in self.faults))
 
 
 class BadInput(FedcellError, ValueError):  # noqa: N818
@@ -61,7 +72,7 @@ class NotReached(FedcellError):  # noqa: N818
 
 
 class Diverged(FedcellError):  # noqa: N818
-    """Every training blew up: the loss left all bounds."""
+    """Every training blew up, or the one that was asked for: the loss left all bounds."""
 
 
 class NoTestbed(FedcellError):  # noqa: N818

@@ -9,25 +9,29 @@ import io
 import json
 import math
 import os
+import re
+import stat
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from .asides import aside, sync, sync_folder
 from .errors import UNPRINTABLE, BadFile, BadInput
+from .regular import NO_LINKS, open_handle, open_regular
 from .version import __version__
 
-NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 DEEPEST = 40  # tables inside each other
+FORMULA = re.compile(r"'*[=+\-@\t\r\n]")  # begins what a spreadsheet computes, escaped or not
 MOST_TEXT = 2**30  # [byte] that a table or a scenario may have: a device has no end
 
 
 def read_text(path: Path) -> str:
     """The text of a file in UTF-8."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             content = file.read(MOST_TEXT + 1)
         if len(content) > MOST_TEXT:
             raise BadFile(f"{path}: is longer than a gigabyte of text: name another file")
@@ -169,17 +173,46 @@ def write_csv(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]]) -
     def write(aside: Path) -> None:
         with aside.open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(names)
-            writer.writerows(rows)
+            writer.writerows(map(_escaped, chain([names], rows)))
 
     write_file(path, write)
 
 
-def append_text(path: Path, text: str) -> None:
-    """Adds whole lines to the end of a file that is there, in one write."""
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Writes lines, which have their ends, whole or not at all."""
+
+    def write(aside: Path) -> None:
+        with aside.open("w", newline="", encoding="utf-8") as file:
+            file.writelines(lines)
+
+    write_file(path, write)
+
+
+def _escaped(row: Iterable[Any]) -> list[Any]:
+    """Texts that a spreadsheet would compute get an apostrophe in front, numbers stay plain."""
+    return [f"'{v}" if isinstance(v, str) and FORMULA.match(v) else v for v in row]
+
+
+@contextmanager
+def open_csv(path: Path) -> Iterator[Iterator[str]]:
+    """The lines of a table in UTF-8, to be read with `csv_rows`."""
+    with open_regular(path) as raw, io.TextIOWrapper(raw, "utf-8-sig", newline="") as file:
+        yield file
+
+
+def csv_rows(lines: Iterable[str]) -> Iterator[list[str]]:
+    """The cells of a table that `write_csv` wrote, with texts as they were given to it."""
+    for row in csv.reader(lines):
+        yield [c[1:] if c.startswith("'") and FORMULA.match(c) else c for c in row]
+
+
+def append_text(path: Path, text: str, *, create: bool = False) -> None:
+    """Adds whole lines to the end of a file, in one write: one that is there, or with `create` a
+    new one."""
     rest = text.encode()
+    flags = os.O_WRONLY | os.O_APPEND | NO_LINKS | (os.O_CREAT if create else 0)
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | NO_LINKS)
+        handle = open_handle(path, flags)
         try:
             while rest:
                 rest = rest[os.write(handle, rest) :]
@@ -191,10 +224,19 @@ def append_text(path: Path, text: str) -> None:
         raise BadFile(f"{path}: cannot be written: {error.strerror or error}") from error
 
 
+def is_intact(path: Path, size: int) -> bool:
+    """Whether a file that grows is still there, as long as it was left."""
+    try:
+        state = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISREG(state.st_mode) and state.st_size == size
+
+
 def csv_lines(rows: Iterable[Sequence[Any]]) -> str:
     """Lines of a table, to be added to it."""
     lines = io.StringIO()
-    csv.writer(lines, lineterminator="\n").writerows(rows)
+    csv.writer(lines, lineterminator="\n").writerows(map(_escaped, rows))
     return lines.getvalue()
 
 

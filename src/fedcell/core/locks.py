@@ -3,11 +3,14 @@
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from .errors import BadFile
+from .regular import NO_LINKS, open_handle, open_regular
+
+MOST_OF_HOLDER = 200  # [byte] that are read of a lock file
 
 try:
     import fcntl
@@ -39,8 +42,31 @@ def lock(
 
 
 @contextmanager
-def locked(path: Path, what: str) -> Iterator[None]:
-    """Holds the lock file `path`, so that one process at a time works on `what`."""
+def locked(path: Path, what: str) -> Iterator[Callable[[], None]]:
+    """Holds the lock file `path`, so that one process at a time works on `what`.
+
+    Gives a function that locks again where the file was removed meanwhile.
+    """
+    handle = _take(path, what)
+
+    def renew() -> None:
+        nonlocal handle
+        if not _is_at(handle, path):
+            fresh = _take(path, what)
+            os.close(handle)
+            handle = fresh
+
+    try:
+        yield renew
+    finally:
+        with suppress(OSError):
+            if _is_at(handle, path):
+                path.unlink()
+        os.close(handle)
+
+
+def _take(path: Path, what: str) -> int:
+    """The lock file, open and locked; refused where another process has it."""
     try:
         handle = _open_locked(path)
     except OSError as error:
@@ -48,27 +74,35 @@ def locked(path: Path, what: str) -> Iterator[None]:
     if handle is None:
         holder = ""
         with suppress(OSError, UnicodeDecodeError):
-            holder = path.read_text("utf-8")[:200]
+            holder = read_holder(path)
         who = f" ({holder})" if holder else ""
         raise BadFile(f"{what}: another fedcell{who} is at work on it: wait until it is done")
+    return handle
+
+
+def _is_at(handle: int, path: Path) -> bool:
+    """Whether an open file is what a path names."""
     try:
-        yield
-    finally:
-        with suppress(OSError):
-            path.unlink()
-        os.close(handle)
+        return os.path.samestat(os.fstat(handle), os.lstat(path))
+    except OSError:
+        return False
+
+
+def read_holder(path: Path) -> str:
+    """What a lock file says of the process that holds it."""
+    with open_regular(path) as file:
+        return file.read(MOST_OF_HOLDER).decode("utf-8")
 
 
 def _open_locked(path: Path) -> int | None:
     """The lock file, open and locked; None where another process has it."""
     while True:
-        flags = os.O_CREAT | os.O_RDWR | getattr(os, "O_NOFOLLOW", 0)
-        handle = os.open(path, flags, 0o666)
+        handle = open_handle(path, os.O_CREAT | os.O_RDWR | NO_LINKS)
         try:
             if lock(handle) is False:
                 os.close(handle)
                 return None
-            if os.path.lexists(path) and os.path.samestat(os.fstat(handle), os.lstat(path)):
+            if _is_at(handle, path):
                 os.ftruncate(handle, 0)
                 os.write(handle, f"process {os.getpid()} on {socket.gethostname()}".encode())
                 return handle

@@ -5,13 +5,14 @@ import os
 import zipfile
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from .errors import BadInput, FedcellError
+from .regular import open_regular
 
 Arrays = dict[str, NDArray[Any]]  # by name
 
@@ -36,7 +37,7 @@ def read_npz(
     """
     names = list(names)
     try:
-        with zipfile.ZipFile(path) as archive:
+        with open_regular(path) as file, zipfile.ZipFile(file) as archive:
             members = {n.removesuffix(".npy"): n for n in archive.namelist() if n.endswith(".npy")}
             if missing := [name for name in names if name not in members]:
                 held = ", ".join(members) or "nothing"
@@ -54,9 +55,20 @@ def read_npz(
         raise BadInput(f"is not a sound .npz file of arrays: {error}") from error
 
 
+def map_npy(path: Path) -> NDArray[Any]:
+    """The array of an .npy file, mapped and not read; an OSError or a ValueError says why not."""
+    with open_regular(path) as file:
+        shape, by_columns, kind = _header(path.name, file)
+        if kind.hasobject:
+            raise ValueError(f"{path.name} holds Python objects")
+        order: Literal["F", "C"] = "F" if by_columns else "C"
+        opened: Any = file
+        return np.memmap(opened, np.dtype(kind), "r", file.tell(), shape, order)
+
+
 def array_names(path: Path) -> list[str]:
     """The arrays of a file that `read_npz` has read."""
-    with zipfile.ZipFile(path) as archive:
+    with open_regular(path) as file, zipfile.ZipFile(file) as archive:
         return [n.removesuffix(".npy") for n in archive.namelist() if n.endswith(".npy")]
 
 

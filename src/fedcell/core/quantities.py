@@ -1,4 +1,4 @@
-"""Durations and energies as people write them: 2h, 90s, 1.5kJ, 3Wh."""
+"""Durations and energies as people write them: 2h, 90s, 1.5kJ, 100mWh."""
 
 import re
 from math import isfinite
@@ -6,7 +6,8 @@ from math import isfinite
 from .errors import BadInput
 
 SECONDS = {"s": 1.0, "ms": 1e-3, "min": 60.0, "h": 3600.0, "d": 86400.0}
-JOULES = {"J": 1.0, "mJ": 1e-3, "kJ": 1e3, "MJ": 1e6, "Wh": 3600.0, "kWh": 3.6e6}
+JOULES = {"J": 1.0, "mJ": 1e-3, "kJ": 1e3, "MJ": 1e6}
+JOULES |= {"mWh": 3.6, "Wh": 3600.0, "kWh": 3.6e6, "MWh": 3.6e9}
 
 
 def parse_duration(given: str | float, name: str) -> float:
@@ -27,7 +28,7 @@ def _quantity(given: str | float, units: dict[str, float], name: str, expected: 
     except (ValueError, KeyError):
         value = 0.0
     if not (value > 0 and isfinite(value)):
-        raise BadInput(f"{name} = {text}: expected {expected}")
+        raise BadInput(f"{name} = {text}: expected {expected}; units: {', '.join(units)}")
     return value
 
 

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, Union, get_args, get_origin
 
@@ -20,6 +21,8 @@ from msgspec import Meta
 from .errors import BadInput
 
 LARGE, SMALL = 1e60, 1e-60  # numbers beyond these could overflow when multiplied
+
+fields_of = cache(msgspec.structs.fields)  # they are gathered from annotations, which takes long
 
 Positive = Annotated[
     float, Meta(ge=SMALL, le=LARGE, description="a number above 0 (1e-60 to 1e60)")
@@ -75,7 +78,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         faults: list[str] = []
-        for field in msgspec.structs.fields(type(self)):
+        for field in fields_of(type(self)):
             path = _join(self.table_name, field.name)
             value = _read(field.type, getattr(self, field.name), path, faults)
             msgspec.structs.force_setattr(self, field.name, value)
@@ -99,7 +102,7 @@ def documented(kind: type[T]) -> type[T]:
 
 def field_infos(kind: type[Table]) -> Iterator[FieldInfo]:
     """The fields of a table that have a description, in order."""
-    for field in msgspec.structs.fields(kind):
+    for field in fields_of(kind):
         plain, doc = _without_doc(field.type)
         if doc is not None:
             default = None if field.required else field.default
@@ -148,7 +151,7 @@ def _read_table(kind: type[T], given: Any, path: str, faults: list[str], sound: 
     if not isinstance(given, Mapping):
         faults.append(f"{path or 'the file'} = {_short(given)}: expected a table")
         return None
-    known = {field.name: field for field in msgspec.structs.fields(kind)}
+    known = {field.name: field for field in fields_of(kind)}
     known_faults = len(faults)
     faults += [
         f"{_join(path, str(name))} is not a key; {suggestion(str(name), known, path)}"

@@ -1,8 +1,8 @@
 """What a training is to reach, and when it has: one definition for all that count rounds."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from math import inf
+from dataclasses import dataclass, replace
+from math import ceil, floor, inf, log10, nan
 from numbers import Real
 from typing import Any
 
@@ -10,9 +10,41 @@ import numpy as np
 
 from .dice import check_count
 from .errors import BadInput
-from .types import Array
+from .types import Array, Ints
 
 HOLD = 5  # rounds: what few clients make swing dips below a loss long before it stays there
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Scored:
+    """What was measured after each round of a run; NaN where nothing was."""
+
+    train_loss: Sequence[float] | Array
+    accuracy: Sequence[float] | Array = ()  # empty where no round was judged on test data
+    majority: float = nan  # the share of the most common class, which a constant answer finds
+    guessing: Sequence[int] = ()  # rounds, from 1, whose model is known to find no more than that
+
+    @property
+    def guesses(self) -> Ints:
+        """Rounds, from 1, whose model finds no more classes than one that always answers with the
+        most common."""
+        found = np.flatnonzero(np.asarray(self.accuracy, float) <= self.majority) + 1
+        return np.union1d(found, np.asarray(self.guessing, np.int64))
+
+    @property
+    def overflown(self) -> Ints:
+        """Rounds, from 1, whose training loss is not finite. NaN is, where there is an accuracy;
+        elsewhere it may stand for a round that was not evaluated."""
+        losses, accuracy = np.asarray(self.train_loss, float), np.full(len(self.train_loss), nan)
+        accuracy[: len(self.accuracy)] = self.accuracy
+        return np.flatnonzero(np.isinf(losses) | (np.isnan(losses) & ~np.isnan(accuracy))) + 1
+
+    def unsound(self, target: "Target") -> Ints:
+        """Rounds, from 1, whose model does not count as having reached a target: the training loss
+        is not finite; or the target is a loss, and the model guesses."""
+        if target.loss is None:
+            return self.overflown
+        return np.union1d(self.overflown, self.guesses)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,11 +86,29 @@ class Target:
         """Where a ledger or a history has what is watched."""
         return "accuracy" if self.loss is None else "train_loss"
 
-    def reached(self, values: Sequence[float] | Array) -> int | None:
-        """The first round after which the values of its column have it; None if none has."""
+    @property
+    def argument(self) -> str:
+        """The argument that names such a target in messages."""
+        return "`accuracy`" if self.loss is None else "`loss`"
+
+    def eased_to(self, value: float) -> "Target":
+        """This target at a value that was come to, in two digits that are no harder."""
         if self.loss is None:
-            return rounds_to(-np.asarray(values, float), -self.value, self.hold)
-        return rounds_to(values, self.value, self.hold)
+            return replace(self, accuracy=floor(100 * value) / 100)
+        unit = 10.0 ** (floor(log10(value)) - 1)
+        eased = float(f"{ceil(value / unit) * unit:.2g}")
+        return replace(self, loss=eased)
+
+    def reached(self, values: Sequence[float] | Array, without: Ints | None = None) -> int | None:
+        """The first round after which the values of its column have it; None if none has. Rounds
+        of `without`, counted from 1, do not count."""
+        if self.loss is None:
+            return rounds_to(-np.asarray(values, float), -self.value, self.hold, without)
+        return rounds_to(values, self.value, self.hold, without)
+
+    def reached_by(self, run: Scored) -> int | None:
+        """The first round after which a run has it, by a model that counts (`Scored.unsound`)."""
+        return self.reached(getattr(run, self.column), run.unsound(self))
 
     def at_least_as_hard_as(self, other: "Target") -> bool:
         """Whether whoever has this one has the other too; of a loss and an accuracy none knows.
@@ -86,9 +136,12 @@ def as_target(given: Any, own: Target | None = None, hold: int = HOLD) -> Target
     return given if isinstance(given, Target) else Target(loss=given, hold=hold)
 
 
-def rounds_to(losses: Sequence[float] | Array, target: float, hold: int = 1) -> int | None:
+def rounds_to(
+    losses: Sequence[float] | Array, target: float, hold: int = 1, without: Ints | None = None
+) -> int | None:
     """G_epsilon as observed: the first round after which the mean of the last `hold` losses is at
-    or below a target; None if it never is. Rounds that were not evaluated are passed over."""
+    or below a target; None if it never is. Rounds that were not evaluated are passed over, and
+    none of `without`, counted from 1, is the one that is found."""
     every = np.asarray(losses, float)
     known = np.flatnonzero(~np.isnan(every))
     values = every[known]
@@ -99,8 +152,10 @@ def rounds_to(losses: Sequence[float] | Array, target: float, hold: int = 1) -> 
     total = values[:windows].copy()
     for place in range(1, hold):
         total += values[place : place + windows]
-    found = np.flatnonzero(total / hold <= target)
-    return int(known[found[0] + hold - 1]) + 1 if found.size else None
+    found = known[hold - 1 :][total / hold <= target] + 1
+    if without is not None:
+        found = found[~np.isin(found, without)]
+    return int(found[0]) if found.size else None
 
 
 def _between(value: Any, high: float, or_equal: bool = False) -> bool:

@@ -2,18 +2,19 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import inf
+from math import nan
 from typing import Any
 
 import numpy as np
 
 from fedcell.core.errors import BadInput
+from fedcell.core.schema import LARGE
 from fedcell.core.types import Floats
 from fedcell.learning.learner import Scores
 
 from .exchange import Exchange
 from .layout import Layout
-from .mail import Answer, told
+from .mail import Answer, bounded, told
 
 TRAINING = "training-seconds"  # what a device says of its training, in its metrics
 LOSSES = ("train_loss", "loss", "eval_loss")  # as devices may call what they evaluate
@@ -55,32 +56,33 @@ def upload_of(answer: Answer, layout: Layout) -> tuple[Floats | None, str, str]:
 
 
 def measured(row: Exchange, answer: Answer, offset: float) -> Exchange:
-    """A row with what the clocks say. The device's clock is moved by what it is certainly off."""
+    """A row with what the clocks say. The device's clock is moved by what it is certainly off, and
+    what it claims is bounded by the server's: from sending until the answer was there no device
+    has trained and uploaded for longer. Training, upload and waiting add up to the total."""
     known: dict[str, Any] = {
         "measured_bytes_sent": answer.bytes_sent,
         "measured_bytes_received": answer.bytes_received,
-        "measured_training": number_of(answer, TRAINING),
     }
     if answer.came is not None:
-        known["measured_total"] = max(0.0, answer.came - answer.sent)  # clocks may be set back
-    if answer.came is not None and answer.made is not None:
-        upload = max(0.0, answer.came - (answer.made - offset))
-        known["measured_upload"] = upload
-        rest = answer.came - answer.sent - upload - (known["measured_training"] or 0.0)
-        known["measured_waiting"] = max(0.0, rest)
+        total = max(0.0, answer.came - answer.sent)  # clocks may be set back
+        training = bounded(number_of(answer, TRAINING), total)
+        left = total - (training or 0.0)
+        upload = bounded(answer.seconds_under_way(offset), left)
+        known |= {
+            "measured_total": total,
+            "measured_training": training,
+            "measured_upload": upload,
+            "measured_waiting": None if upload is None else left - upload,
+        }
     return replace(row, **known)
 
 
-def weighted_scores(answers: Sequence[Answer], samples: Any) -> Scores:
-    """Losses of all devices by q_j (2); NaN where nobody says any."""
-
-    def mean(names: Sequence[str], most: float = inf) -> float:
-        said = [(_first(answer, names), float(samples[answer.client])) for answer in answers]
-        known = [(v, weight) for v, weight in said if v is not None and v <= most and weight > 0]
-        total = sum(weight for _, weight in known)
-        return sum(value * weight for value, weight in known) / total if total else float("nan")
-
-    return Scores(mean(LOSSES), mean(("test_loss",)), mean(ACCURACIES, 1.0))
+def reported(answer: Answer) -> Scores:
+    """What a device says that a model is worth; NaN where it says nothing that can be."""
+    accuracy = _first(answer, ACCURACIES)
+    possible = accuracy is not None and accuracy <= 1
+    found = (_first(answer, LOSSES), _first(answer, ("test_loss",)), accuracy if possible else None)
+    return Scores(*(nan if value is None else value for value in found))
 
 
 def _first(answer: Answer, names: Sequence[str]) -> float | None:
@@ -89,8 +91,9 @@ def _first(answer: Answer, names: Sequence[str]) -> float | None:
 
 
 def number_of(answer: Answer | None, name: str) -> float | None:
-    """A number of an answer's metrics that can be one: finite and not below 0."""
+    """A number of an answer's metrics that can be one: not below 0, nor beyond what a scenario may
+    have."""
     value = None if answer is None else answer.metrics.get(name)
     if not isinstance(value, int | float) or isinstance(value, bool):
         return None
-    return float(value) if np.isfinite(value) and value >= 0 else None
+    return float(value) if 0 <= value <= LARGE else None

@@ -1,12 +1,14 @@
 """What a Flower run of ours is told: the keys of its configuration, which are plain values."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
-from fedcell.core.errors import BadFile
+from fedcell.core.errors import BadFile, BadInput, DataUnavailable
+from fedcell.core.files import write_text
 from fedcell.core.schema import (
     Count,
     Doc,
@@ -18,6 +20,7 @@ from fedcell.core.schema import (
     documented,
     field_infos,
 )
+from fedcell.core.targets import HOLD, Target
 from fedcell.planning.plan import TrainingPlan
 from fedcell.planning.rounds_law import RoundsLaw
 from fedcell.scenario.load import load_scenario
@@ -46,12 +49,22 @@ class RunConfig(Table, frozen=True, kw_only=True):
     seed: Annotated[Dice, Doc("the dice")] = 0
     rounds: Annotated[Whole, Doc("after which it ends; 0: as the scenario says")] = 0
     target_loss: Annotated[NotNegative, Doc("training loss to stop at; 0: the scenario's")] = 0.0
+    target_accuracy: Annotated[
+        NotNegative, Doc("accuracy on test data to stop at, instead of a loss; 0: the scenario's")
+    ] = 0.0
+    hold: Annotated[
+        Whole, Doc("rounds whose mean must be at the target; 0: as the scenario says")
+    ] = 0
     folder: Annotated[str, Doc("of the run, on the server")] = "run-flower"
     resume: Annotated[bool, Doc("go on with the run in the folder")] = False
     deadline: Annotated[Positive, Doc("after which an answer is late", unit="s")] = 300.0
     join_timeout: Annotated[
         Positive, Doc("in which all devices introduce themselves", unit="s")
     ] = 120.0
+    start_with: Annotated[
+        Whole,
+        Doc("begin with the devices that are there then, if at least this many; 0: with all only"),
+    ] = 0
     judged_by: Annotated[
         Literal["server", "devices"],
         Doc("who evaluates models: the server on its own data, or all devices on theirs"),
@@ -71,6 +84,9 @@ class RunConfig(Table, frozen=True, kw_only=True):
     screen_factor: Annotated[Positive, Doc("far is so many times as long as the median update")] = (
         3.0
     )
+    keys: Annotated[
+        str, Doc("a table of names and public keys of the devices that may join; empty: none")
+    ] = ""
     data_dir: Annotated[str, Doc("where the server finds published datasets")] = ""
     schedule_file: Annotated[
         str, Doc("gets the shares and frequencies of each round, for whoever gives out the band")
@@ -95,17 +111,48 @@ class RunConfig(Table, frozen=True, kw_only=True):
             return load_scenario(self.scenario)
         return planned.apply_to(load_scenario(self.scenario) if self.scenario else None)
 
+    def differences(self, world: Scenario) -> list[str]:
+        """In what the run is not the one that was planned, where there is a plan, as far as this
+        machine has the data."""
+        planned, learning = self._plan(), world.learning
+        if planned is None or learning is None:
+            return []
+        target = self.target() or learning.goal
+        data_dir = Path(self.data_dir) if self.data_dir else None
+        try:
+            return planned.differences(world, target, seed=self.seed, data_dir=data_dir)
+        except DataUnavailable:  # the devices have it
+            return []
+
     def shared(self) -> dict[str, Any]:
         """What runs and pilots are told alike."""
         return {
             "rounds": self.rounds or None,
-            "target": self.target_loss or None,
+            "target": self.target(),
             "seed": self.seed,
             "settings": self.settings(),
             "join_timeout": self.join_timeout,
+            "start_with": self.start_with or None,
             "judged_by": self.judged_by,
             "data_dir": Path(self.data_dir) if self.data_dir else None,
+            "keys": Path(self.keys) if self.keys else None,
         }
+
+    def target(self) -> Target | None:
+        """What the run stops at, where the configuration says so; None: as the scenario says."""
+        loss, accuracy = self.target_loss or None, self.target_accuracy or None
+        if loss is not None and accuracy is not None:
+            raise BadInput("target-loss and target-accuracy: give one of them")
+        if loss is None and accuracy is None and not self.hold:
+            return None
+        learning = self.world().learning
+        hold = self.hold or (learning.hold if learning else HOLD)
+        if loss is not None or accuracy is not None:
+            return Target(loss=loss, accuracy=accuracy, hold=hold)
+        own = learning.goal if learning else None
+        if own is None:
+            raise BadInput("hold: there is no target to hold: give target-loss or target-accuracy")
+        return replace(own, hold=hold)
 
     def settings(self) -> Settings:
         """How the federation is run."""
@@ -159,7 +206,7 @@ def write_app(folder: Path, values: RunConfig | None = None) -> None:
         raise BadFile(f"{folder}: is there already: choose another folder for the app")
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in app_files(values).items():
-        (folder / name).write_text(text, "utf-8")
+        write_text(folder / name, text)
 
 
 def _toml(value: Any) -> str:

@@ -5,15 +5,13 @@ the wall and of bytes. exchanges.csv has a line for each device that was called;
 the introductions.
 """
 
-import csv
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
-from math import inf
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedcell.core.errors import UNPRINTABLE, BadFile
-from fedcell.core.files import append_text, csv_lines, write_csv
+from fedcell.core.errors import UNPRINTABLE
+
+from .lines import LineFile, columns_of, number_in
 
 EXCHANGES = "exchanges.csv"
 OUTCOMES = (
@@ -67,57 +65,29 @@ class Exchange:
     measured_bytes_received: int | None = None  # from it
 
 
-COLUMNS = tuple(field.name for field in fields(Exchange))
+COLUMNS = columns_of(Exchange)
 
 
-class ExchangeFile:
+class ExchangeFile(LineFile[Exchange]):
     """exchanges.csv in the folder of a run, which grows by a round at a time."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / EXCHANGES
-
-    def begin(self, rounds: int) -> list[Exchange]:
-        """Keeps what is there of the rounds that are done, and gives it."""
-        known = past_exchanges(self._path.parent)
-        kept = [exchange for exchange in known if exchange.round <= rounds]
-        write_csv(self._path, COLUMNS, map(_row, kept))
-        return kept
-
-    def add(self, exchanges: Iterable[Exchange]) -> None:
-        """Adds lines at the end, of a new file where somebody took away the one that was there."""
-        lines = csv_lines(map(_row, exchanges))
-        if not self._path.exists():
-            write_csv(self._path, COLUMNS, [])
-        append_text(self._path, lines)
-
-
-def _row(exchange: Exchange) -> Sequence[Any]:
-    return ["" if value is None else value for value in asdict(exchange).values()]
+        super().__init__(folder / EXCHANGES, Exchange, _parse)
 
 
 def past_exchanges(folder: Path) -> list[Exchange]:
     """What a folder tells of its exchanges; nothing where it has no such file."""
-    return read_exchanges(folder) if (folder / EXCHANGES).exists() else []
+    return ExchangeFile(folder).past()
 
 
 def read_exchanges(folder: Path) -> list[Exchange]:
     """What a folder tells of its exchanges; a last line without an end is passed over."""
-    path = folder / EXCHANGES
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            lines = csv.reader(line for line in file if line.endswith("\n"))
-            if tuple(next(lines, ())) != COLUMNS:
-                raise ValueError
-            return [_parse(dict(zip(COLUMNS, line, strict=True))) for line in lines]
-    except OSError as error:
-        raise BadFile(f"{path}: cannot be read: {error.strerror or error}") from error
-    except (ValueError, csv.Error) as error:
-        raise BadFile(f"{path}: is damaged: delete it, and its past rounds are gone") from error
+    return ExchangeFile(folder).read()
 
 
 def _parse(cells: dict[str, str]) -> Exchange:
     values: dict[str, Any] = {
-        name: text if name in TEXTS else None if text == "" else _number(name, text)
+        name: text if name in TEXTS else number_in(text, name in WHOLE)
         for name, text in cells.items()
     }
     if values["outcome"] not in OUTCOMES or values["round"] is None:
@@ -125,10 +95,3 @@ def _parse(cells: dict[str, str]) -> Exchange:
     if any(UNPRINTABLE.search(values[name]) for name in TEXTS):
         raise ValueError  # nobody here writes what acts on a terminal
     return Exchange(**values)
-
-
-def _number(name: str, text: str) -> float:
-    value = int(text) if name in WHOLE else float(text)
-    if not 0 <= value < inf:
-        raise ValueError
-    return value

@@ -23,13 +23,14 @@ from fedcell.network.simulate import pose
 from fedcell.network.trace import Fleet
 from fedcell.scenario.scenario import Scenario
 
-from .answers import measured, number_of, uploads_of, weighted_scores
+from .answers import measured, number_of, reported, uploads_of
 from .client import SCENARIO, learning_text
 from .exchange import MISSING, Exchange
 from .layout import Layout
 from .link import Link
 from .mail import Answer
 from .members import Members
+from .scores import judged
 from .screen import screened
 from .settings import Config, Scheduled, Settings
 from .strategy import averaged, cleaned
@@ -62,6 +63,7 @@ class Federation:
         self._first, self.judge = first, judge
         self._missing: dict[int, tuple[int, ...]] = {}
         self._taken: dict[str, Any] = {}  # the answers of the last round, for a strategy
+        self._unjudged = [0]  # the round whose model is evaluated next, unless it was
         self._broadcast = Broadcast.to(scenario, fleet)
         self._policy = resolve_policy(settings.policy, self._broadcast)
 
@@ -76,6 +78,7 @@ class Federation:
             *(settings, self.seed, self.judge),
         )
         other._missing, other._taken = self._missing, self._taken
+        other._unjudged = self._unjudged
         return other
 
     def remember(self, exchanges: Sequence[Exchange]) -> None:
@@ -101,6 +104,7 @@ class Federation:
     def train(self, model: Floats, clients: Sequence[int], round: int) -> Iterator[Any]:
         """Lets the clients of a round train, those too whose uploads the dice lose, and gives what
         came of the ones that are asked for, in order."""
+        self._unjudged[:] = [round + 1]
         called, problem = self._round(round)
         self.members.renew(round + 1, called, self.settings.deadline)
         if problem is None:
@@ -117,7 +121,8 @@ class Federation:
         answers = self.link.send("train", arrays, orders, self.settings.deadline, strategy)
         if schedule is None:  # while they train (Sec. IV-D)
             schedule = self._scheduled(round, called, problem)
-        found = {answer.client: answer for answer in answers}
+        with self.members.asking():
+            found = {answer.client: answer for answer in answers}
         for client, answer in found.items():
             self.members.heard(client, answer.came is not None)
         uploads, faults = uploads_of(found, layout, clients)
@@ -238,5 +243,10 @@ class Federation:
             for client, member in self.members.everybody().items()
         }
         arrays = self.layout.arrays(model)
-        answers = list(self.link.send("evaluate", arrays, orders, self.settings.deadline))
-        return weighted_scores(answers, self.fleet.samples)
+        answers = self.link.send("evaluate", arrays, orders, self.settings.deadline)
+        reports = {answer.client: reported(answer) for answer in answers}
+        round = self._unjudged.pop() if self._unjudged else None
+        scores = judged(dict(sorted(reports.items())), np.asarray(self.fleet.samples), round or 0)
+        if round is not None and self.settings.on_scores is not None:
+            self.settings.on_scores([scores])  # not those of an average of models
+        return scores.counted

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fedcell.core.schema import SMALL
 from fedcell.core.showing import client_title
 from fedcell.core.types import Array
 from fedcell.network.channel import gain_at_rate, rate_per_hertz
@@ -67,17 +68,7 @@ class Known:
 
     def corrected(self, fleet: Fleet, scenario: Scenario) -> Fleet:
         """A fleet as it was assumed first, with what is adopted."""
-        cycles = fleet.cycles_per_sample
-        if cycles is None:
-            cycles = np.full(fleet.count, scenario.cycles_per_sample)
-        noise = scenario.cell.noise
-        rate = rate_per_hertz(fleet.power, fleet.mean_gain, noise)  # r_j^0
-        gain = gain_at_rate(fleet.power, rate / np.exp(self._used_upload), noise)
-        return replace(
-            fleet,
-            cycles_per_sample=cycles * np.exp(self._used_training),
-            mean_gain=np.clip(gain, 1e-60, 1.0),
-        )
+        return corrected(fleet, scenario, self._used_training, self._used_upload)
 
     def words(self, client: int) -> str:
         """What is known of a client, in a sentence."""
@@ -88,6 +79,21 @@ class Known:
         ]
         who = client_title(client, self._names.get(client))
         return f"{who} {' and '.join(parts)} as long as was assumed"
+
+
+def corrected(fleet: Fleet, scenario: Scenario, training: Array, upload: Array) -> Fleet:
+    """A fleet whose clients take so much longer than was assumed: logarithms of ratios."""
+    cycles = fleet.cycles_per_sample
+    if cycles is None:
+        cycles = np.full(fleet.count, scenario.cycles_per_sample)
+    noise = scenario.cell.noise
+    rate = rate_per_hertz(fleet.power, fleet.mean_gain, noise)  # r_j^0
+    gain = gain_at_rate(fleet.power, rate / np.exp(upload), noise)
+    return replace(
+        fleet,
+        cycles_per_sample=cycles * np.exp(training),
+        mean_gain=np.clip(gain, SMALL, 1.0),
+    )
 
 
 def _smooth(ratios: Array, client: int, ratio: float, used: float) -> None:

@@ -15,13 +15,13 @@ from flwr.serverapp.strategy import Strategy
 from fedcell.core.errors import BadInput
 
 from .arrays import array_record
-from .mail import Answer, send, told
-from .profile import Profile
+from .mail import Answer, bounded, send, told
+from .profile import Profile, presentable
 from .settings import Config
 from .strategy import configured
 
 MARGIN = 5.0  # [s] that a message lives longer than anybody waits for its answer
-AGAIN = 60.0  # [s] after which a node that has not introduced itself is asked again
+AGAIN = 15.0  # [s] after which a node that was refused, or did not answer, is asked again
 PROFILE, CONFIG, ARRAYS, METRICS = "profile", "config", "arrays", "metrics"  # records of messages
 
 
@@ -39,6 +39,7 @@ class Introduction:
     """How an introduction went: a member, or why it is none."""
 
     node: int
+    name: str  # as it calls itself, or, where it has no name that can be shown, of its node
     seconds: float
     member: Member | None = None
     why: str = ""
@@ -58,6 +59,11 @@ class Link:
         """The nodes that are connected."""
         return set(self._grid.get_node_ids())
 
+    def keys(self) -> dict[int, bytes]:
+        """The public key of each node that is connected, as Flower has it. The SuperLink checks
+        with every request that a node holds the private one."""
+        return {node.node_id: bytes(node.public_key) for node in self._grid.get_nodes()}
+
     def introduce(
         self, known: set[int], config: Config, seconds: float, patience: float
     ) -> list[Introduction]:
@@ -65,7 +71,7 @@ class Link:
         gives what was said since the last time, by whomever: a slow node keeps nobody waiting. It
         waits for the first to speak, no longer than its patience. A node that did not answer is
         asked again after a while."""
-        self._ask(known, config, seconds)
+        self.ask(known, config, seconds)
         found = []
         with suppress(Empty):
             if self._silent:
@@ -75,7 +81,8 @@ class Link:
         self._silent -= {introduction.node for introduction in found}
         return found
 
-    def _ask(self, known: set[int], config: Config, seconds: float) -> None:
+    def ask(self, known: set[int], config: Config, seconds: float) -> None:
+        """Asks nodes that are not `known` who they are, and does not wait for their answers."""
         now = time.monotonic()
         left = self.nodes() - known - self._silent
         new = [n for n in left if now - self._asked.get(n, -AGAIN) >= AGAIN]
@@ -128,17 +135,17 @@ class Link:
 
 def _introduced(answer: Answer) -> Introduction:
     node, took = answer.client, max(0.0, (answer.came or time.time()) - answer.sent)
+    name = answer.metrics.get("name")
+    called = str(name) if presentable(name) else f"node {node}"
     if answer.outcome != "came":
-        return Introduction(node, took, why=answer.why)
+        return Introduction(node, called, took, why=answer.why)
     try:
         profile = Profile.of(answer.metrics)
     except BadInput as error:
-        return Introduction(node, took, why=told(str(error)))
+        return Introduction(node, called, took, why=told(str(error)))
     offset = 0.0
     if profile.clock is not None and answer.came is not None:
         # It answered between these two moments of ours: a clock outside is off by so much at least.
         offset = profile.clock - min(max(profile.clock, answer.sent), answer.came)
-    upload = None
-    if answer.came is not None and answer.made is not None:
-        upload = max(0.0, answer.came - (answer.made - offset))
-    return Introduction(node, took, Member(node, profile, offset), upload=upload)
+    upload = bounded(answer.seconds_under_way(offset), took)
+    return Introduction(node, called, took, Member(node, profile, offset), upload=upload)

@@ -5,24 +5,28 @@ import re
 import shutil
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fedcell.core.errors import BadInput
-from fedcell.core.files import read_tables
+from fedcell.core.asides import made_folder
+from fedcell.core.errors import BadFile, BadInput
+from fedcell.core.files import read_tables, write_text
+from fedcell.core.locks import locked
 
 from .config import RunConfig, write_app
 from .processes import Process, Processes, Waiting
 from .testbed.shielded import shielded
+from .watcher import clear_leftovers
 
 HOST = "127.0.0.1"
 STARTING = 60.0  # [s] in which a SuperLink answers
 LOOK = 2.0  # [s] between two looks whether the ServerApp is there
 SERVER = ("flwr-serverapp", "flwr-simulation")  # its process, in a deployment and in a simulation
+LOCK = ".lock"  # file by which one process at a time has the folder
 CONNECTION = "fedcell"  # what the SuperLink is called in Flower's configuration
 Node = Mapping[str, Any]  # settings of a SuperNode
 
@@ -49,19 +53,31 @@ class LocalFederation:
     ) -> None:
         self.folder, self.tls, self.host = folder, tls, host
         self.port = free_port()
-        self._scratch = tempfile.mkdtemp(prefix="fedcell-")  # short: Ray puts sockets there
-        env = {"FLWR_HOME": str(folder / "flwr"), "RAY_TMPDIR": self._scratch}
-        self._processes = start(folder / "logs", env)
+        self._processes = start(folder / "logs", {"FLWR_HOME": str(folder / "flwr")})
+        self._held = ExitStack()  # the lock of the folder
         self.nodes: list[Process] = []
         self.superlink: Process | None = None
+        self.cleared: set[int] = set()  # processes that a killed federation had left here
 
     def __enter__(self) -> "LocalFederation":
-        self._processes.__enter__()
+        """Lock the folder, and end what a killed process left that worked in it."""
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(made_folder(self.folder))
+            except OSError as error:
+                reason = error.strerror or error
+                raise BadFile(f"{self.folder}: cannot be made: {reason}") from error
+            stack.enter_context(locked(self.folder / LOCK, str(self.folder)))
+            self.cleared = clear_leftovers(self.folder / "logs")
+            self._held = stack.pop_all()
         return self
 
     def __exit__(self, *error: Any) -> None:
-        shielded(self._processes.stop)  # also where Ctrl-C is given a second time
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        shielded(self._close)  # also where Ctrl-C is given a second time
+
+    def _close(self) -> None:
+        with self._held:
+            self._processes.close()
 
     @property
     def address(self) -> str:
@@ -90,7 +106,7 @@ class LocalFederation:
         lines += (
             ["insecure = true"] if self.tls is None else [f'root-certificates = "{self.tls.ca}"']
         )
-        (home / "config.toml").write_text("\n".join(lines) + "\n", "utf-8")
+        write_text(home / "config.toml", "\n".join(lines) + "\n")
         self.superlink = started
         return started
 

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -43,6 +44,21 @@ class Answer:
     bytes_received: int | None = None
     repeated: int = 0  # further answers to the same message
     message: Any = None  # as Flower has it
+
+    def seconds_under_way(self, offset: float) -> float | None:
+        """Seconds from its making to its arrival, with the device's clock moved by `offset`, which
+        it is ahead; not bounded by anything that the server knows."""
+        if self.came is None or self.made is None:
+            return None
+        return self.came - (self.made - offset)
+
+
+def bounded(seconds: float | None, most: float) -> float | None:
+    """Seconds that a device claims, within what the server's own clock allows; None where they
+    are no number."""
+    if seconds is None or not isfinite(seconds):
+        return None
+    return min(max(0.0, seconds), most)
 
 
 def send(grid: Grid, messages: Mapping[int, Message], seconds: float) -> Iterator[Answer]:

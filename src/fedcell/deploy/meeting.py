@@ -13,12 +13,15 @@ from fedcell.network.draw import draw_fleet
 from fedcell.scenario.scenario import Scenario
 from fedcell.simulation.checks import own_learner_setup
 
+from .admission import Admission
 from .client import MODEL, SCENARIO, SEED, learning_text
 from .exchange import Exchange
 from .federation import Federation
+from .keys import read_keys
 from .layout import Layout
 from .link import Link
 from .members import Members
+from .presence import Presence
 from .profile import Profile, introduced
 from .settings import Settings
 
@@ -34,6 +37,12 @@ class Met:
     scenario: Scenario
     profiles: Mapping[int, Profile]
     arrays: Mapping[str, Any] | None  # the first model of an app of one's own; None: ours
+
+    @property
+    def absent(self) -> list[str]:
+        """Names of the clients that have not introduced themselves."""
+        places = range(self.scenario.clients.count)
+        return [self.members.name_of(j) for j in places if j not in self.profiles]
 
     def federation(
         self,
@@ -71,8 +80,10 @@ class Met:
         self, world: Scenario, settings: Settings, seed: int, arrays: Mapping[str, Any]
     ) -> tuple[TrainingSetup, Federation]:
         layout = Layout.of(arrays)
-        bits = {} if world.task.model_bits is not None else {"model_bits": layout.bits}
-        world = world.using(task=bits, clients={"sizes": _sizes_of(self.profiles)})
+        sizes = _sizes_of(self.profiles)
+        if len(self.profiles) < world.clients.count:  # some are absent: the scenario has their D_j
+            sizes = _known_sizes(world)
+        world = _with_bits(world, layout).using(clients={"sizes": sizes})
         fleet, first = draw_fleet(world, seed), layout.flat(arrays)
         made = Federation(self.link, self.members, world, fleet, layout, first, settings, seed)
         return own_learner_setup(world, made, seed), made
@@ -86,36 +97,57 @@ def meet(
     join_timeout: float = JOINING,
     data_dir: Path | None = None,
     tell: Callable[[Sequence[Exchange]], None] | None = None,
+    start_with: int | None = None,
+    keys: str | Path | None = None,
 ) -> Met:
-    """Waits for the devices of a scenario, and asks them who they are."""
-    link, count, setup = Link(grid), scenario.clients.count, None
+    """Waits for the devices of a scenario, and asks them who they are.
+
+    With `start_with`, at least as many, it goes on with those that are there when the time is over.
+    `keys` names a table that binds names to keys.
+    """
     about: dict[str, Any] = {SEED: seed}
+    bound = {} if keys is None else read_keys(Path(keys))
+    names = None if scenario.clients.table is None else scenario.clients.table.name
+    dealt, owners, sizes = None, None, _known_sizes(scenario)
     if arrays is None:
         setup = prepare_training(scenario, seed, data_dir)
         about[SCENARIO] = learning_text(setup.scenario)
-        count = setup.scenario.clients.count
-    members = Members(link, about, tell)
+        asked, owners = setup.scenario, setup.client_names
+        dealt = sizes = asked.clients.sizes.values
+        names = owners
+    elif start_with is not None and sizes is None:
+        raise BadInput(
+            "`start_with`: the samples of absent devices are not known: give clients.sizes, or the "
+            "column samples in a fleet table"
+        )
+    else:
+        asked = _with_bits(scenario, Layout.of(arrays))
+    count, link = asked.clients.count, Link(grid)
+    expected = Presence(count=count, names=names, start_with=start_with, sizes=sizes)
+    admission = Admission(scenario=asked, dealt=dealt, keys=bound)
+    members = Members(link, about, tell, expected, admission)
     profiles = members.gather(count, join_timeout)
-    if setup is not None:
-        _check_sizes(setup, profiles)
-    world = introduced(scenario, profiles)
+    world = introduced(scenario, profiles, owners)
     return Met(link=link, members=members, scenario=world, profiles=profiles, arrays=arrays)
 
 
-def _check_sizes(setup: TrainingSetup, profiles: Mapping[int, Profile]) -> None:
-    """Refuses devices that hold other data than the scenario deals them."""
-    sizes = setup.scenario.clients.sizes.values
-    for client, profile in profiles.items():
-        if profile.samples is not None and profile.samples != int(sizes[client]):
-            raise BadInput(
-                f"{profile.name} holds {profile.samples} samples, and client {client} of the "
-                f"scenario {int(sizes[client])}: it has other data, or another partition-id"
-            )
+def _with_bits(scenario: Scenario, layout: Layout) -> Scenario:
+    """A scenario that knows the size of an upload."""
+    bits = {} if scenario.task.model_bits is not None else {"model_bits": layout.bits}
+    return scenario.using(task=bits)
+
+
+def _known_sizes(scenario: Scenario) -> Any:
+    """D_j that a scenario gives for each client; None where it does not."""
+    clients = scenario.clients
+    if clients.sizes is not None:
+        return clients.sizes.values
+    samples = None if clients.table is None else clients.table.samples
+    return None if samples is None or np.isnan(samples).any() else samples
 
 
 def _sizes_of(profiles: Mapping[int, Profile]) -> Any:
     """D_j as the devices say."""
-    silent = [profile.name for profile in profiles.values() if profile.samples is None]
-    if silent:
-        raise BadInput(f"{silent[0]} does not say how many samples it holds: it has to")
-    return np.array([float(profiles[j].samples or 0) for j in range(len(profiles))])
+    if not any(profile.samples for profile in profiles.values()):
+        raise BadInput("no device holds any samples: there is nothing to learn from")
+    return np.array([float(profiles[j].samples or 0) for j in sorted(profiles)])

@@ -30,9 +30,11 @@ def pilot_federation(
     seed: int = 0,
     settings: Settings | None = None,
     join_timeout: float = JOINING,
+    start_with: int | None = None,
     judged_by: str = "server",
     data_dir: Path | None = None,
     report: Report | None = None,
+    keys: str | Path | None = None,
 ) -> Pilot:
     """Finds out how many rounds training takes by short runs on the devices themselves, for those
     whose data may not leave them. `budget` is by the clock on the wall, and rounds of a real
@@ -42,7 +44,10 @@ def pilot_federation(
     bits; with `arrays` of one's own, that of a learner that only the devices have.
     """
     settings = Settings() if settings is None else settings
-    met = meet(grid, scenario, arrays, seed, join_timeout, data_dir)
+    met = meet(
+        *(grid, scenario, arrays, seed, join_timeout, data_dir, settings.on_exchanges),
+        *(start_with, keys),
+    )
 
     def trained_by(setup: TrainingSetup) -> Learner:
         return met.trained_by(setup, settings, judged_by)

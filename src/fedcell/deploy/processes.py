@@ -2,25 +2,26 @@
 
 import contextlib
 import os
-import signal
+import shutil
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
 from uuid import uuid4
 
 from fedcell.core.errors import BadInput
+from fedcell.core.regular import open_log
 from fedcell.core.showing import shortened
+
+from .ending import GRACE, MARK, Family, command_of, end, marked, process_table
+from .watcher import Record, Watcher, make_scratch
 
 LONGEST = 500  # characters of what a process said last
 FRAME = " │╭╮╰╯─"  # what Flower draws around its errors
-MARK = "FEDCELL_FEDERATION"  # variable by which what belongs together is found
-GRACE = 5.0  # [s] to end in good order
 QUIET = {  # nothing is told to anybody outside, nothing is downloaded (docs/deployment.md)
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
@@ -59,6 +60,17 @@ class Process:
         return shortened(" ".join(said), LONGEST) or "it said nothing"
 
 
+def answers(trial: socket.socket, host: str, port: int) -> bool:
+    """Whether a socket can be connected to a process that listens.
+
+    A socket whose own port happens to be that port connects to itself: then nothing listens.
+    """
+    trial.settimeout(0.5)
+    if trial.connect_ex((host, port)) != 0:
+        return False
+    return bool(trial.getsockname() != trial.getpeername())
+
+
 class Processes:
     """Starts processes, each with a log of its own in a folder, and ends all of them at the end."""
 
@@ -70,10 +82,27 @@ class Processes:
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
         self.env = {**os.environ, "PATH": path, **QUIET, **(env or {}), MARK: self._mark}
         self.all: list[Process] = []
+        self._record: Record | None = None
+        self._path = folder  # of the record
+        self._watcher: Watcher | None = None
 
     def __enter__(self) -> "Processes":
-        self.folder.mkdir(parents=True, exist_ok=True)
         return self
+
+    def _begin(self) -> None:
+        """Before the first is started: a record of what is, and a watcher that reads it when this
+        process was killed."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        me, scratch = os.getpid(), make_scratch(self._mark)
+        born = process_table()[me].born
+        self._record = Record(mark=self._mark, owner=me, owner_born=born, scratch=scratch)
+        self._path = self._record.write(self.folder)
+        self._watcher = Watcher(self._path, self._testbeds())
+        self.env["RAY_TMPDIR"] = scratch
+
+    def _testbeds(self) -> Sequence[str]:
+        """Testbeds that a watcher removes, too, when this process was killed."""
+        return ()
 
     def __exit__(
         self,
@@ -81,13 +110,16 @@ class Processes:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self.stop()
+        self.close()
 
     def start(self, title: str, command: Sequence[str], place: int | None = None) -> Process:
         """Starts a command of the server, or of a client; what it prints goes to TITLE.log."""
+        if self._watcher is None:
+            self._begin()
         log = self.folder / f"{title}.log"
         process = Process(title, log, self._open(command, log, place))
         self.all.append(process)
+        self._keep(process)
         return process
 
     def _open(
@@ -96,7 +128,7 @@ class Processes:
         log: Path,
         place: int | None,  # noqa: ARG002
     ) -> "subprocess.Popen[bytes]":
-        with log.open("ab") as out:
+        with open_log(log) as out:
             return subprocess.Popen(
                 list(command),
                 stdin=subprocess.DEVNULL,
@@ -107,10 +139,9 @@ class Processes:
             )
 
     def reachable(self, host: str, port: int) -> bool:
-        """Whether somebody listens there."""
+        """Whether a process listens there."""
         with socket.socket() as trial:
-            trial.settimeout(0.5)
-            return trial.connect_ex((host, port)) == 0
+            return answers(trial, host, port)
 
     def running(self, words: Sequence[str]) -> bool:
         """Whether a process of these, or one that descends from them, has one of these words in
@@ -119,95 +150,32 @@ class Processes:
         return any(word in command for command in commands for word in words)
 
     def stop(self, processes: Sequence[Process] | None = None) -> None:
-        """Ends processes (all, where none are named) with their children: asked, then killed."""
+        """End processes (all, where none are named) with all that they started."""
         some = list(self.all if processes is None else processes)
         groups = {process.pid for process in some}
-        strays: dict[int, str] = {}
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            if processes is None:
-                strays |= self._family()  # before any ends: whose parent is gone has none
-            for group in groups:
-                with contextlib.suppress(ProcessLookupError, PermissionError):
-                    os.killpg(group, number)
-            for pid, born in strays.items():
-                if _stat(pid).born == born:
-                    with contextlib.suppress(ProcessLookupError, PermissionError):
-                        os.kill(pid, number)
-            end = time.monotonic() + GRACE
-            while time.monotonic() < end and (any(map(_alive, groups)) or any(map(_runs, strays))):
-                for process in some:
-                    process.handle.poll()  # lest it stay a zombie
-                time.sleep(0.05)
+        end(Family(self._mark if processes is None else None, groups), GRACE)
         for process in some:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.handle.wait(GRACE)
         self.all = [process for process in self.all if process not in some]
 
-    def _family(self) -> dict[int, str]:
-        """All that descend from these, and when each was born. Those that give themselves a title,
-        as Ray's agents do, write it over the mark; but then their parents have it."""
-        stats = {pid: _stat(pid) for pid in _pids()}
-        found = {*marked(self._mark), *(process.pid for process in self.all if process.running)}
-        more = set(found)
-        while more:
-            more = {pid for pid, stat in stats.items() if stat.parent in more} - found
-            found |= more
-        return {pid: stats[pid].born for pid in found if pid in stats}
+    def close(self) -> None:
+        """End all processes, and remove what was needed for them."""
+        self.stop()
+        if self._record is None or self._watcher is None:
+            return
+        shutil.rmtree(self._record.scratch, ignore_errors=True)
+        self._path.unlink(missing_ok=True)
+        self._watcher.close()
+        self._record = self._watcher = None
 
-
-def command_of(pid: int) -> str:
-    """The words that a process was started with; none where it has ended."""
-    try:
-        return (
-            Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        )
-    except OSError:
-        return ""
-
-
-def marked(mark: str) -> Iterator[int]:
-    """Processes that were started with a mark, or by one that was; where the system shows them."""
-    wanted = f"{MARK}={mark}".encode()
-    for pid in _pids():
-        with contextlib.suppress(OSError):
-            if wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0") and _runs(pid):
-                yield pid
-
-
-def _pids() -> list[int]:
-    proc = Path("/proc")
-    return [int(e.name) for e in proc.iterdir() if e.name.isdigit()] if proc.is_dir() else []
-
-
-class _Stat(NamedTuple):
-    state: str = "X"  # where there is no such process
-    parent: int = 0
-    group: int = 0
-    born: str = ""  # in ticks of the machine
-
-
-def _stat(pid: int) -> _Stat:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return _Stat()
-    return _Stat(fields[0], int(fields[1]), int(fields[2]), fields[19])
-
-
-def _runs(pid: int) -> bool:
-    return _stat(pid).state not in "ZX"
-
-
-def _alive(group: int) -> bool:
-    """Whether a group has a process that is more than a zombie."""
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    found = [_stat(pid) for pid in _pids()]
-    return not found or any(stat.group == group and stat.state not in "ZX" for stat in found)
+    def _keep(self, process: Process) -> None:
+        """Add a process to the record."""
+        stat = process_table().get(process.pid)
+        if self._record is not None and stat is not None:
+            started = self._record.started | {str(process.pid): stat.born}
+            self._record = replace(self._record, started=started)
+            self._path = self._record.write(self.folder)
 
 
 class Waiting:

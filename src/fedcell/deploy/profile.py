@@ -4,7 +4,6 @@ Before the first round the server asks everybody (Sec. IV-D: channel state and d
 clients); what a device does not say is as the scenario has it.
 """
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -12,11 +11,15 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.errors import BadInput
+from fedcell.core.schema import LARGE, SMALL
+from fedcell.core.showing import shortened
+from fedcell.learning.setup import MOST_SAMPLES
 from fedcell.network.channel import gain_at_rate
-from fedcell.scenario.arrays import LONGEST_NAME, ClientTable
+from fedcell.scenario.arrays import LONGEST_NAME, ClientTable, in_range
 from fedcell.scenario.scenario import Scenario
 
-MOST = sys.float_info.max
+LONGEST_VALUE = 60  # characters of a value that a refusal quotes
+WHOLE = {"client": 10**7, "samples": MOST_SAMPLES}  # the largest of each
 NUMBERS = ("kappa", "power", "gain", "rate", "freq_min", "freq_max", "cycles_per_sample", "battery")
 
 
@@ -47,31 +50,64 @@ class Profile:
         known = {f.name for f in fields(cls)}
         if strange := sorted(set(said) - known):
             raise BadInput(f"it speaks of {strange[0][:40]!r}, which nobody asked for")
-        name = said.get("name")
-        if not isinstance(name, str) or not name.strip() or not name.isprintable():
-            raise BadInput("it has no name that can be shown")
-        if len(name) > LONGEST_NAME:
-            raise BadInput(f"its name has more than {LONGEST_NAME} characters")
-        values: dict[str, Any] = {"name": name}
-        for key in ("client", "samples"):
+        values: dict[str, Any] = {"name": _checked_name(said.get("name"))}
+        for key, most in WHOLE.items():
             if (value := said.get(key)) is not None:
-                if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                    raise BadInput(f"{key} = {value!r}: expected a whole number from 0")
+                if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
+                    raise BadInput(
+                        f"{key} = {_shown(value)}: expected a whole number from 0 to {most:g}"
+                    )
                 values[key] = value
         for key in (*NUMBERS, "clock"):
             if (value := said.get(key)) is not None:
-                number = isinstance(value, int | float) and not isinstance(value, bool)
-                if not number or not 0 < value <= MOST:
-                    raise BadInput(f"{key} = {value!r}: expected a number above 0")
-                values[key] = float(value)
+                values[key] = _checked_number(key, value)
         if "gain" in values and "rate" in values:
             raise BadInput("it gives both gain and rate: one of them will do")
         return cls(**values)
+
+    @property
+    def numbers(self) -> list[str]:
+        """What it says of its radio, processor and battery, by name."""
+        return [name for name in NUMBERS if getattr(self, name) is not None]
 
     def to_dict(self) -> dict[str, Any]:
         """What it says, without what it leaves out."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
+
+
+def presentable(name: Any) -> bool:
+    """Whether a device can be called by a name: it is shown, and stands in tables."""
+    return (
+        isinstance(name, str)
+        and bool(name.strip())
+        and name.isprintable()
+        and len(name) <= LONGEST_NAME
+    )
+
+
+def _checked_name(name: Any) -> str:
+    if isinstance(name, str) and len(name) > LONGEST_NAME:
+        raise BadInput(f"its name has more than {LONGEST_NAME} characters")
+    if not presentable(name):
+        raise BadInput("it has no name that can be shown")
+    return str(name)
+
+
+def _checked_number(key: str, value: Any) -> float:
+    """A number in the range that a fleet table has for it."""
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if number and 0 < value <= LARGE and bool(in_range(key, np.array(float(value)))):
+        return float(value)
+    most = "1 (linear, not dB)" if key == "gain" else f"{LARGE:g}"
+    raise BadInput(f"{key} = {_shown(value)}: expected a number above 0, from {SMALL:g} to {most}")
+
+
+def _shown(value: Any) -> str:
+    """A value of a stranger, cut; Python does not write out integers of thousands of digits."""
+    if isinstance(value, int) and abs(value) > LARGE:
+        return f"about {'-' if value < 0 else ''}2**{value.bit_length()}"
+    return shortened(repr(value), LONGEST_VALUE)
 
 
 def ordered(profiles: Sequence[Profile]) -> list[int]:
@@ -93,19 +129,22 @@ def ordered(profiles: Sequence[Profile]) -> list[int]:
     return [int(place) for place in claimed if place is not None]
 
 
-def introduced(scenario: Scenario, devices: Mapping[int, Profile]) -> Scenario:
+def introduced(
+    scenario: Scenario, devices: Mapping[int, Profile], names: Sequence[str] | None = None
+) -> Scenario:
     """The scenario with its devices as they are: a table, where they say anything of themselves.
 
-    `devices` has the profile of each client. D_j are not changed here.
+    `devices` has the profile of each client, and `names` what the clients are called where the
+    owners of the data say so. D_j are not changed here.
     """
-    said = {name for p in devices.values() for name in NUMBERS if getattr(p, name) is not None}
+    said = {name for p in devices.values() for name in p.numbers}
     if not said:
         return scenario
     n = scenario.clients.count
     if scenario.clients.table is not None:
         raise BadInput(
-            f"the devices tell of their {', '.join(sorted(said))}, and so does clients.table: "
-            "leave it out of one of them"
+            f"it gives {', '.join(sorted(said))}, and so does clients.table of the scenario: leave "
+            "them out of one of the two"
         )
     if absent := [j for j in range(n) if j not in devices]:
         raise BadInput(
@@ -114,7 +153,7 @@ def introduced(scenario: Scenario, devices: Mapping[int, Profile]) -> Scenario:
         )
     everybody = [devices[j] for j in range(n)]
     gains = [_gain_of(scenario, profile) for profile in everybody]
-    columns: dict[str, Any] = {"name": [profile.name for profile in everybody]}
+    columns: dict[str, Any] = {"name": names or [profile.name for profile in everybody]}
     columns |= {
         name: [getattr(profile, name) for profile in everybody]
         for name in NUMBERS

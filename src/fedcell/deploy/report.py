@@ -7,9 +7,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
+
 from fedcell.core.errors import BadFile
 from fedcell.core.showing import Showable
 from fedcell.simulation.folder import seeds_inside
+from fedcell.simulation.result import RunResult
 
 from .exchange import CAME, EXCHANGES, Exchange, read_exchanges
 
@@ -102,6 +105,20 @@ def _device(client: int, rows: Sequence[Exchange]) -> DeviceReport:
         measured_upload=middle("measured_upload"),
         measured_waiting=middle("measured_waiting"),
         measured_bytes=sum(sums),
+    )
+
+
+def collapse_of(result: RunResult) -> str | None:
+    """Why a run has failed that came to its end: its last model has no loss. None if it has."""
+    losses = result.state.history.train_loss
+    if not result.complete or not losses.size or np.isfinite(losses[-1]):
+        return None
+    finite = np.flatnonzero(np.isfinite(losses))
+    since = int(finite[-1]) + 2 if finite.size else 1
+    return (
+        f"the training loss is not a number from round {since} to the last, {losses.size}: the "
+        "model has collapsed, or nobody could evaluate it; see exchanges.csv for what devices "
+        "sent, leave out updates that are too long (screen = exclude), or lower learning.rate"
     )
 
 

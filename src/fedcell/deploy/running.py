@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic
 
 from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput
@@ -19,13 +19,16 @@ from fedcell.planning.rounds_law import RoundsLaw
 from fedcell.scenario.identity import run_identity
 from fedcell.scenario.scenario import Scenario, check_scenario, with_goal
 from fedcell.simulation.drive import PreparedRun, Segment, carry_out, start_of
-from fedcell.simulation.report import Report
+from fedcell.simulation.report import Report, RoundReport
 from fedcell.simulation.result import RunResult
 
 from .exchange import Exchange, ExchangeFile, past_exchanges
 from .following import following
+from .lines import LineFile, T
 from .meeting import JOINING, meet
-from .settings import Scheduled, Settings
+from .presence import listed, round_line
+from .scores import ScoreFile
+from .settings import Scheduled, Settings, check_chosen
 
 
 def run_federation(
@@ -40,13 +43,16 @@ def run_federation(
     resume: bool = False,
     settings: Settings | None = None,
     join_timeout: float = JOINING,
+    start_with: int | None = None,
     judged_by: str = "server",
     data_dir: Path | None = None,
     adaptive: bool = False,
     every: int = EVERY,
     law: RoundsLaw | None = None,
     report: Report | None = None,
+    tell: Callable[[str], None] | None = None,
     schedule_file: str | Path | None = None,
+    keys: str | Path | None = None,
 ) -> RunResult:
     """Runs a scenario on the devices of a Flower `grid`: its K and E_l, until a target or for
     `rounds` rounds; `plan.apply_to()` makes the scenario of a plan.
@@ -57,9 +63,15 @@ def run_federation(
     the record "config", and answers a query with its profile (`fedcell.deploy.flower.introduce`).
 
     Models are judged by the server's own copy of the data, or, `judged_by="devices"` and always
-    with arrays of one's own, by all devices, each on its own samples (2). `settings` say how long
-    to wait, under which policy, and what to do about updates far outside the others' norm. The
-    folder is that of a run, with exchanges.csv beside; `resume` goes on with it.
+    with arrays of one's own, by all devices, each on its own samples (2): reports are clipped to
+    the range of the others', and scores.csv has the means with and without that. `settings` say
+    how long to wait, under which policy, and what to do about updates far outside the others' norm.
+    `keys` is a table that binds the names of devices to their public keys. The folder is that of a
+    run, with exchanges.csv beside; `resume` goes on with it.
+
+    All devices have `join_timeout` seconds to introduce themselves; with `start_with` the run then
+    begins with those that are there, if they are at least that many. The others count as absent
+    in each round, and take their places when they come. `tell` gets one line for each round.
 
     With `adaptive`, measured trainings and uploads correct what is assumed of the devices, and K
     and E_l are planned anew after `every` few rounds, from a `law` (a plan's, or none); changes.csv
@@ -75,11 +87,19 @@ def run_federation(
     learning = scenario.learning
     goal = as_target(target, *((learning.goal, learning.hold) if learning else (None, HOLD)))
     home = None if folder is None else Path(folder)
-    log = _Log(home)
-    settings = replace(settings, on_exchanges=log.add)
+    chosen = settings.chosen("devices" if arrays is not None else judged_by)
+    if resume and home is not None:
+        check_chosen(home, chosen)
+    log = _Log(home, ExchangeFile, repeats=True)  # devices introduce themselves each time
+    scores = _Log(home, ScoreFile, repeats=False)
+    if settings.on_exchanges is not None:
+        log.listeners.append(settings.on_exchanges)
+    if settings.on_scores is not None:
+        scores.listeners.append(settings.on_scores)
+    settings = replace(settings, on_exchanges=log.add, on_scores=scores.add)
     if schedule_file is not None:
         settings = replace(settings, on_schedule=_writer(Path(schedule_file)))
-    met = meet(grid, scenario, arrays, seed, join_timeout, data_dir, log.add)
+    met = meet(grid, scenario, arrays, seed, join_timeout, data_dir, log.add, start_with, keys)
     setup, federation = met.federation(settings, seed, judged_by, data_dir)
     if resume and home is not None:
         federation.remember(past_exchanges(home))
@@ -97,7 +117,8 @@ def run_federation(
         rounds=rounds,
         goal=goal,
         start=start_of(federation, ready, server),
-        identity=run_identity(used, setup.fingerprint, seed, known_by, whose),
+        identity=run_identity(used, setup.fingerprint, seed, known_by, whose)
+        | {"federation": chosen},
         learner_of=lambda world: federation.under(world, federation.fleet),
         vector_width=vector_width() if isinstance(federation.judge, Engine) else None,
         server=server,
@@ -110,31 +131,55 @@ def run_federation(
         prepared, watching = following(planned, federation, every, [*past, *log.early])
         log.listeners.append(watching.note)
     listeners = [] if report is None else [report]
+    if tell is not None:
+        if absent := met.absent:
+            tell(f"begins with {len(met.profiles)} devices; absent: {listed(absent)}")
+        listeners.append(_Telling(tell, log).report)
     return carry_out(prepared, home, resume, listeners)
 
 
-class _Log:
-    """exchanges.csv of a run, begun with the first round: the folder is made after the devices have
-    introduced themselves."""
+class _Log(Generic[T]):
+    """A table of a run that is begun with the first round: the folder is made after the devices
+    have introduced themselves. What comes before the first round `repeats` where a run is resumed,
+    or is that of its beginning."""
 
-    def __init__(self, home: Path | None) -> None:
-        self._home = home
-        self._file: ExchangeFile | None = None
-        self.early: list[Exchange] = []  # of before the first round
-        self.listeners: list[Callable[[Sequence[Exchange]], None]] = []
+    def __init__(
+        self, home: Path | None, kind: Callable[[Path], LineFile[T]], repeats: bool
+    ) -> None:
+        self._home, self._kind, self._repeats = home, kind, repeats
+        self._file: LineFile[T] | None = None
+        self.early: list[T] = []  # of before the first round
+        self.listeners: list[Callable[[Sequence[T]], None]] = []
 
-    def add(self, exchanges: Sequence[Exchange]) -> None:
+    def add(self, lines: Sequence[T]) -> None:
         for listener in self.listeners:
-            listener(exchanges)
-        if self._file is None and exchanges and exchanges[0].round == 0:
-            self.early += exchanges
-        if self._home is None or not exchanges or exchanges[0].round == 0:
+            listener(lines)
+        if self._file is None and lines and lines[0].round == 0:
+            self.early += lines
+        if self._home is None or not lines or lines[0].round == 0:
             return
         if self._file is None:
-            self._file = ExchangeFile(self._home)
-            self._file.begin(exchanges[0].round - 1)
-            self._file.add(self.early)
-        self._file.add(exchanges)
+            self._file = self._kind(self._home)
+            kept = self._file.begin(lines[0].round - 1)
+            if self._repeats or not kept:
+                self._file.add(self.early)
+        self._file.add(lines)
+
+
+class _Telling:
+    """Tells of each round that is done, with the devices whose uploads did not come."""
+
+    def __init__(self, tell: Callable[[str], None], log: _Log[Exchange]) -> None:
+        self._tell, self._rows = tell, list[Exchange]()
+        log.listeners.append(self._note)
+
+    def _note(self, exchanges: Sequence[Exchange]) -> None:
+        self._rows += exchanges
+
+    def report(self, done: RoundReport) -> None:
+        called = sum(row.share is not None and row.outcome != "duplicate" for row in self._rows)
+        self._tell(round_line(done.round, done.train_loss, done.received, called, self._rows))
+        self._rows.clear()
 
 
 def _writer(path: Path) -> Callable[[Scheduled], None]:

@@ -3,18 +3,22 @@
 What it runs stands in the configuration of the Flower run: see `config.RunConfig`.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
-from fedcell.core.errors import FedcellError
+from fedcell.core.errors import Diverged, FedcellError
 from fedcell.core.files import as_json, write_text
 from fedcell.planning.pilot import Pilot
 from fedcell.simulation.result import RunResult
 
 from .config import RunConfig
+from .exchange import Exchange
 from .piloting import pilot_federation
+from .report import collapse_of
 from .running import run_federation
 
 app = ServerApp()
@@ -28,17 +32,23 @@ def main(grid: Grid, context: Context) -> None:
         result = _carried_out(grid, config)
     except FedcellError as error:
         _tell(config, str(error))
-        print(f"fedcell: {error}", flush=True)
+        _print(str(error))
         raise
     except Exception as error:
         _tell(config, f"{type(error).__name__}: {error}")
         raise
     _tell(config, None)
-    print(f"fedcell: {result!r}", flush=True)
+    _print(repr(result))
+    if isinstance(result, RunResult) and (collapse := collapse_of(result)) is not None:
+        _print(collapse)
+        raise Diverged(collapse)  # the folder is whole, and the run has failed
 
 
 def _carried_out(grid: Grid, config: RunConfig) -> Pilot | RunResult:
     world, shared = config.world(), config.shared()
+    if changed := config.differences(world):
+        _print(f"note: this is not what was planned ({', '.join(changed)})")
+    shared["settings"] = replace(shared["settings"], on_exchanges=_show)
     if config.pilot_file:
         return pilot_federation(grid, world, config.pilot_budget, config.pilot_file, **shared)
     return run_federation(
@@ -50,8 +60,21 @@ def _carried_out(grid: Grid, config: RunConfig) -> Pilot | RunResult:
         adaptive=config.adaptive,
         every=config.every,
         law=config.law() if config.adaptive else None,
+        tell=_print,
         **shared,
     )
+
+
+def _show(exchanges: Sequence[Exchange]) -> None:
+    """Says at once which devices are refused: they can be corrected while others are awaited."""
+    for row in exchanges:
+        if row.outcome == "refused":
+            _print(f"{row.name} was refused: {row.why}")
+
+
+def _print(words: str) -> None:
+    """For the log of the run, which `flwr run --stream` shows."""
+    print(f"fedcell: {words}", flush=True)
 
 
 def _tell(config: RunConfig, error: str | None) -> None:

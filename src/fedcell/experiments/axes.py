@@ -19,6 +19,7 @@ from .training import Training, Until
 TABLES = ("cell", "clients", "task", "plan", "learning")
 MOST_POINTS = 10_000
 KIND = "learning.partition.kind"
+ARRAYS = ("clients.table", "clients.sizes")  # keys that take a list, and say so nowhere else
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,8 @@ def _is_value(name: str, value: list[Any]) -> bool:
     for part in name.split("."):
         hints = get_type_hints(kind) if isinstance(kind, type) else {}
         kind = _without_none(hints.get(part))
+    if name in ARRAYS:  # of which an axis has lists, or paths
+        return not all(isinstance(item, list | str) for item in value)
     takes_lists = any(get_origin(choice) in (tuple, list) for choice in (kind, *get_args(kind)))
     return takes_lists and not all(isinstance(item, list) for item in value)
 
@@ -127,6 +130,8 @@ def points_of(
             labels = {} if name is None else {"variant": name}
             labels |= {axis: as_label(here[axis]) for axis in several}
             merged = copy.deepcopy(plain)
+            if any("clients.table" in names for names in (here, dict(_flat(tables)))):
+                merged["clients"].pop("count")  # it is that of the table
             if any(KIND in names for names in (here, dict(_flat(tables)))):
                 before = merged.get("learning", {}).pop("partition", {})  # another kind, other keys
                 if "given" in (here.get(KIND), dict(_flat(tables)).get(KIND)):

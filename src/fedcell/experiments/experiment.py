@@ -1,7 +1,7 @@
 """Experiments are data: a scenario, and a list where a value is expected, which is an axis."""
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -143,9 +143,7 @@ def _experiment(
     if not seeds or not all(type(s) is int and 0 <= s < 2**63 for s in seeds):
         raise BadInput("seeds: expected how many, or a list of whole numbers from 0")
     priced = policies_by_name(policies) if policies else _named_policies(given)
-    rounds = check_count(given.get("rounds", base.rounds), "rounds")
-    if rounds > MOST_ROUNDS:
-        raise BadInput(f"rounds = {rounds}: {MOST_ROUNDS} at most")
+    rounds = _rounds_of(given, points)
     if not priced and not all(point.trained for point in points):
         raise BadInput(
             "policy: the scenario has no [learning], so there is nothing to train: name policies, "
@@ -164,6 +162,21 @@ def _experiment(
         },
         asked={**given, **({"policy": list(priced)} if policies else {})},
     )
+
+
+def _rounds_of(given: Mapping[str, Any], points: Sequence[Point]) -> int:
+    """After how many rounds all runs end: as the experiment says, else as its scenarios do."""
+    own = sorted({point.scenario.rounds for point in points})
+    planned = {point.scenario.plan.rounds for point in points}
+    if len(planned) > 1 or (len(own) > 1 and "rounds" not in given):
+        raise BadInput(
+            f"plan.rounds: the scenarios have {own[0]} to {own[-1]} rounds, and all runs of an "
+            "experiment end after as many: give rounds, and no axis of plan.rounds"
+        )
+    rounds = check_count(given.get("rounds", own[0]), "rounds")
+    if rounds > MOST_ROUNDS:
+        raise BadInput(f"rounds = {rounds}: {MOST_ROUNDS} at most")
+    return rounds
 
 
 def check_precision(value: Any, name: str) -> float | None:

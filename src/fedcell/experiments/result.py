@@ -61,7 +61,7 @@ class SweepResult(Showable):
         target = self.experiment.points[place].until(1, self.experiment.hold).target
         if target is None:
             return None
-        return rounds_of_mean_curve([c.values(target) for c in self.curves_of(place)], target)
+        return rounds_of_mean_curve([c.counted(target) for c in self.curves_of(place)], target)
 
     @cached_property
     def table(self) -> SweepTable:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,12 @@ from fedcell.core.targets import Target
 from fedcell.learning.own import LearnerLike
 from fedcell.learning.server import OwnServer
 from fedcell.network.policies.names import NAMED, Policies, policies_by_name
+from fedcell.scenario.identity import differences
 from fedcell.scenario.scenario import Scenario, check_scenario
-from fedcell.simulation.folder import IDENTITY, SCENARIO, is_unbegun
-from fedcell.simulation.load import load_run
+from fedcell.simulation.folder import IDENTITY, SCENARIO, is_unbegun, read_identity
+from fedcell.simulation.load import IDENTIFYING, load_runs
 from fedcell.simulation.result import RunResult
-from fedcell.simulation.run import Progress, run
+from fedcell.simulation.run import Progress, prepare_run, run
 
 from .engines import DiedError, LocalProcesses, leave_if_started_by_a_script
 from .experiment import MOST_SEEDS
@@ -87,6 +88,10 @@ def run_seeds(
         "learner": learner,
         "server": server,
     }
+
+    if home is not None:
+        with quiet():
+            _check_others(home, wanted, arguments)
 
     def place(seed: int) -> dict[str, Any]:
         inside = None if home is None else seed_folder(home, seed)
@@ -164,17 +169,70 @@ def _found(folder: Path, seeds: Sequence[int], resume: bool) -> Path:
 def load_seeds(folder: str | Path) -> SeedsResult:
     """The runs of a folder that `run_seeds` made, as far as they have come."""
     home = Path(folder)
-    found = sorted(
+    found = _seeds_in(home)
+    if not found:
+        raise BadFile(f"{home}: holds no runs: expected seed0, seed1, ... in it")
+    files = [file for _, file in found]
+    runs = dict(zip((seed for seed, _ in found), load_runs(files), strict=True))
+    most = _check_alike(home, runs)
+    complete = all(result.complete for result in runs.values())
+    return SeedsResult(runs=runs, rounds=most, complete=complete)
+
+
+def _check_alike(home: Path, runs: Mapping[int, RunResult]) -> int:
+    """The rounds after which the runs of a folder end at the latest; refuses runs that are not
+    those of one scenario on the seeds of their names: their means would say nothing."""
+    first: dict[str, Any] = {}
+    for seed, result in runs.items():
+        file = seed_folder(home, seed)
+        known = _asked_of(result, _most_rounds(file / SCENARIO))
+        first = first or known
+        if changed := differences(first, known):
+            raise BadFile(
+                f"{file}: is not the same run on another seed as seed{next(iter(runs))} "
+                f"({changed}): move it elsewhere, or give all seeds the same end with `resume`"
+            )
+        if (own := result.identity["seed"]) != seed:
+            raise BadFile(f"{file}: holds the run of seed {own}: give it the name seed{own}")
+    return int(first["rounds"])
+
+
+def _asked_of(result: RunResult, rounds: int) -> dict[str, Any]:
+    """What runs of one scenario on several seeds share, and where they end."""
+    target = result.outcome.target
+    ends = {"target": None if target is None else asdict(target), "rounds": rounds}
+    return _but_seed(result.identity) | ends
+
+
+def _but_seed(identity: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes a run this run, but for its seed and what a learner of one's own makes of it."""
+    learner = identity.get("learner")
+    name = learner.get("name") if isinstance(learner, Mapping) else None
+    shared = {key: identity.get(key) for key in IDENTIFYING if key != "seed"}
+    return shared | {"learner": name}
+
+
+def _check_others(home: Path, seeds: Sequence[int], arguments: Mapping[str, Any]) -> None:
+    """Refuses a folder that holds other seeds of another scenario."""
+    others = [(seed, file) for seed, file in _seeds_in(home) if seed not in seeds]
+    if not others:
+        return
+    now = _but_seed(prepare_run(**arguments, seed=seeds[0]).identity)
+    for seed, file in others:
+        content, _ = read_identity(file, "choose another `folder`")
+        if changed := differences(_but_seed(content), now):
+            raise BadFile(
+                f"{home}: holds seed {seed} of another run ({changed}): choose another `folder`"
+            )
+
+
+def _seeds_in(home: Path) -> list[tuple[int, Path]]:
+    """The runs of a folder by seed, in order."""
+    return sorted(
         (int(file.name.removeprefix("seed")), file)
         for file in (home.iterdir() if home.is_dir() else ())
         if file.name.removeprefix("seed").isdecimal() and (file / IDENTITY).is_file()
     )
-    if not found:
-        raise BadFile(f"{home}: holds no runs: expected seed0, seed1, ... in it")
-    runs = {seed: load_run(file) for seed, file in found}
-    most = max(_most_rounds(file / SCENARIO) for _, file in found)
-    complete = all(result.complete for result in runs.values())
-    return SeedsResult(runs=runs, rounds=most, complete=complete)
 
 
 def _most_rounds(path: Path) -> int:

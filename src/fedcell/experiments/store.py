@@ -1,24 +1,42 @@
 """Curves on disk: one file for each training, named by its key, written whole or not at all.
 
 So finished trainings are known after a kill, are shared by all that ask for them, and two stores
-are merged by copying.
+are merged by copying. Every file has a checksum; what is read is checked, and what the reader
+should know of a store is said once: curves without a checksum, or that this machine or this version
+would train to other bits.
 """
 
 import contextlib
 import math
+import re
+import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fedcell.core.errors import BadFile, BadInput
-from fedcell.core.files import as_json, check_stamp, naming, read_tables, stamp, write_text
+from fedcell.core.checksums import CHECKSUM, check_seal, sealed
+from fedcell.core.errors import BadFile, BadInput, FedcellWarning
+from fedcell.core.files import (
+    append_text,
+    as_json,
+    check_stamp,
+    naming,
+    read_tables,
+    read_text,
+    stamp,
+    write_text,
+)
+from fedcell.core.version import __version__
+from fedcell.learning.engine import vector_width
 
 from .training import Curve
 
 FORMAT = 1
 ANEW = "delete it, and it is made anew"
+LARGEST = 1e300  # loss that a file may hold
 TIMES = "times.csv"  # what each training took
+TIME = re.compile(r"(\w+),\d+,(\d+\.\d+)")  # a line of it: key, rounds, seconds
 
 
 @dataclass(frozen=True)
@@ -26,6 +44,7 @@ class Store:
     """A folder of curves, and of what failed."""
 
     folder: Path
+    _said: set[str] = field(default_factory=set, repr=False, compare=False)  # notes, each once
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "folder", Path(self.folder))
@@ -38,62 +57,91 @@ class Store:
         path = self._path(key)
         if not path.exists():
             return None
-        content = _read(path)
+        content, checked = _read(path, "training")
         with naming(path):
-            check_stamp(content, "training", [FORMAT], ANEW)
-            return _curve(content, key, seed)
+            curve = _curve(content, key, seed)
+        self._note_unless(checked)
+        if curve.vector_width is not None and curve.vector_width != (now := vector_width()):
+            self._note(
+                f"has trainings of a processor that takes {curve.vector_width} numbers at a time, "
+                f"and this one takes {now}: made here, their last bits would differ "
+                f"(FEDCELL_LANES={curve.vector_width} makes the same)"
+            )
+        if curve.version != __version__:
+            self._note(
+                f"has trainings of fedcell {curve.version}, and this is {__version__}, which may "
+                "train to other bits: delete them to make them again"
+            )
+        return curve
 
     def put(self, curve: Curve, seconds: float | None = None) -> None:
         """Keeps a curve and what it took to make, and forgets that the training failed before.
 
-        Of two of one training the longer stays, with what either knows.
+        Of two of one training the longer stays, with what either knows; one with other bits, of
+        another vector width or version, is replaced.
         """
         path = self._path(curve.key)
         self._make(path.parent)
         with contextlib.suppress(BadInput):  # a damaged one is no loss
-            before = self.get(curve.key, curve.seed)
-            if before is not None:
-                curve = curve.joined(before)
-        write_text(path, as_json(stamp("training", FORMAT) | curve.to_dict()))
+            if path.exists():
+                before = _curve(_read(path, "training")[0], curve.key, curve.seed)
+                curve = curve.joined(before) if curve.same_bits(before) else curve
+        self._write(path, "training", curve.to_dict())
         self._path(curve.key, "-failed").unlink(missing_ok=True)
         if seconds is not None:
-            with (self.folder / TIMES).open("a", encoding="utf-8") as file:
-                file.write(f"{curve.key},{curve.rounds},{seconds:.3f}\n")
+            line = f"{curve.key},{curve.rounds},{seconds:.3f}\n"
+            append_text(self.folder / TIMES, line, create=True)
 
     def seconds(self, keys: Iterable[str]) -> float:
         """What some trainings took to make, on one processor each; unknown ones count nothing."""
         path = self.folder / TIMES
-        lines = path.read_text("utf-8").splitlines() if path.exists() else []
-        cells = [line.split(",") for line in lines]
-        known = {cell[0]: float(cell[2]) for cell in cells if len(cell) == 3}
+        lines = read_text(path).splitlines() if path.exists() else []
+        known = {found[1]: float(found[2]) for found in map(TIME.fullmatch, lines) if found}
         return sum(known.get(key, 0.0) for key in set(keys))
 
     def fail(self, key: str, error: str) -> None:
         """Remembers why a training failed."""
         path = self._path(key, "-failed")
         self._make(path.parent)
-        write_text(path, as_json(stamp("failure", FORMAT) | {"key": key, "error": error}))
+        self._write(path, "failure", {"key": key, "error": error})
 
     def failure(self, key: str) -> str | None:
         """Why a training failed; None if it did not."""
         path = self._path(key, "-failed")
-        return str(_read(path).get("error", "")) if path.exists() else None
+        return str(self._read(path, "failure").get("error", "")) if path.exists() else None
 
     def keep(self, kind: str, key: str, content: Mapping[str, Any]) -> None:
         """Keeps another result under its kind."""
         path = self._path(key, f"-{kind}")
         self._make(path.parent)
-        write_text(path, as_json(stamp(kind, FORMAT) | dict(content)))
+        self._write(path, kind, content)
 
     def kept(self, kind: str, key: str) -> dict[str, Any] | None:
         """Another result, if it is there."""
         path = self._path(key, f"-{kind}")
-        if not path.exists():
-            return None
-        content = _read(path)
-        with naming(path):
-            check_stamp(content, kind, [FORMAT], ANEW)
+        return self._read(path, kind) if path.exists() else None
+
+    def _read(self, path: Path, what: str) -> dict[str, Any]:
+        """A file of the store, checked."""
+        content, checked = _read(path, what)
+        self._note_unless(checked)
         return content
+
+    def _note_unless(self, checked: bool) -> None:
+        if not checked:
+            self._note(
+                "has files without a checksum (an older fedcell wrote them): changed numbers in "
+                "them are not noticed; delete them to make them again"
+            )
+
+    def _note(self, sentence: str) -> None:
+        if sentence not in self._said:
+            self._said.add(sentence)
+            warnings.warn(f"{self.folder}: {sentence}", FedcellWarning, stacklevel=4)
+
+    @staticmethod
+    def _write(path: Path, what: str, content: Mapping[str, Any]) -> None:
+        write_text(path, as_json(sealed(stamp(what, FORMAT) | dict(content))))
 
     @staticmethod
     def _make(folder: Path) -> None:
@@ -103,38 +151,66 @@ class Store:
             raise BadFile(f"{folder}: cannot be made: {error.strerror or error}") from error
 
 
-def _read(path: Path) -> dict[str, Any]:
-    """A file of the store; of one that cannot be read the message says the way out."""
+def _read(path: Path, what: str) -> tuple[dict[str, Any], bool]:
+    """What a file of the store holds, and whether it has a checksum; of one that cannot be used
+    the message says the way out."""
     try:
-        return read_tables(path)
+        content = read_tables(path)
     except BadInput as error:
         raise BadFile(*(f"{fault}: {ANEW}" for fault in error.faults)) from error
+    with naming(path):
+        check_stamp(content, what, [FORMAT], ANEW)
+        checked = check_seal(content, ANEW)
+    return {name: value for name, value in content.items() if name != CHECKSUM}, checked
 
 
 def _curve(content: Mapping[str, Any], key: str, seed: int) -> Curve:
-    losses, diverged = content.get("train_loss"), content.get("diverged")
+    """The curve that a file holds, if it is sound: a file may hold anything."""
+    losses, judged, ends = (content.get(n, []) for n in ("train_loss", "accuracies", "ends"))
     last = {name: content.get(name) for name in ("test_loss", "accuracy")}
-    sound = (content.get("key"), content.get("seed")) == (key, seed) and isinstance(diverged, bool)
-    numbers = [x for x in (*_listed(losses), *last.values()) if x is not None]
-    sound = sound and bool(_listed(losses))
-    judged = content.get("accuracies", [])
-    numbers += _listed(judged)
-    ends = content.get("ends", [])
-    sound = sound and all(isinstance(e, list) and len(e) == 3 for e in _listed(ends))
-    numbers += [n for end in _listed(ends) if sound for n in end if n is not None]
-    if not sound or not all(type(x) in (float, int) and 0 <= x <= 1e300 for x in numbers):
+    width, guessing = content.get("vector_width"), content.get("guessing", [])
+    sound = (
+        (content.get("key"), content.get("seed")) == (key, seed)
+        and isinstance(content.get("diverged"), bool)
+        and isinstance(content["fedcell"], str)
+        and (width is None or _is_count(width))
+        and isinstance(losses, list)
+        and losses != []
+        and all(x is None or _is_score(x) for x in (*losses, *last.values()))
+        and isinstance(judged, list)
+        and all(map(_is_score, judged))
+        and isinstance(guessing, list)
+        and all(_is_count(n) and n <= len(losses) for n in guessing)
+        and isinstance(ends, list)
+        and all(map(_is_end, ends))
+    )
+    if not sound:
         raise BadInput(f"is damaged: {ANEW}")
     return Curve(
         key=key,
         seed=seed,
-        train_loss=tuple(math.nan if x is None else float(x) for x in _listed(losses)),
-        diverged=bool(diverged),
-        ends={int(n): (loss, accuracy) for n, loss, accuracy in _listed(ends)},
-        vector_width=content.get("vector_width"),
-        accuracies=tuple(map(float, _listed(judged))),
+        train_loss=tuple(math.nan if x is None else float(x) for x in losses),
+        diverged=bool(content["diverged"]),
+        ends={n: (loss, accuracy) for n, loss, accuracy in ends},
+        vector_width=width,
+        version=content["fedcell"],
+        accuracies=tuple(map(float, judged)),
+        guessing=tuple(guessing),
         **last,
     )
 
 
-def _listed(losses: Any) -> list[Any]:
-    return losses if isinstance(losses, list) else []
+def _is_score(value: Any) -> bool:
+    return type(value) in (float, int) and 0 <= value <= LARGEST
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 1
+
+
+def _is_end(value: Any) -> bool:
+    """Whether it is the rounds of a shorter training, with loss and accuracy of its model."""
+    if not isinstance(value, list) or len(value) != 3:
+        return False
+    rounds, *scores = value
+    return _is_count(rounds) and all(x is None or _is_score(x) for x in scores)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fedcell.core.errors import BadInput, DataUnavailable, printable
+from fedcell.core.errors import BadFile, BadInput, DataUnavailable, printable
 
 from .engines import (
     DiedError,
@@ -22,7 +22,13 @@ from .table import widest_interval
 from .training import Curve, Until
 from .work import Done, Job, train
 
-PASSING = (OSError, MemoryError, DataUnavailable, DiedError)  # not the training's own fault
+PASSING = (
+    OSError,
+    MemoryError,
+    BadFile,
+    DataUnavailable,
+    DiedError,
+)  # not the training's own fault
 
 
 @dataclass(frozen=True)
@@ -102,6 +108,12 @@ def run_sweep(
         for (i, seed), (training, _) in wanted.items()
         if training.key in failures and (i, seed) not in found
     }
+    if places and not found and all(point.trained for point in experiment.points):
+        where, why = next(iter(places.items()))
+        raise BadInput(
+            f"all {len(places)} trainings failed, the first at {where}: {why}: once that is put "
+            "right, make them again with `retry`"
+        )
     return SweepResult(
         experiment=experiment,
         curves=found,

@@ -18,7 +18,9 @@ from fedcell.core.estimates import Estimate, mean_estimate
 from fedcell.core.files import (
     as_json,
     check_stamp,
+    csv_rows,
     naming,
+    open_csv,
     read_tables,
     stamp,
     write_csv,
@@ -163,12 +165,13 @@ def load_sweep(folder: str | Path) -> SweepTable:
     }
     path = place / RUNS
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file, naming(path):
-            lines = csv.DictReader(file)
+        with open_csv(path) as file, naming(path):
+            lines = csv_rows(file)
+            heads = next(lines, [])
             for name in (*named, "seed"):
-                if name not in (lines.fieldnames or ()):
+                if name not in heads:
                     raise BadInput(f"lacks the column {name}: run the sweep again")
-            runs = list(_read(lines, named))
+            runs = list(_read(heads, lines, named))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise BadFile(f"{path}: cannot be read: {error}: run the sweep again") from error
     return SweepTable(
@@ -199,18 +202,18 @@ def _sound(asked: Mapping[str, Any]) -> bool:
 
 
 def _read(
-    lines: Iterable[dict[str, str]], axes: Mapping[str, Sequence[Any]]
+    heads: Sequence[str], lines: Iterable[list[str]], axes: Mapping[str, Sequence[Any]]
 ) -> Iterator[dict[str, Any]]:
     """Rows with the values that they had: labels as they stand on their axis, else numbers."""
     known = {
         name: {"" if value is None else str(value): value for value in values}
         for name, values in axes.items()
     }
-    for number, line in enumerate(lines, 2):
+    for number, line in enumerate(filter(None, lines), 2):
         row: dict[str, Any] = {}
-        for name, text in line.items():
-            if name is None or text is None:
-                raise BadInput(f"line {number}: as many values as columns are expected")
+        if len(line) != len(heads):
+            raise BadInput(f"line {number}: as many values as columns are expected")
+        for name, text in zip(heads, line, strict=True):
             if name in known:
                 if text not in known[name]:
                     raise BadInput(f"line {number}: {name} = {text!r} is not on its axis")

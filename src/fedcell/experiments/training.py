@@ -9,8 +9,11 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fedcell.core.errors import BadInput
-from fedcell.core.targets import Target
+from fedcell.core.targets import Scored, Target
+from fedcell.core.version import __version__
 from fedcell.learning.data.dataset import file_stamp, load_data
 from fedcell.learning.data.sources import PUBLISHED
 from fedcell.learning.given import settle_owners
@@ -30,7 +33,7 @@ class Until:
 
     rounds: int
     target: Target | None = None
-    deadline: float = math.inf  # on the clock (time.time), when it is cut short
+    deadline: float = math.inf  # on time.monotonic, when it is cut short
     hopeful: bool = False  # it is given up where it cannot be there in so many rounds
     scored: bool = False  # models are judged on test data after each round, whatever the target
 
@@ -100,8 +103,10 @@ class Curve:
     accuracy: float | None = None  # on the test data
     diverged: bool = False  # it blew up in its last round
     ends: Mapping[int, Scores] = field(default_factory=dict)  # those of other lengths, by rounds
-    vector_width: int | None = None  # of the machine code that trained
+    vector_width: int | None = None  # of the machine code that trained; None: it has none
+    version: str = __version__  # of fedcell, that trained
     accuracies: Sequence[float] = ()  # on test data after each round, where it was judged so far
+    guessing: Sequence[int] = ()  # rounds, from 1, whose model is known to guess (core.targets)
 
     @property
     def rounds(self) -> int:
@@ -114,7 +119,21 @@ class Curve:
 
     def reached(self, target: Target | None) -> int | None:
         """Rounds to a target; None if it was not reached."""
-        return None if target is None else target.reached(self.values(target))
+        return None if target is None else target.reached_by(self._scored)
+
+    @property
+    def _scored(self) -> Scored:
+        return Scored(train_loss=self.train_loss, accuracy=self.accuracies, guessing=self.guessing)
+
+    def counted(self, target: Target) -> Sequence[float]:
+        """What a target is looked for in, infinitely far off it in rounds at it that do not
+        count."""
+        values = np.array(self.values(target), float)
+        unsound = self._scored.unsound(target)
+        rounds = unsound[unsound <= values.size] - 1
+        sign = 1 if target.accuracy is None else -1
+        values[rounds[sign * values[rounds] <= sign * target.value]] = sign * math.inf
+        return tuple(values.tolist())
 
     def answers(self, until: Until) -> bool:
         """Whether a training until then would not have gone on."""
@@ -134,10 +153,15 @@ class Curve:
             self,
             train_loss=self.train_loss[:end],
             accuracies=self.accuracies[:end],
+            guessing=tuple(round for round in self.guessing if round <= end),
             test_loss=loss,
             accuracy=accuracy,
             diverged=False,
         )
+
+    def same_bits(self, other: "Curve") -> bool:
+        """Whether another curve of the same training has the same losses, to the bit."""
+        return (self.vector_width, self.version) == (other.vector_width, other.version)
 
     def joined(self, other: "Curve") -> "Curve":
         """The longer of two of one training, with what either knows."""
@@ -146,7 +170,8 @@ class Curve:
         ends = {**self.ends, **other.ends, **ends}
         ends.pop(longer.rounds)
         accuracies = max(self.accuracies, other.accuracies, key=len)
-        return replace(longer, ends=ends, accuracies=accuracies)
+        guessing = tuple(sorted({*self.guessing, *other.guessing}))
+        return replace(longer, ends=ends, accuracies=accuracies, guessing=guessing)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, as a file holds them; null where a round was not judged."""
@@ -159,5 +184,6 @@ class Curve:
             "diverged": self.diverged,
             "vector_width": self.vector_width,
             **({"accuracies": list(self.accuracies)} if self.accuracies else {}),
+            **({"guessing": list(self.guessing)} if self.guessing else {}),
             **({"ends": [[n, *scores] for n, scores in self.ends.items()]} if self.ends else {}),
         }

@@ -6,7 +6,7 @@ import warnings
 from collections import deque
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -60,8 +60,15 @@ def train(job: Job, threads: int = 1) -> Done:
         setup = prepare_training(training.scenario, training.seed, job.data_dir, data=data)
         learner = setup.learner(threads, test=job.until.judged)  # else only the last model is
         warm_up(learner)
-        trained = train_curve(setup.scenario, learner, training.seed, job.until)
-        last = setup.learner(threads).evaluate(trained.model)
+        judge = setup.learner(threads)
+        trained = train_curve(
+            setup.scenario,
+            learner,
+            training.seed,
+            job.until,
+            judge=None if job.until.judged else judge,
+        )
+        last = judge.evaluate(trained.model)
     curve = Curve(
         key=training.key,
         seed=training.seed,
@@ -71,6 +78,7 @@ def train(job: Job, threads: int = 1) -> Done:
         diverged=trained.diverged,
         vector_width=vector_width() if isinstance(learner, Engine) else None,
         accuracies=trained.accuracies if job.until.judged else (),
+        guessing=trained.guessing,
     )
     return Done(curve, time.perf_counter() - begin)
 
@@ -83,6 +91,7 @@ class Trained:
     accuracies: tuple[float, ...]  # NaN where models were not judged
     diverged: bool
     model: Any
+    guessing: tuple[int, ...] = ()  # rounds, from 1, whose model is known to guess
 
 
 def train_curve(
@@ -91,8 +100,10 @@ def train_curve(
     seed: int,
     until: Until,
     server: OwnServer | None = None,
+    judge: Learner | None = None,
 ) -> Trained:
-    """Rounds until the target is reached, training blows up, or there were enough."""
+    """Rounds until the target is reached, training blows up, or there were enough. A `judge` tells
+    whether a model at the target guesses, where the learner does not judge on test data."""
     fleet = draw_fleet(scenario, seed)
     trace = draw_trace(scenario, fleet, until.rounds, seed)
     with quiet():
@@ -100,8 +111,16 @@ def train_curve(
         scores = evaluated(learner, first.model)
         check_scored(until.target, scores)
         blown = diverging(scores.train_loss)
-        rules: list[Stop] = [blown, at_target(until.target)]
-        rules.append(lambda at: at.rounds > 0 and time.time() >= until.deadline)
+        guessing: list[int] = []
+
+        def guesses(state: State) -> bool:
+            if judge is None or not evaluated(judge, state.model).guesses:
+                return False
+            guessing.append(state.rounds)
+            return True
+
+        rules: list[Stop] = [blown, at_target(until.target, guesses=guesses)]
+        rules.append(lambda at: at.rounds > 0 and time.monotonic() >= until.deadline)
         if until.hopeful:
             rules.append(hopeless(until))
         states = train_rounds(scenario, learner, fleet, trace, first, rules, server)
@@ -109,7 +128,8 @@ def train_curve(
     losses, accuracies = (
         tuple(values.tolist()) for values in (state.history.train_loss, state.history.accuracy)
     )
-    return Trained(losses, accuracies, blown(state), state.model)
+    known = replace(state.history.scored(), guessing=guessing).guesses
+    return Trained(losses, accuracies, blown(state), state.model, tuple(known.tolist()))
 
 
 def hopeless(until: Until) -> Stop:

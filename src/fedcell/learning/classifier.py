@@ -89,8 +89,8 @@ class Classifier:
                 f"y has {labels.size} labels up to {labels.max()}: expected {len(logits)} below "
                 f"{logits.shape[1]}"
             )
-        top = logits.max(1)
-        losses = np.log(np.exp(logits - top[:, None]).sum(1)) + top
-        losses -= logits[np.arange(labels.size), labels]
+        top, own = logits.max(1), logits[np.arange(labels.size), labels]
+        # In this order: beside a huge logit the logarithm would be rounded away.
+        losses = np.log(np.exp(logits - top[:, None]).sum(1)) + (top - own)
         hits = logits.argmax(1) == labels
         return Evaluation(float(losses.mean()), float(hits.mean()), labels.size)

@@ -14,7 +14,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.types import Array, Floats, Ints
 
 from .data.dataset import Dataset
-from .learner import BETA1, BETA2, EPSILON, LocalTraining, Scores
+from .learner import BETA1, BETA2, EPSILON, LocalTraining, Scores, majority_of
 from .neural import NeuralNetwork, Workspace
 from .partition import Partition
 from .subsets import subset_of_test, subset_of_training
@@ -67,6 +67,7 @@ class Engine:
         )
         chosen = subset_of_test(data.y_test.size, evaluate_samples, training.seed)
         self._test_samples = chosen if test else chosen[:0]
+        self._majority = majority_of(data.y_test[self._test_samples])
         self._pool = ThreadPoolExecutor(self.threads, "fedcell")
         self._spaces: SimpleQueue[Workspace] = SimpleQueue()
         for _ in range(self.threads):
@@ -139,7 +140,7 @@ class Engine:
         if not self._test_samples.size:
             return Scores(train_loss)
         test, hits = self._losses(model, *self._test, self._test_samples)
-        return Scores(train_loss, float(test.mean()), float(hits.mean()))
+        return Scores(train_loss, float(test.mean()), float(hits.mean()), self._majority)
 
     def gradients(
         self, model: Floats, batches: Iterable[tuple[int, Ints | None]]

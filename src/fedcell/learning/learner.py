@@ -6,8 +6,8 @@ arguments and its seed, so that a run can be cut and resumed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from math import inf
+from dataclasses import asdict, dataclass
+from math import inf, nan
 from numbers import Real
 from typing import Literal, Protocol, runtime_checkable
 
@@ -28,6 +28,13 @@ class Scores:
     train_loss: float  # (2): sum_j q_j f_j(w), what targets are judged on (DECISIONS.md, 3)
     test_loss: float = float("nan")
     accuracy: float = float("nan")  # share of the test samples whose class is found
+    majority: float = float("nan")  # share of these samples that are of the most common class
+
+    @property
+    def guesses(self) -> bool:
+        """Whether a model finds no more classes than one that always answers with the most
+        common."""
+        return self.accuracy <= self.majority
 
 
 @runtime_checkable
@@ -123,12 +130,20 @@ def evaluated(learner: Learner, model: Floats) -> Scores:
     scores = learner.evaluate(model)
     if not isinstance(scores, Scores):
         raise BadInput(f"the learner evaluates to a {type(scores).__name__}: expected Scores")
-    for name, most in (("train_loss", inf), ("test_loss", inf), ("accuracy", 1.0)):
-        value = getattr(scores, name)
+    values = asdict(scores)
+    for name, value in values.items():
+        most = inf if name.endswith("loss") else 1.0
         if not isinstance(value, Real) or float(value) < 0 or float(value) > most:
             least = "a number from 0" + (" to 1" if most == 1 else "")
             raise BadInput(f"the learner evaluates to {name} = {value!r}: expected {least}")
-    return Scores(float(scores.train_loss), float(scores.test_loss), float(scores.accuracy))
+    return Scores(**{name: float(value) for name, value in values.items()})
+
+
+def majority_of(labels: Ints) -> float:
+    """The share of the most common class; NaN where there are fewer than two classes, for then no
+    model finds more than a constant answer does."""
+    counts = np.unique(labels, return_counts=True)[1]
+    return float(counts.max() / counts.sum()) if counts.size > 1 else nan
 
 
 def warm_up(learner: Learner) -> None:

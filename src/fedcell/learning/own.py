@@ -4,13 +4,18 @@ A name is given by whoever types it. Files remember which learner made them, and
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedcell.core.callables import blaming, load_callable
+from fedcell.core.checksums import checksum_of
 from fedcell.core.errors import BadInput
 from fedcell.core.types import Floats, Ints
 from fedcell.scenario.scenario import Scenario
@@ -72,6 +77,43 @@ class OwnLearner:
 
 
 ASKED = "a scenario and a seed"
+
+Sources = Mapping[str, str]  # checksums of source files, by path
+
+
+def sources_of(given: Any, name: str) -> dict[str, str]:
+    """The source files of a function or a class: that of the module of its name, and that in which
+    it is defined, where they are files. What these import is not looked at."""
+    while isinstance(given, partial):
+        given = given.func
+    defined = inspect.unwrap(given) if hasattr(given, "__qualname__") else type(given)
+    named = sys.modules.get(name.partition(":")[0])
+    found: dict[str, str] = {}
+    for one in (named, defined):
+        try:
+            file = Path(inspect.getsourcefile(one) or "").absolute()  # type: ignore[arg-type]
+            found[str(file)] = checksum_of(file.read_bytes())
+        except (TypeError, OSError, ValueError):  # built in, or typed at a prompt
+            continue
+    return found
+
+
+def code_of(learner: OwnLearner | None, server: Any) -> Mapping[str, Sources]:
+    """The sources of a learner and of a server of one's own, where they are given."""
+    found = {} if learner is None else {"learner": sources_of(learner.make, learner.name)}
+    return found | ({} if server is None else {"server": sources_of(server, name_of(server))})
+
+
+def changed_sources(before: Any, now: Mapping[str, Sources]) -> list[str]:
+    """What has changed since, by the sources of each part as they were and as they are: a sentence
+    for each part, as in "the learner (mine.py)". Nothing where it is not known how they were."""
+    changed = []
+    for part, files in now.items():
+        then = before.get(part) if isinstance(before, dict) else None
+        known = set(map(str, then.values())) if isinstance(then, dict) else None
+        if known and (new := [file for file, checksum in files.items() if checksum not in known]):
+            changed.append(f"the {part} ({', '.join(new)})")
+    return changed
 
 
 class Guarded:

@@ -162,7 +162,7 @@ def prepare_training(
         try:
             data = load_data(learning.dataset, data_dir, report=report)
         except FedcellError as error:
-            raise type(error)(*(f"learning.dataset: {f}" for f in error.faults)) from error
+            raise error.within("learning.dataset") from error
     network = NeuralNetwork.of(learning.architecture, data.image, data.classes)
     known = scenario.clients.sizes
     scenario, partition = settle_owners(

@@ -14,7 +14,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.types import Floats, Ints
 
 from .data.dataset import Dataset
-from .learner import BETA1, BETA2, EPSILON, LocalTraining, Scores
+from .learner import BETA1, BETA2, EPSILON, LocalTraining, Scores, majority_of
 from .partition import Partition
 from .subsets import subset_of_test, subset_of_training
 
@@ -92,6 +92,7 @@ class TorchLearner:
         self._test_samples = torch.from_numpy(
             subset_of_test(len(test[1]), evaluate_samples, training.seed)
         )
+        self._majority = majority_of(test[1][self._test_samples].cpu().numpy())
         self._first = self._vector()
         self._needs_two = any(isinstance(m, _BatchNorm) for m in module.modules())
         self._counts = [b.clone() for b in module.buffers() if not b.is_floating_point()]
@@ -171,7 +172,7 @@ class TorchLearner:
         losses, _ = self._score(*self.train_data, self._training_samples)
         test, hits = self._score(*self.test_data, self._test_samples)
         train_loss = float((self._weights * losses).sum())
-        return Scores(train_loss, float(test.mean()), float(hits.mean()))
+        return Scores(train_loss, float(test.mean()), float(hits.mean()), self._majority)
 
     def _score(self, x: Tensor, y: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
         losses, hits = [], []

@@ -18,6 +18,11 @@ def rate_per_hertz(power: Array, gain: Array, noise: float) -> Array:
     return np.asarray(np.log1p(power * gain / noise) / np.log(2))  # in (5)
 
 
+def upload_energy(bits: float, power: Array, rate: Array) -> Array:
+    """p_u,j [J] of clients that send with `power` [W/Hz] and carry `rate` [bit/s/Hz]."""
+    return np.asarray(bits * power / rate)  # (7): p_j = p_j^0 a_j B cancels a_j B of (6)
+
+
 def gain_at_rate(power: Array, rate: Array, noise: float) -> Array:
     """The gain with which a hertz of band carries so many bits per second: (5) the other way."""
     with np.errstate(over="ignore"):

@@ -36,6 +36,10 @@ def draw_fleet(scenario: Scenario, seed: int = 0) -> Fleet:
     def listed(column: str, default: Array) -> Array:
         return default if table is None else np.asarray(table.filled(column, default))
 
+    def powers(default: Array) -> Array:
+        given = None if table is None else table.power_density(cell.bandwidth)
+        return default if given is None else np.where(np.isnan(given), default, given)
+
     def own(column: str, default: float) -> Array | None:
         given = None if table is None else getattr(table, column)
         return None if given is None else listed(column, np.full(n, default))
@@ -48,7 +52,7 @@ def draw_fleet(scenario: Scenario, seed: int = 0) -> Fleet:
     fleet = Fleet(
         samples=samples if clients.sizes is None else clients.sizes.values,
         kappa=listed("kappa", spread(clients.kappa, Purpose.KAPPA)),
-        power=listed("power", spread(clients.power, Purpose.POWER)),
+        power=powers(spread(clients.power, Purpose.POWER)),
         mean_gain=listed("gain", cell.mean_gain(distance)),
         freq_min=listed("freq_min", np.full(n, clients.freq_min)),
         freq_max=listed("freq_max", np.full(n, clients.freq_max)),
@@ -77,6 +81,28 @@ def draw_trace(
     check_fleet(scenario, fleet)
     cohort = scenario.plan.cohort
     return _draw(scenario, fleet, every, seed, min(fleet.count, cohort + cohort // 8 + 8))
+
+
+def draw_all(scenario: Scenario, fleet: Fleet, rounds: range, seed: int = 0) -> Trace:
+    """Rounds that call all clients that may be called: those of `draw_trace` with K = N, but that
+    clients stand by number, and not in the order in which they are asked."""
+    everyone = np.broadcast_to(np.arange(fleet.count), (len(rounds), fleet.count))
+    enough = has_enough_data(scenario, fleet)
+    gain = channel_gains(scenario, fleet, rounds, everyone, seed)
+    may = is_heard(scenario, gain) & enough
+    # Those that may be called stand in front, and keep their order.
+    where, count = first_joined(may, fleet.count)
+    present = count > 0
+    cohort = np.where(present, where, -1)
+    return Trace(
+        cohort=cohort,
+        gain=np.where(present, np.take_along_axis(gain, where, axis=1), 0.0),
+        lost=_lost(scenario, fleet, rounds, seed, cohort, count),
+        count=count,
+        excluded_by_channel=(enough & ~may).sum(1),
+        excluded_by_data=np.full(len(rounds), fleet.count - enough.sum()),
+        first_round=rounds.start,
+    )
 
 
 def has_enough_data(scenario: Scenario, fleet: Fleet) -> Bools:
@@ -151,6 +177,8 @@ def _lost(
 ) -> Bools:
     """Whose upload does not arrive, (round, place)."""
     cell, present, who = scenario.cell, cohort >= 0, np.maximum(cohort, 0)
+    if fleet.loss_rate is None and cell.loss_rate == 0:
+        return np.zeros(who.shape, bool)
     dice = uniform_at(Purpose.LOSS, seed, rounds, who, fleet.count)
     rate = np.full(who.shape, cell.loss_rate) if fleet.loss_rate is None else fleet.loss_rate[who]
     if cell.loss_kind == "independent":

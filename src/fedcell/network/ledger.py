@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
+from math import nan
 from typing import Any
 
 import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.showing import Showable, rows_from
-from fedcell.core.targets import Target
+from fedcell.core.targets import Scored, Target
 from fedcell.core.types import Array, Ints
 
 from .spending import Spending, Totals
@@ -25,7 +26,7 @@ class Ledger(Showable):
     duration [s] and energy [J] really spent; upload_cost, compute_cost, their sum staged_cost,
     cost (with the broadcast) and objective (22) [s]; how many were called, drawn, received and
     excluded; totals for each client. A round that nobody could join costs its broadcast and
-    nothing else. The last four are empty unless a model was trained.
+    nothing else. The last four columns are empty unless a model was trained.
 
     >>> from fedcell import simulate_network
     >>> ledger = simulate_network(Scenario(), "optimal", rounds=50)
@@ -51,6 +52,7 @@ class Ledger(Showable):
     train_loss: Array = field(default_factory=_none)  # (2) after the round; NaN: not evaluated
     test_loss: Array = field(default_factory=_none)
     accuracy: Array = field(default_factory=_none)
+    majority: float = nan  # the share of the most common class, beside the accuracies
 
     @property
     def rounds(self) -> int:
@@ -61,6 +63,11 @@ class Ledger(Showable):
     def trained(self) -> bool:
         """Whether a model was trained: there are losses."""
         return self.train_loss.size > 0
+
+    @property
+    def scored(self) -> Scored:
+        """What was measured after each round, as a target is looked for in it."""
+        return Scored(train_loss=self.train_loss, accuracy=self.accuracy, majority=self.majority)
 
     @property
     def total_duration(self) -> Array:
@@ -74,11 +81,13 @@ class Ledger(Showable):
 
     def rounds_to(self, target: Target | float) -> int | None:
         """G_epsilon as observed: rounds until a target is reached; None if it never was. A number
-        is a training loss that is to hold for five rounds; `Target(loss=0.2, hold=1)` another."""
+        is a training loss that is to hold for five rounds; `Target(loss=0.2, hold=1)` another.
+        A loss that is not finite does not count, nor one at the target whose model finds no more
+        classes than always answering with the most common."""
         if not self.trained:
             raise BadInput("no model was trained: there is no loss to reach")
         wanted = target if isinstance(target, Target) else Target(loss=target)
-        return wanted.reached(getattr(self, wanted.column))
+        return wanted.reached_by(self.scored)
 
     def seconds_to(self, target: Target | float) -> float | None:
         """Simulated time until a target is reached [s]; None if it never was."""
@@ -104,7 +113,7 @@ class Ledger(Showable):
     def join(cls, parts: Sequence["Ledger"]) -> "Ledger":
         """Ledgers of consecutive rounds as one, which can be cut where the parts can."""
         names = parts[0].column_names()
-        columns = {n: np.concatenate([getattr(p, n) for p in parts]) for n in names}
+        columns: dict[str, Any] = {n: np.concatenate([getattr(p, n) for p in parts]) for n in names}
         spending = Spending.join([_spending(part) for part in parts])
         totals = spending.totals(parts[0].totals.called.size)
         return replace(parts[0], **columns, totals=totals, spending=spending)
@@ -148,11 +157,16 @@ def _spending(ledger: Ledger) -> Spending:
 
 def require_usable(ledger: Ledger) -> Ledger:
     """A ledger that says something: costs that are numbers, and clients that were called."""
-    if not np.isfinite(ledger.objective).all():
+    check_usable(ledger.objective, ledger.called)
+    return ledger
+
+
+def check_usable(costs: Array, called: Ints | Array) -> None:
+    """Refuses rounds whose costs are not numbers, or that call no client."""
+    if not np.isfinite(costs).all():
         raise BadInput("the costs are too large to be computed with: check the units (SI)")
-    if not ledger.called.any():
+    if not called.any():
         raise BadInput(
             "no client was ever called: all sat out, with too weak a channel or too little data; "
             "lower cell.gain_threshold or clients.min_samples"
         )
-    return ledger

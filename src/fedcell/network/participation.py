@@ -8,7 +8,7 @@ from fedcell.scenario.scenario import Scenario
 
 from .channel import is_heard
 from .draw import draw_fleet, has_enough_data
-from .trace import Fleet
+from .trace import MANY, Fleet
 
 RARELY = 0.1  # of what the client that is heard best is: who is below hardly counts
 NODES = 15  # of a Gauss-Hermite rule
@@ -39,21 +39,26 @@ def chance_called(scenario: Scenario, fleet: Fleet) -> Array:
     weighted = scenario.plan.selection == "weighted"
     size = fleet.samples if weighted else np.ones(fleet.count)
 
-    def called_of(heard_size: Array) -> Array:
-        """The chance of a client that is heard, where all that are have this size together."""
+    def called_of(heard_size: Array, size: Array) -> Array:
+        """The chance of clients that are heard, where all that are have this size together."""
         share = np.minimum(size / np.maximum(heard_size, size), 1 - 1e-16)
         chance = -np.expm1(K * np.log1p(-share)) if weighted else np.minimum(1.0, K * share)
         return np.asarray(chance)
 
     if scenario.cell.gains is not None:
         heard = is_heard(scenario, scenario.cell.gains.values) & has_enough_data(scenario, fleet)
-        return np.asarray((heard * called_of((heard * size).sum(1, keepdims=True))).mean(0))
+        return np.asarray((heard * called_of((heard * size).sum(1, keepdims=True), size)).mean(0))
+    if not weighted and np.count_nonzero(p) <= K:
+        return p  # all that are heard are called
     mean = (p * size).sum() + (1 - p) * size  # where the client itself is heard
     variance = (p * (1 - p) * size**2).sum() - p * (1 - p) * size**2
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
-    chance = sum(
-        w * called_of(mean + z * np.sqrt(variance)) for z, w in zip(nodes, weights, strict=True)
-    )
+    chance = np.zeros(fleet.count)
+    for begin in range(0, fleet.count, MANY):
+        some = slice(begin, begin + MANY)
+        middle, spread = mean[some], np.sqrt(variance[some])
+        for z, w in zip(nodes, weights, strict=True):
+            chance[some] += w * called_of(middle + z * spread, size[some])
     return np.asarray(p * chance / weights.sum())
 
 

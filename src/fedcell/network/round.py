@@ -14,8 +14,8 @@ from fedcell.core.schema import LARGE, SMALL
 from fedcell.core.types import Array, real_numbers
 from fedcell.scenario.scenario import Scenario
 
-from .channel import rate_per_hertz
-from .trace import Fleet, Trace, check_samples
+from .channel import rate_per_hertz, upload_energy
+from .trace import Fleet, Trace, check_powers, check_samples
 
 VECTORS = ("band_time", "upload_energy", "samples", "kappa", "freq_min", "freq_max")
 
@@ -196,13 +196,14 @@ def make_problem(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
     cell, bits, who = scenario.cell, scenario.model_bits, trace.cohort
     if (who < 0).any():
         raise BadInput("some rounds have fewer clients than others: take them by trace.by_size()")
+    check_powers(scenario, fleet, who)
     p = fleet.power[who]
     with np.errstate(all="ignore"):  # Problem refuses what is out of range
         r = rate_per_hertz(p, trace.gain, cell.noise)  # r_j^0 in (5), rate per unit band
         return Problem(
             band_time=bits / (cell.bandwidth * r),  # (6) at a_j = 1
-            upload_energy=bits * p / r,  # (7): p_j = p_j^0 a_j B cancels a_j B of (6)
-            samples=fleet.step_samples(scenario)[who],
+            upload_energy=upload_energy(bits, p, r),
+            samples=fleet.step_samples(scenario, who),
             kappa=fleet.kappa[who],
             freq_min=fleet.freq_min[who],
             freq_max=fleet.freq_max[who],

@@ -82,10 +82,9 @@ class RoundFile(Table, frozen=True, kw_only=True):
 
 
 def is_round_file(path: Path) -> bool:
-    """Whether a file is to be read as one round, and not as a scenario. What can be read once
-    only, as a pipe, is."""
-    if not path.is_file():
-        return path.exists()
+    """Whether a file is to be read as one round, and not as a scenario."""
+    if not path.exists() or path.is_dir():  # a shipped scenario, or nothing that can be read
+        return False
     given = read_tables(path)
     tables = {"cell", "task", "plan", "learning"} & given.keys()
     return "bandwidth" in given or not (tables or isinstance(given.get("clients"), dict))

@@ -21,13 +21,14 @@ def ask_uniformly(dice: Array, count: int) -> Ints:
     drawn = place + (dice * (count - place)).astype(np.int64)
     first = np.arange(rounds)[:, None] * count  # a number of its own for each place of each round
     key = (first + drawn).ravel()
-    order = key.argsort(kind="stable")
-    same = key[order[1:]] == key[order[:-1]]
+    order = stable_order(key)
+    ordered = key[order]
+    same = ordered[1:] == ordered[:-1]
     before = np.full(key.size, -1)  # the exchange that last brought something to the drawn place
     before[order[1:][same]] = order[:-1][same]
     # The exchange that last brought something to a place before its own turn, if any did.
     own = (first + place).ravel()
-    last = order[np.searchsorted(key[order], own, side="right") - 1]
+    last = order[np.searchsorted(ordered, own, side="right") - 1]
     last = np.where(last == np.arange(key.size), before, np.where(key[last] == own, last, -1))
     # What an exchange brings is what its own place held, which another may have brought there.
     origin = np.where(last >= 0, last, np.arange(key.size))
@@ -35,6 +36,19 @@ def ask_uniformly(dice: Array, count: int) -> Ints:
         origin = further
     brought = origin[np.maximum(before, 0)] % asks
     return np.where(before >= 0, brought, drawn.ravel()).reshape(rounds, asks)
+
+
+def stable_order(key: Ints) -> Ints:
+    """`key.argsort(kind="stable")` of whole numbers from 0, several times as fast.
+
+    Each number is sorted with its place in the low bits, which makes all of them differ.
+    """
+    bits = int(key.size).bit_length()
+    if key.size == 0 or int(key.max()).bit_length() + bits >= 63:
+        return key.argsort(kind="stable")
+    packed = (key << bits) | np.arange(key.size)
+    packed.sort()
+    return np.asarray(packed & (2**bits - 1))
 
 
 def ask_by_weight(dice: Array, weight: Array) -> Ints:

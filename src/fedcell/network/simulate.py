@@ -1,5 +1,7 @@
 """The network side of a run: every round drawn, scheduled and priced."""
 
+from collections.abc import Iterator, Sequence
+from copy import copy
 from dataclasses import replace
 from typing import Any
 
@@ -7,17 +9,20 @@ import numpy as np
 
 from fedcell.core.dice import as_range, chunks
 from fedcell.core.errors import BadInput
+from fedcell.core.schema import LARGE, SMALL
 from fedcell.core.types import Array, Bools, Ints
 from fedcell.scenario.scenario import Scenario, check_scenario
 
-from .draw import candidates, draw_fleet, draw_trace
-from .ledger import Ledger, require_usable
+from .draw import candidates, draw_all, draw_fleet, draw_trace
+from .ledger import Ledger, check_usable, require_usable
+from .participation import chance_heard
 from .policies.base import Broadcast, Policy
 from .policies.names import PolicyLike, resolve_policy
 from .round import Problem, make_problem, price, training_energy
 from .spending import Idle, Spending, Totals
-from .trace import Fleet, Trace
+from .trace import MANY, Fleet, Trace
 
+COLUMNS = ("duration", "energy", "upload_cost", "compute_cost")  # of `simulate_each`
 PLACES = 2**17  # (round, place) numbers of a run that are priced together: a megabyte an array
 
 
@@ -76,6 +81,111 @@ def price_trace(
     return _price(scenario, fleet, trace, policy, _who_trains(scenario, fleet, every, seed or 0))
 
 
+def simulate_each(
+    worlds: Sequence[Scenario],
+    fleet: Fleet,
+    policies: Sequence[Policy],
+    rounds: int,
+    seed: int = 0,
+    together: int | None = None,
+) -> dict[str, Array]:
+    """What rounds take in each of several worlds that differ in E_l only, under a policy of each,
+    by name of the column: (world, round). `together` rounds are priced at a time.
+
+    The columns of `simulate_network`, without the clients that spend it: for means.
+    """
+    first = worlds[0]
+    many = fleet.count > MANY
+    everyone = many and first.plan.cohort == fleet.count and first.plan.selection == "uniform"
+    width = first.plan.cohort if many else _widest(first)
+    parts = []
+    for part in chunks(as_range(rounds), 1, together or max(1, PLACES // width)):
+        trace = (draw_all if everyone else draw_trace)(first, fleet, part, seed)
+        called = np.broadcast_to(trace.called, (len(worlds), trace.rounds))
+        parts.append(_price_each(worlds, fleet, trace, policies, seed) | {"called": called})
+    return {name: np.concatenate([p[name] for p in parts], axis=1) for name in parts[0]}
+
+
+def simulate_columns(
+    scenario: Scenario, fleet: Fleet, policy: PolicyLike, rounds: int, seed: int = 0
+) -> dict[str, Array]:
+    """The columns of `simulate_network` that are seconds, joules and clients, (round,), for a fleet
+    that is drawn already; who spends what is not kept."""
+    answer = resolve_policy(policy, Broadcast.to(scenario, fleet))
+    each = simulate_each([scenario], fleet, [answer], rounds, seed)
+    columns = {name: values[0] for name, values in each.items()}
+    check_usable(columns["cost"], columns["called"])
+    return columns
+
+
+def _price_each(
+    worlds: Sequence[Scenario],
+    fleet: Fleet,
+    trace: Trace,
+    policies: Sequence[Policy],
+    seed: int,
+) -> dict[str, Array]:
+    """The columns of a trace in each of several worlds.
+
+    Where the cohort is drawn after training, more than `MANY` clients spend in vain what is
+    expected of them, and are not counted in every round.
+    """
+    found = {name: np.zeros((len(worlds), trace.rounds)) for name in COLUMNS}
+    for where, part in trace.by_size():
+        if part.cohort.shape[1] > 0:
+            for i, problem in enumerate(pose_each(worlds, fleet, part)):
+                cost = price(problem, policies[i](problem))
+                for name, values in found.items():
+                    values[i, where] = getattr(cost, name)
+    first = worlds[0]
+    if first.plan.cohort_drawn == "after-training":
+        every = range(trace.first_round, trace.first_round + trace.rounds)
+        heard = chance_heard(first, fleet) if fleet.count > MANY else None
+        trained = _who_trains(first, fleet, every, seed) if heard is None else None
+        for energy, world in zip(found["energy"], worlds, strict=True):
+            if trained is not None:
+                energy += _idle(world, fleet, trace.cohort, trained).energy_of_rounds()
+            else:
+                energy += _expected_idle_energy(world, fleet, trace.cohort, heard)
+    found["duration"] += first.cell.broadcast_time
+    found["cost"] = found["upload_cost"] + found["compute_cost"] + first.cell.broadcast_time
+    return found
+
+
+def pose_each(worlds: Sequence[Scenario], fleet: Fleet, trace: Trace) -> Iterator[Problem]:
+    """The problems of rounds with cohorts of one size in each of several worlds that differ in E_l
+    only; what does not depend on E_l is computed once."""
+    problem = pose(worlds[0], fleet, trace)
+    yield problem
+    for world in worlds[1:]:
+        if world.plan.cohort_drawn == "after-training":
+            yield pose(world, fleet, trace)
+        else:
+            yield doing(problem, world.work, fleet.step_samples(world, trace.cohort))
+
+
+def doing(problem: Problem, work: float, samples: Array) -> Problem:
+    """The same clients with other `work` [cycle/sample] and `samples` of a local step; what stays
+    is not checked again."""
+    sound = samples.shape == problem.samples.shape and all(
+        SMALL <= values.min() <= values.max() <= LARGE
+        for values in (samples, work * samples, np.array(work))
+    )
+    if not sound:
+        return replace(problem, work=work, samples=samples)  # which says what is wrong
+    other = copy(problem)
+    vars(other).update(work=work, samples=samples)
+    return other
+
+
+def _expected_idle_energy(scenario: Scenario, fleet: Fleet, cohort: Ints, heard: Any) -> Array:
+    """Joules of each round that clients are expected to spend which are not in its cohort; each is
+    `heard` in this share of rounds."""
+    energy = idle_costs(scenario, fleet)[1]
+    of_cohort = np.where(cohort >= 0, energy[np.maximum(cohort, 0)], 0.0).sum(1)
+    return np.asarray(float(heard @ energy) - of_cohort)
+
+
 def _who_trains(scenario: Scenario, fleet: Fleet, rounds: range, seed: int) -> Bools | None:
     """Who trains whether drawn or not, (round, client), where the cohort is drawn after."""
     if scenario.plan.cohort_drawn == "before-training":
@@ -106,8 +216,7 @@ def _price(
             energy[where, :size] = cost.compute_energy + cost.upload_energy
     idle = None if trained is None else _idle(scenario, fleet, trace.cohort, trained)
     if idle is not None:
-        # Summed row by row: a round costs the same to the bit, whatever rounds stand beside it.
-        sums["energy"] += np.array([idle.energy[trained].sum() for trained in idle.trained])
+        sums["energy"] += idle.energy_of_rounds()
     spending = Spending(
         client=trace.cohort, arrived=trace.arrived, duration=duration, energy=energy, idle=idle
     )

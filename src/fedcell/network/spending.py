@@ -41,6 +41,12 @@ class Idle:
         )
         return duration, energy
 
+    def energy_of_rounds(self) -> Array:
+        """The energy of all that trained in vain in each round [J]."""
+        # Summed row by row: a round costs the same to the bit, whatever rounds stand beside it.
+        energy = np.broadcast_to(self.energy, self.trained.shape)
+        return np.array([e[trained].sum() for e, trained in zip(energy, self.trained, strict=True)])
+
     def first(self, rounds: int) -> "Idle":
         """The first rounds."""
         cut = [each if each.ndim == 1 else each[:rounds] for each in (self.duration, self.energy)]

@@ -14,6 +14,8 @@ from fedcell.core.errors import BadInput
 from fedcell.core.types import Array, Bools, Ints
 from fedcell.scenario.scenario import Scenario
 
+MANY = 10_000  # clients; with more, means are taken from fewer draws, and blocks fit in the cache
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fleet:
@@ -43,17 +45,23 @@ class Fleet:
         """N."""
         return self.samples.size
 
-    def step_samples(self, scenario: Scenario) -> Array:
-        """Samples that a local step of each client processes, (client,).
+    @property
+    def batteries(self) -> Array:
+        """What each client may spend in all [J]; infinite where that is not counted."""
+        return np.full(self.count, np.inf) if self.battery is None else self.battery
+
+    def step_samples(self, scenario: Scenario, who: Any = slice(None)) -> Array:
+        """Samples that a local step of each client processes, (client,); or of those clients
+        that `who` indexes.
 
         Where a client takes more cycles for a sample than the task says, each counts as so many
         more: E_l alpha_0 times these are then its cycles, and by (26) all train for equally long
         (DECISIONS.md, 55).
         """
-        samples = scenario.step_samples(self.samples)
+        samples = scenario.step_samples(self.samples[who])
         if self.cycles_per_sample is None:
             return samples
-        return samples * (self.cycles_per_sample / scenario.cycles_per_sample)
+        return np.asarray(samples * (self.cycles_per_sample[who] / scenario.cycles_per_sample))
 
 
 def check_fleet(scenario: Scenario, fleet: Fleet) -> None:
@@ -73,6 +81,20 @@ def check_samples(scenario: Scenario, fleet: Fleet) -> None:
     known = sizes is None or fleet.samples is sizes.values
     if not known and not np.array_equal(fleet.samples, sizes.values):
         raise BadInput("the fleet has other D_j than the scenario: draw it from this scenario")
+
+
+def check_powers(scenario: Scenario, fleet: Fleet, clients: Ints) -> None:
+    """Refuses a fleet that was drawn for another band, for some of its clients: what a device sends
+    with over the whole band is another density there."""
+    table = scenario.clients.table
+    if table is None or table.power_w is None:
+        return
+    density = table.power_w[clients] / scenario.cell.bandwidth
+    if (~np.isnan(density) & (density != fleet.power[clients])).any():
+        raise BadInput(
+            "the fleet was drawn for another cell.bandwidth, and clients.table has powers over the "
+            "whole band: draw it from this scenario"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

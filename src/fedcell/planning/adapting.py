@@ -1,10 +1,11 @@
 """Runs whose plan adapts: from a pilot, a plan, a law, or nothing but the scenario."""
 
+import warnings
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from fedcell.core.dice import check_count
-from fedcell.core.errors import BadInput
+from fedcell.core.errors import BadInput, FedcellWarning
 from fedcell.core.targets import Target
 from fedcell.learning.learner import evaluated
 from fedcell.learning.own import LearnerLike
@@ -97,6 +98,12 @@ def run_adaptive(
         server=server,
         download=progress.download,
     )
+    if plan is not None and (changed := plan.differences_from(prepared.identity, prepared.goal)):
+        warnings.warn(
+            f"this is not what was planned ({', '.join(changed)}): the plan's rounds may not hold",
+            FedcellWarning,
+            stacklevel=2,
+        )
     steered = adaptive(
         prepared,
         law,

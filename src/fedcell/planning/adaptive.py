@@ -24,10 +24,11 @@ EVERY = 5  # rounds between two looks at a plan
 LEAST_ERROR = 1e-3  # share of samples: an accuracy nearer to 1 is not told apart
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(kw_only=True, eq=False)
 class AdaptivePlan:
     """Steers a run (`simulation.drive.Steering`) to the K and E_l that make its rest least.
 
+    It belongs to one run and keeps the turns of it, so it is not a value.
     What it decides after a round follows from its fields and the losses up to there, so a run that
     is resumed takes the same turns. `learner_of` and `fleet_of` say with whom it goes on, ours or
     real ones.
@@ -44,14 +45,14 @@ class AdaptivePlan:
     minimise: Aim = "cost"
     every: int = EVERY
     evaluate_every: int = 1
-    turns: list[Segment] = field(default_factory=list)  # of the run so far
+    _turns: list[Segment] = field(default_factory=list, init=False)  # of the run so far
 
     def replay(self, state: State) -> Sequence[Segment]:
         """The turns that led to a state."""
-        self.turns.clear()
+        self._turns.clear()
         for rounds in range(self.every, state.rounds + 1, self.every):
             self._look(state, rounds)
-        return tuple(self.turns)
+        return tuple(self._turns)
 
     def steer(self, state: State) -> Segment | None:
         """After a round: with what to go on, if that is to change."""
@@ -61,11 +62,15 @@ class AdaptivePlan:
         values = getattr(state.history, self.goal.column)[:rounds]
         # A run that was to end here has evaluated out of turn, which one that goes on does not.
         values = np.where(np.arange(1, rounds + 1) % self.evaluate_every, np.nan, values)
-        if rounds >= self.rounds or self.goal.reached(values) is not None:
+        seen = state.judged_beside(self.initial.majority).history.scored()
+        unsound = seen.unsound(self.goal)
+        if rounds >= self.rounds or self.goal.reached(values, unsound) is not None:
             return None
         losses, target = _falling(self.goal, values), float(_falling(self.goal, self.goal.value))
         first_loss = float(_falling(self.goal, getattr(self.initial, self.goal.column)))
-        if not np.isfinite(losses).any() or not target < first_loss:
+        # A model that guesses at the target tells nothing of the way to it.
+        losses[(losses <= target) & np.isin(np.arange(1, rounds + 1), unsound)] = np.nan
+        if not (np.isfinite(losses) & (losses > 0)).any() or not target < first_loss:
             return None
         places = self._places(rounds)
         now = int(places[-1])
@@ -82,12 +87,12 @@ class AdaptivePlan:
             first_round=rounds,
             why=self._why(values, self.settings.setting(now), setting, change),
         )
-        self.turns.append(turn)
+        self._turns.append(turn)
         return turn
 
     def _places(self, rounds: int) -> Ints:
         """Where among the settings each round was."""
-        segments = [self.first, *self.turns]
+        segments = [self.first, *self._turns]
         ends = [*(segment.first_round for segment in segments[1:]), rounds]
         plans = [segment.scenario.plan for segment in segments]
         gamma = self.settings.loss_rate
@@ -106,5 +111,5 @@ class AdaptivePlan:
 
 def _falling(goal: Target, values: Array | float) -> Array:
     """What is to fall: a loss, or the share of samples whose class is not found."""
-    known = np.asarray(values, float)
+    known = np.array(values, float)
     return known if goal.accuracy is None else np.maximum(1 - known, LEAST_ERROR)

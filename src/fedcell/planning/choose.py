@@ -8,12 +8,14 @@ from fedcell.core.errors import BadInput, NoPlan, printable
 from fedcell.core.estimates import Estimate
 from fedcell.core.targets import Target
 from fedcell.core.types import Bools, Ints
+from fedcell.network.draw import draw_fleet
 from fedcell.network.participation import mean_loss_rate
 from fedcell.network.policies.names import PolicyLike, policy_name
-from fedcell.network.simulate import simulate_network
+from fedcell.network.simulate import simulate_columns
+from fedcell.network.trace import Fleet
 from fedcell.scenario.scenario import Scenario
 
-from .devices import DeviceShare
+from .devices import DeviceShare, most_spent
 from .grid import PlanGrid
 from .law import GivenLaw, nearest_whole
 from .limits import (
@@ -25,6 +27,7 @@ from .limits import (
     bounds_of,
     chances,
     devices_at,
+    energy_at,
     least_place,
 )
 from .plan import Aim, PaperChoice, PlanTotals, TrainingPlan
@@ -103,11 +106,9 @@ def _best_place(
     bounds, expected = at_confidence(grid, limits), bounds_of(grid, limits)
     while allowed.any():
         i, j = least_place(np.where(allowed, getattr(grid, minimise), np.inf))
-        devices = devices_at(grid, i, j)
-        spent = {
-            PER_CLIENT: max(d.energy for d in devices),
-            BATTERIES: max(d.battery_share for d in devices),
-        }
+        energy = energy_at(grid, i, j)
+        most = most_spent(energy, grid.fleet, float(grid.rounds[i, j]))
+        spent = dict(zip((PER_CLIENT, BATTERIES), most, strict=True))
         # With a confidence, a plan takes as much more than expected as the grid says.
         kept = [
             spent[n] * bounds[n].values[i, j] <= bounds[n].limit * expected[n].values[i, j]
@@ -115,7 +116,7 @@ def _best_place(
             if n in bounds
         ]
         if all(kept):
-            return i, j, devices
+            return i, j, devices_at(grid, i, j, energy)
         allowed[i, j] = False
     asked = " and the ".join(n for n in spent if n in bounds)
     raise NoPlan(
@@ -125,18 +126,25 @@ def _best_place(
 
 
 def totals_under(
-    scenario: Scenario, policy: PolicyLike, plan: TrainingPlan, seed: int = 0
+    scenario: Scenario,
+    policy: PolicyLike,
+    plan: TrainingPlan,
+    seed: int = 0,
+    fleet: Fleet | None = None,
 ) -> PlanTotals:
-    """What the planned K and E_l take under another policy."""
+    """What the planned K and E_l take under another policy; `fleet` is the scenario's, where it is
+    drawn already."""
     k, e = int(plan.cohort.value), int(plan.local_steps.value)
-    ledger = simulate_network(scenario.with_plan(k, e), policy, priced_rounds(scenario), seed)
+    planned = scenario.with_plan(k, e)
+    fleet, priced = draw_fleet(scenario, seed) if fleet is None else fleet, priced_rounds(planned)
+    taken = simulate_columns(planned, fleet, policy, priced, seed)
     rounds, law, gamma = plan.rounds, plan.law, mean_loss_rate(scenario)
     unsure = float(law.spread(np.array(k), np.array(e), gamma, scenario.cell.loss_kind))
     totals = {"rounds": rounds}
     for measure in MEASURES:
-        each = getattr(ledger, measure)
+        each = taken[measure]
         sd, value = float(each.std(ddof=1) / each.mean()), rounds.value * float(each.mean())
-        spread = np.sqrt(unsure**2 + sd**2 / max(1.0, rounds.value) + sd**2 / ledger.rounds)
+        spread = np.sqrt(unsure**2 + sd**2 / max(1.0, rounds.value) + sd**2 / priced)
         totals[measure] = _around(law, value, float(spread))
     return totals
 
@@ -174,7 +182,7 @@ def _paper_choice(grid: PlanGrid, law: GivenLaw) -> PaperChoice:
     gamma = grid.loss_rate
     steps = nearest_whole(law.best_steps(), int(grid.round_costs.steps[-1]))
     with_its_steps = grid.scenario.using(plan={"local_steps": steps, "local_epochs": None})
-    costs = section_4d(with_its_steps, grid.seed)
+    costs = section_4d(with_its_steps, grid.seed, grid.fleet)
     printed = law.printed_cohort(steps, gamma, costs)
     most = int(grid.round_costs.cohorts[-1])
     cohort = nearest_whole(printed, most)

@@ -9,12 +9,14 @@ import numpy as np
 
 from fedcell.core.errors import BadInput, NoPlan
 from fedcell.core.types import Array, Bools, Ints
+from fedcell.network.draw import draw_fleet
 from fedcell.network.participation import mean_loss_rate
 from fedcell.network.policies.names import PolicyLike
+from fedcell.network.trace import Fleet
 from fedcell.scenario.scenario import Scenario
 
 from .design import Setting
-from .devices import DeviceCosts, price_devices
+from .devices import DeviceCosts, price_devices, upload_moments
 from .lost_uploads import LossKind, Number
 from .round_costs import RoundCosts, price_round_grid
 from .rounds_law import RoundsLaw
@@ -40,6 +42,7 @@ class PlanGrid:
     cost: Array  # (12) [s]
     duration: Array  # [s]
     energy: Array  # of all clients [J]
+    fleet: Fleet
     of_pilot: bool = False  # whether the candidates are settings that a pilot tried
 
     @cached_property
@@ -65,7 +68,15 @@ class PlanGrid:
     @cached_property
     def devices(self) -> DeviceCosts:
         """What a round takes from the clients that matter to limits."""
-        return price_devices(self.scenario, self.policy, self.round_costs, self.seed)
+        nodes = self.round_costs
+        return price_devices(
+            self.scenario, self.policy, nodes, self.seed, self.fleet, self.upload_moments
+        )
+
+    @cached_property
+    def upload_moments(self) -> tuple[Array, Array]:
+        """Of the energy of an upload of each client, whatever K and E_l."""
+        return upload_moments(self.scenario, self.fleet)
 
     def at(self, cohort: int, steps: int) -> tuple[int, int]:
         """The place of a K and an E_l, or of the nearest that are tried."""
@@ -80,13 +91,16 @@ def evaluate_plans(
     seed: int = 0,
     tried: Sequence[Setting] | None = None,
     also: Sequence[int] = (),
+    fleet: Fleet | None = None,
 ) -> PlanGrid:
     """Rounds, duration, energy and cost of every plan; or of those K and E_l that were `tried`.
-    `also` has K that are looked at even where not all are."""
+    `also` has K that are looked at even where not all are; `fleet` is the scenario's, where it is
+    drawn already."""
     if most_steps < 1:
         raise BadInput(f"most_steps = {most_steps}: expected a whole number above 0")
     scenario.require_sizes()
-    round_costs = price_round_grid(scenario, policy, most_steps, seed)
+    fleet = draw_fleet(scenario, seed) if fleet is None else fleet
+    round_costs = price_round_grid(scenario, policy, most_steps, seed, fleet)
     if tried is None:
         cohorts, steps = _whole(int(round_costs.cohorts[-1]), also), _whole(most_steps)
         candidates = np.ones((cohorts.size, steps.size), bool)
@@ -106,6 +120,7 @@ def evaluate_plans(
         raise NoPlan("no setting that was tried gets to the target here")
     if (least := float(g[candidates].min())) > MOST_ROUNDS:
         raise BadInput(f"the law says {least:.3g} rounds at least: check its coefficients")
+    each = cohorts[:, None], steps[None, :]
     return PlanGrid(
         scenario=scenario,
         policy=policy,
@@ -116,9 +131,10 @@ def evaluate_plans(
         steps=steps,
         rounds=g,
         candidates=candidates,
-        cost=np.asarray(g * round_costs.cost(k, e)),  # (12)
-        duration=np.asarray(g * round_costs.duration(k, e)),
-        energy=np.asarray(g * round_costs.energy(k, e)),
+        cost=np.asarray(g * round_costs.cost(*each)),  # (12)
+        duration=np.asarray(g * round_costs.duration(*each)),
+        energy=np.asarray(g * round_costs.energy(*each)),
+        fleet=fleet,
         of_pilot=tried is not None,
     )
 

@@ -20,6 +20,9 @@ from fedcell.core.types import Array
 from .lost_uploads import LossKind, Number, effective_cohort, share_of_rounds_with_arrivals
 from .rounds_law import LEVEL, Prediction
 
+UPPER_END = 1.6448536269514722  # of an interval of LEVEL, as `ndtri` has it: importing scipy for it
+# takes longer than planning for a thousand clients
+
 
 @dataclass(frozen=True, kw_only=True)
 class UnitCosts:
@@ -121,6 +124,8 @@ class GivenLaw:
 
     def quantile(self, share: float) -> float:
         """Of a normal distribution: rounds differ in what they cost."""
+        if share == (1 + LEVEL) / 2:
+            return UPPER_END
         from scipy.special import ndtri
 
         return float(ndtri(share))

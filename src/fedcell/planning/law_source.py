@@ -54,7 +54,7 @@ def law_source(
     if given is None and own is not None and own != target:
         notes.append(
             f"the scenario's own target is {own} {own.definition}, and this plan is for {target} "
-            f"{pilot.target.definition}: `target` chooses"
+            f"{pilot.target.definition}: {own.argument} chooses"
         )
     fitted = pilot.fit(target)
     gamma = mean_loss_rate(world)

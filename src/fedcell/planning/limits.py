@@ -14,7 +14,7 @@ from fedcell.core.types import Array, Bools
 from fedcell.scenario.scenario import Scenario
 
 from .design import in_words
-from .devices import DeviceShare, device_shares
+from .devices import DeviceEnergy, DeviceShare, device_energy, shares_of
 from .grid import PlanGrid
 
 PER_CLIENT, BATTERIES = "energy budget per client", "batteries"  # limits of one client
@@ -164,10 +164,19 @@ def _whose(grid: PlanGrid, name: str, i: int, j: int) -> str:
     return f" times what {worst.title} has ({worst.battery:.4g} J)"
 
 
-def devices_at(grid: PlanGrid, i: int, j: int) -> tuple[DeviceShare, ...]:
-    """What clients are expected to spend with one plan of a grid."""
+def energy_at(grid: PlanGrid, i: int, j: int) -> DeviceEnergy:
+    """What a round takes from each client with one plan of a grid."""
     world = grid.scenario.with_plan(int(grid.cohorts[i]), int(grid.steps[j]))
-    return device_shares(world, grid.policy, float(grid.rounds[i, j]), grid.seed)
+    return device_energy(world, grid.fleet, grid.policy, grid.seed, grid.upload_moments)
+
+
+def devices_at(
+    grid: PlanGrid, i: int, j: int, energy: DeviceEnergy | None = None
+) -> tuple[DeviceShare, ...]:
+    """What clients are expected to spend with one plan of a grid; `energy` is that of a round,
+    where it is known already."""
+    energy = energy_at(grid, i, j) if energy is None else energy
+    return shares_of(grid.scenario, grid.fleet, energy, float(grid.rounds[i, j]))
 
 
 def _alone(name: str, given: Mapping[str, Bound], candidates: Bools) -> str:

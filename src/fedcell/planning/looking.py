@@ -36,7 +36,7 @@ class Looking:
         search: Search,
         seeds: Sequence[int],
         rounds: int,  # that a run ends after
-        end: float,  # on the clock, time.time
+        end: float,  # on time.monotonic, which cannot be set
         budget: float,  # [s] in all
     ) -> None:
         self.runner, self.pilot, self.search, self.seeds = runner, pilot, search, seeds
@@ -53,7 +53,7 @@ class Looking:
     @property
     def left(self) -> float:
         """Seconds of the budget that are left."""
-        return self.end - time.time()
+        return self.end - time.monotonic()
 
     def trials(self) -> Iterator[tuple[Trial, Pilot]]:
         """Each trial, and the pilot with it, until the budget is used up."""
@@ -88,18 +88,22 @@ class Looking:
             yield ask
 
     def _runs(self) -> Counter[Setting]:
-        """Runs of each setting, those under way among them."""
-        done = Counter(trial.setting for trial in self.pilot.trials)
+        """Runs of each setting that tell of the target, those under way among them."""
+        done = Counter(trial.setting for trial in self.pilot.trials if self._is_done(trial))
         return done + Counter(setting for setting, _ in self.busy)
+
+    def _is_done(self, trial: Trial) -> bool:
+        """Whether a trial need not be run again: an easier target may have stopped it."""
+        return trial.answers(self.pilot.target)
 
     def _ask(self, setting: Setting, most: float, seconds: float = math.inf) -> Ask | None:
         """A run of a setting on the first seed that it has not had."""
-        had = {t.seed for t in self.pilot.trials if t.setting == setting}
+        had = {t.seed for t in self.pilot.trials if t.setting == setting and self._is_done(t)}
         had |= {seed for there, seed in self.under_way if there == setting}
         seed = next((seed for seed in self.seeds if seed not in had), None)
         if seed is None:
             return None
-        until = min(self.end, time.time() + seconds)
+        until = min(self.end, time.monotonic() + seconds)
         return Ask(setting, seed, int(min(self.rounds, most)), until)
 
     def _first(self, setting: Setting) -> Ask | None:

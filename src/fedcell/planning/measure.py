@@ -122,7 +122,7 @@ def measure_constants(
     itself = unguarded(shown)
     least = itself.least_loss if isinstance(itself, KnownOptimum) else 0.0
     measured = estimate_constants(probes, np.asarray(shown.sizes, float), least)
-    reached = None if goal is None else goal.reached(getattr(state.history, goal.column))
+    reached = None if goal is None else goal.reached_by(state.history.scored())
     return ConstantsReport(
         name=printable(name),
         measured=measured,

@@ -29,15 +29,25 @@ class PredictionCheck:
 
 @dataclass(frozen=True)
 class PlanOutcome(Showable):
-    """A plan's predictions beside what a run took, for each policy that reached the target."""
+    """A plan's predictions beside what a run took, for each policy that reached the target.
+
+    Where the run is not the one that was planned, `differing` names in what, and nothing is said
+    of the plan's intervals.
+    """
 
     measured: tuple[PredictionCheck, ...]
+    differing: tuple[str, ...] = ()  # in what the run is not the one that was planned
+
+    def inside(self, check: PredictionCheck) -> bool | None:
+        """Whether a quantity is in its interval; None where there is none, or the run is another
+        than was planned."""
+        return None if self.differing else check.inside
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each policy and measure."""
         return [
             {"policy": m.policy, "measure": m.measure, **asdict(m.predicted)}
-            | {"taken": m.taken, "inside": m.inside}
+            | {"taken": m.taken, "inside": self.inside(m)}
             for m in self.measured
         ]
 
@@ -46,15 +56,21 @@ class PlanOutcome(Showable):
         by_policy: dict[str, dict[str, Any]] = {}
         for m in self.measured:
             row = by_policy.setdefault(m.policy, {"policy": m.policy})
-            row[m.measure] = {**asdict(m.predicted), "taken": m.taken, "inside": m.inside}
+            row[m.measure] = {**asdict(m.predicted), "taken": m.taken, "inside": self.inside(m)}
         return list(by_policy.values())
 
     def __repr__(self) -> str:
+        if self.differing:
+            return f"<PlanOutcome: not the run that was planned ({', '.join(self.differing)})>"
         inside = [m.inside for m in self.measured]
         return f"<PlanOutcome: {inside.count(True)} of {len(inside)} inside their intervals>"
 
 
-def plan_outcome(predicted: Mapping[str, Mapping[str, Estimate]], result: RunResult) -> PlanOutcome:
+def plan_outcome(
+    predicted: Mapping[str, Mapping[str, Estimate]],
+    result: RunResult,
+    differing: tuple[str, ...] = (),
+) -> PlanOutcome:
     """What was predicted by policy and measure, beside what a run took to the target."""
     return PlanOutcome(
         tuple(
@@ -67,5 +83,6 @@ def plan_outcome(predicted: Mapping[str, Mapping[str, Estimate]], result: RunRes
             for outcome in result.outcome.policies
             if outcome.to_target is not None and outcome.policy in predicted
             for measure in TOTALS
-        )
+        ),
+        differing,
     )

@@ -1,6 +1,7 @@
 """A pilot: short runs that tell how many rounds training takes, where the plan is likely to be."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fedcell.core.errors import NotReached
 from fedcell.core.showing import Showable
 from fedcell.core.targets import Target, as_target
+from fedcell.learning.own import Sources
 
 from .design import Setting
 from .fit import fit_form, fit_law
@@ -36,8 +38,8 @@ class Pilot(Showable):
     sizes: tuple[float, ...] | None = None  # D_j of a learner of one's own; None for ours
     learner: str | None = None  # the name of that learner, and
     server: str | None = None  # of a server of one's own; a name is not loaded
+    code: Mapping[str, Sources] = field(default_factory=dict)  # of both, when the pilot began
     path: Path | None = None  # where it was read from
-    _laws: dict[Target, FittedLaw] = field(default_factory=dict, repr=False, compare=False)
 
     def fit(self, target: Target | float | None = None) -> FittedLaw:
         """The law for a target: that of the pilot, or another, from the same runs."""
@@ -48,6 +50,11 @@ class Pilot(Showable):
             self._laws[goal] = replace(law, never=self.never(goal), least=goal.hold)
         return self._laws[goal]
 
+    @cached_property
+    def _laws(self) -> dict[Target, FittedLaw]:
+        """Laws that were fitted, by target. Not a field: another pilot has laws of its own."""
+        return {}
+
     def fit_paper(self, target: Target | None = None) -> GivenLaw:
         """A law of the paper's own three terms, from the same runs."""
         goal = target or self.target
@@ -56,8 +63,9 @@ class Pilot(Showable):
 
     def _check_reached(self, target: Target) -> None:
         sound = [run for run in self.trials if not run.diverged]
-        if not self.target.at_least_as_hard_as(target):  # runs beyond their end are lucky ones
-            raise NotReached(
+        made_for = [self.target, *(run.target for run in self.trials)]
+        if not any(goal.at_least_as_hard_as(target) for goal in made_for):
+            raise NotReached(  # runs beyond their end are lucky ones
                 f"the runs of the pilot stopped at {self.target}, {self.target.definition}: run it "
                 f"to {target}, {target.definition}, for this target"
             )
@@ -65,14 +73,31 @@ class Pilot(Showable):
             return
         raise NotReached(
             f"no run reached {target} {target.definition}, the nearest was "
-            f"{nearest_to(target, sound):.4g}: take an easier `target`, a larger `budget`, or "
-            "longer runs (`rounds`)"
+            f"{nearest_to(target, sound):.4g}: take an easier {target.argument}, a larger "
+            f"`budget`, or longer runs (`rounds`){self._served_instead(target)}"
+        )
+
+    def _served_instead(self, target: Target) -> str:
+        """An easier target that the runs in the file have reached, in words; nothing where there
+        is none."""
+        steady = [run for run in self.trials if run.setting not in self.diverged]
+        value = nearest_to(target, steady)
+        if self.path is None or not 0 < value < math.inf:
+            return ""
+        if target.accuracy is not None and value < 0.01:
+            return ""
+        easier = target.eased_to(value)
+        if not self.reached(easier):
+            return ""
+        return (
+            f"; {self.path} already holds runs to {easier}: give it to `plan_training` with "
+            f"{target.argument} {easier.value:g}"
         )
 
     def with_trial(self, trial: Trial) -> "Pilot":
         """With one run more, in place of an older one of the same setting and seed."""
         others = (t for t in self.trials if (t.setting, t.seed) != (trial.setting, trial.seed))
-        return replace(self, trials=(*others, trial), _laws={})
+        return replace(self, trials=(*others, trial))
 
     @property
     def tried(self) -> tuple[Setting, ...]:

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 from msgspec.structs import asdict as table_asdict
 
+from fedcell.core.checksums import CHECKSUM, check_seal, note_unsealed, sealed
 from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.files import as_json, check_stamp, naming, read_tables, stamp, write_text
 from fedcell.core.schema import Count, Fraction, NotNegative, Positive, Table, Text, decode
@@ -68,10 +69,15 @@ class TrialRow(Table, frozen=True, kw_only=True):
     diverged: bool
     losses: Losses
     accuracies: tuple[Share | None, ...] = ()
+    guessing: tuple[Count, ...] = ()
 
     def faults(self) -> list[str]:
-        known = self.seed < 2**64  # beyond what msgspec can be told
-        return [] if known else [f"seed = {self.seed}: expected a whole number below 2^64"]
+        faults = []
+        if self.seed >= 2**64:  # beyond what msgspec can be told
+            faults.append(f"seed = {self.seed}: expected a whole number below 2^64")
+        if max(self.guessing, default=0) > len(self.losses):
+            faults.append(f"guessing has round {max(self.guessing)}, of {len(self.losses)} rounds")
+        return faults
 
     def trial(self) -> Trial:
         """The run."""
@@ -83,6 +89,7 @@ class TrialRow(Table, frozen=True, kw_only=True):
             target=self.target.target(),
             wall_seconds=self.wall_seconds,
             accuracies=tuple(math.nan if a is None else a for a in self.accuracies),
+            guessing=self.guessing,
         )
 
 
@@ -115,6 +122,8 @@ class PilotFile(Table, frozen=True, kw_only=True):
     sizes: tuple[NotNegative, ...] | None = None  # D_j of a learner of one's own,
     learner: Text | None = None  # its name, and
     server: Text | None = None  # that of a server: for people to give again, never loaded
+    code: Annotated[dict[str, dict[str, str]], Meta(description="a table")] = {}  # noqa: RUF012
+    checksum: str | None = None
     trials: tuple[TrialRow, ...]
 
 
@@ -131,8 +140,11 @@ def save_pilot(path: Path, pilot: Pilot) -> None:
     }
     own = {"learner": pilot.learner, "server": pilot.server}
     content |= {what: name for what, name in own.items() if name is not None}
+    content |= {"code": pilot.code} if pilot.code else {}
+    trials = [_trial_row(trial) for trial in pilot.trials]
+    content |= {CHECKSUM: sealed(content | {"trials": trials})[CHECKSUM]}
     head = as_json(content).removesuffix("\n}\n")  # and then a line for each run
-    rows = ",\n".join(json.dumps(_trial_row(trial)) for trial in pilot.trials)
+    rows = ",\n".join(map(json.dumps, trials))
     write_text(path, f'{head},\n"trials": [\n{rows}\n]\n}}\n')
 
 
@@ -145,6 +157,7 @@ def _trial_row(trial: Trial) -> dict[str, Any]:
         "diverged": trial.diverged,
         "losses": _finite(float(f"{x:.9g}") for x in trial.losses),
         **({"accuracies": _finite(trial.accuracies)} if trial.accuracies else {}),
+        **({"guessing": list(trial.guessing)} if trial.guessing else {}),
     }
 
 
@@ -171,6 +184,8 @@ def load_pilot(path: str | Path, what: str = "pilot") -> Pilot:
             file = decode(PilotFile, content)
         except BadInput as error:
             raise BadInput(*(f"{fault}; run the pilot again" for fault in error.faults)) from error
+        if not check_seal(content, "run the pilot again"):
+            note_unsealed([path])
         return Pilot(
             identity=file.identity,
             target=file.target.target(),
@@ -181,6 +196,7 @@ def load_pilot(path: str | Path, what: str = "pilot") -> Pilot:
             sizes=file.sizes,
             learner=file.learner,
             server=file.server,
+            code=file.code,
             trials=tuple(row.trial() for row in file.trials),
             seconds=file.seconds,
             path=path,

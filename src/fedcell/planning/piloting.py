@@ -62,8 +62,10 @@ def run_pilot(
     may be least, until `budget` (seconds, or text such as "5min") is used up. `minimise` says what
     is to be least: the paper's cost (12), the duration or the energy; under a `policy`, ours that
     is best for it where left out. `clients` and `steps` restrict K and E_l: (3, 20). With a `path`,
-    runs are saved as they end, and what is there already is gone on with. `target` is the training
-    loss to reach, or `Target(accuracy=...)`; the scenario's where left out. A run ends after
+    runs are saved as they end, and a pilot continues with those that the file holds. `target` is
+    the training loss to reach, or `Target(accuracy=...)`; the scenario's where left out. With
+    another target than before, stored runs tell of it as far as they went, those that ended too
+    early are run again where they are needed, and the budget starts again. A run ends after
     `rounds` at the latest. Runs are made here, one after the other on `threads`, or by so many
     `workers`, each a process; those that a `store` holds, a sweep's or another pilot's, are taken
     from there. A `learner` of your own is a function of a scenario and a seed, or its name,
@@ -78,18 +80,20 @@ def run_pilot(
     >>> pilot.fit().settings > 2
     True
     """
-    begin = time.time()
+    begin = time.monotonic()
     check_scenario(scenario)
     seconds = parse_duration(budget, "`budget`")
     runner, empty, world = prepare_pilot(
         scenario, target, seed, name, data_dir, threads, learner, progress, server, trained_by
     )
-    runner.store, runner.engine = store, pilot_engine(scenario, workers, runner)
+    runner = replace(runner, store=store, engine=pilot_engine(scenario, workers, runner))
     space = search_space(world, policy, minimise, clients, steps, seed)
     most = most_rounds(scenario, rounds)
     seeds = trial_seeds(seed)
     with holding(path):
         pilot = empty if path is None else resumed_from(Path(path), empty)
+        if tell is not None and any(trial.target != pilot.target for trial in pilot.trials):
+            tell(_reused(pilot))
         if path is not None:
             pilot.save(path)  # what cannot be written is known before the runs
         end = begin + seconds - pilot.seconds
@@ -112,7 +116,7 @@ def run_within_budget(
     before, saved = pilot.seconds, time.monotonic()
     try:
         for trial, each in looking.trials():
-            pilot = replace(each, seconds=round(before + time.time() - begin, 1))
+            pilot = replace(each, seconds=round(before + time.monotonic() - begin, 1))
             if path is not None and time.monotonic() - saved > SAVED_EVERY:
                 pilot.save(path)
                 saved = time.monotonic()
@@ -121,11 +125,22 @@ def run_within_budget(
     finally:
         pilot = _in_order(pilot, looking.seeds)
         if path is not None:
+            pilot = replace(pilot, path=Path(path))
             pilot.save(path)
     if not pilot.trials:
         raise BadInput("the `budget` was over before a run was: give a larger one")
     pilot.fit()  # or says why that cannot be
     return pilot
+
+
+def _reused(pilot: Pilot) -> str:
+    """What becomes of runs that were made for another target."""
+    known, every = sum(t.answers(pilot.target) for t in pilot.trials), len(pilot.trials)
+    rest = "" if known == every else "; others are run again where they are needed"
+    return (
+        f"{known} of {every} runs made before tell of {pilot.target} "
+        f"{pilot.target.definition}{rest}"
+    )
 
 
 def _in_order(pilot: Pilot, seeds: Sequence[int]) -> Pilot:

@@ -1,18 +1,21 @@
 """A training plan: the K and E_l that make (12) least, what they will take, and how sure."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from math import ceil
 from pathlib import Path
 from typing import Any, Literal
 
-from fedcell.core.errors import BadInput
+from fedcell.core.errors import BadInput, FedcellWarning
 from fedcell.core.estimates import Estimate
 from fedcell.core.showing import Showable
 from fedcell.core.targets import Target
 from fedcell.core.types import Bools
+from fedcell.learning.data.download import Report
+from fedcell.learning.setup import prepare_training
+from fedcell.scenario.identity import differences, run_identity
 from fedcell.scenario.learning import goal_keys
-from fedcell.scenario.save import to_tables
 from fedcell.scenario.scenario import Scenario
 from fedcell.simulation.result import RunResult
 
@@ -59,6 +62,18 @@ class WhatIf:
     energy: float | None = None
     cost: float | None = None
     why_no_plan: str = ""
+    note: str = ""  # what the numbers leave out
+
+
+def planned_identity(
+    scenario: Scenario, settled: Scenario, fingerprint: str | None
+) -> dict[str, Any]:
+    """What makes a run of a scenario the one that was planned, its seed and target apart.
+
+    `settled` is the scenario with what follows from its data, whose `fingerprint` is given.
+    """
+    known = run_identity(settled.using(clients={"sizes": scenario.clients.sizes}), fingerprint, 0)
+    return {name: known[name] for name in ("scenario", "data")}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,6 +114,7 @@ class TrainingPlan(Showable):
     devices: tuple[DeviceShare, ...] = ()  # of a table all; else the client that pays most
     learner: str | None = None  # the names of one's own that the pilot was run with,
     server: str | None = None  # which are not loaded
+    identity: Mapping[str, Any] | None = None  # of the run that is planned; None: it is not known
     grid: PlanGrid | None = None  # what it was chosen from; not in a file
     allowed: Bools | None = None  # plans of the grid within the limits
 
@@ -125,22 +141,47 @@ class TrainingPlan(Showable):
         return world.using(plan={"rounds": self.most_rounds})
 
     def differences(
-        self, scenario: Scenario, target: Target | None, learner: str | None = None
+        self,
+        scenario: Scenario,
+        target: Target | None,
+        learner: str | None = None,
+        *,
+        seed: int = 0,
+        data_dir: Path | None = None,
+        report: Report | None = None,
     ) -> list[str]:
-        """In what a run is not the one that was planned."""
+        """In what a run of a scenario is not the one that was planned: its target, its learner,
+        what the scenario says, and the content of data, owners, fleet and gains.
+
+        Looks at the data of the scenario, which lies in `data_dir`; `report` hears of downloads.
+        """
+        settled, fingerprint = scenario, None
+        if learner is None and scenario.learning is not None:
+            with warnings.catch_warnings(action="ignore", category=FedcellWarning):
+                setup = prepare_training(scenario, seed, data_dir, report)
+            settled, fingerprint = setup.scenario, setup.fingerprint
+        known_by = None if learner is None else {"name": learner}
+        identity = planned_identity(scenario, settled, fingerprint) | {"learner": known_by}
+        return self.differences_from(identity, target)
+
+    def differences_from(self, identity: Mapping[str, Any], target: Target | None) -> list[str]:
+        """The same of a run that is known by its identity (`RunResult.identity`)."""
+        known_by = identity.get("learner")
+        learner = known_by.get("name") if isinstance(known_by, Mapping) else None
         differing = [] if target == self.target else ["another target"]
         differing += [] if learner == self.learner else ["another learner"]
-        if self.scenario is not None:
-            now, then = (to_tables(each) for each in (scenario, self.apply_to()))
-            for tables in (now, then):  # the target is looked at by itself
-                for name in ("target", "target_accuracy", "hold"):
-                    tables.get("learning", {}).pop(name, None)
-            differing += [name for name in now if now[name] != then.get(name)]
+        if self.identity is not None:
+            named = {name: identity.get(name) for name in self.identity}
+            differing += filter(None, [differences(self.identity, named)])
         return differing
 
     def compare(self, result: RunResult) -> PlanOutcome:
-        """What a run took beside what was predicted."""
-        return plan_outcome(self.policies, result)
+        """What a run took beside what was predicted; `differing` says in what it is not the run
+        that was planned, where it is not."""
+        if not result.identity:
+            return plan_outcome(self.policies, result)
+        differing = self.differences_from(result.identity, result.outcome.target)
+        return plan_outcome(self.policies, result, tuple(differing))
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each policy and measure."""

@@ -1,10 +1,12 @@
 """The file of a plan: what is planned for which world, to be run and compared with. Format 3."""
 
+import warnings
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fedcell.core.errors import BadFile, BadInput
+from fedcell.core.checksums import check_seal, note_unsealed, sealed
+from fedcell.core.errors import BadFile, BadInput, FedcellWarning
 from fedcell.core.files import as_json, check_stamp, naming, read_tables, stamp, write_text
 from fedcell.core.schema import decode
 from fedcell.scenario.load import scenario_of
@@ -47,6 +49,7 @@ def plan_tables(plan: TrainingPlan) -> dict[str, Any]:
         "devices": [asdict(device) for device in plan.devices],
         "scenario": kept,
         **{n: name for n in ("learner", "server") if (name := getattr(plan, n)) is not None},
+        "identity": None if plan.identity is None else dict(plan.identity),
     }
 
 
@@ -54,7 +57,7 @@ def save_plan(path: Path, plan: TrainingPlan) -> None:
     """Writes the file, unless it holds something else than a plan."""
     if path.exists() and not is_plan_file(path):
         raise BadFile(f"{path}: holds something else than a plan: choose another `path`")
-    write_text(path, as_json(plan_tables(plan)))
+    write_text(path, as_json(sealed(plan_tables(plan))))
 
 
 def is_plan_file(path: Path) -> bool:
@@ -78,6 +81,8 @@ def load_plan(path: Path) -> TrainingPlan:
         except BadInput as error:
             raise BadInput(*(f"{fault}; {WAY_OUT}" for fault in error.faults)) from error
         scenario = None if file.scenario is None else scenario_of(file.scenario, path.parent)
+        checked = check_seal(content, WAY_OUT)
+        _note_missing(path, file, checked)
         totals = {m: getattr(file, m).estimate() for m in TOTALS}
         policies = {
             row.policy: {m: getattr(row, m).estimate() for m in TOTALS} for row in file.policies
@@ -108,4 +113,18 @@ def load_plan(path: Path) -> TrainingPlan:
             devices=tuple(row.device() for row in file.devices),
             learner=file.learner,
             server=file.server,
+            identity=file.identity,
         )
+
+
+def _note_missing(path: Path, file: PlanFile, checked: bool) -> None:
+    """Says what a file of an older fedcell lacks, in one note."""
+    if file.identity is None:
+        warnings.warn(
+            f"{path}: has no fingerprint of data, owners and fleet (an older fedcell wrote it): "
+            f"whether a run is the one that was planned is not checked; {WAY_OUT}",
+            FedcellWarning,
+            stacklevel=4,
+        )
+    elif not checked:
+        note_unsealed([path])

@@ -1,7 +1,6 @@
 """Before training: one call from a scenario and its pilot to a plan."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 from pathlib import Path
@@ -9,23 +8,22 @@ from typing import Literal
 
 import numpy as np
 
-from fedcell.core.errors import BadInput, NoPlan
+from fedcell.core.errors import BadInput
 from fedcell.core.targets import Target
 from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet
 from fedcell.network.participation import rarely_heard
-from fedcell.network.policies.names import NAMED, PolicyLike
+from fedcell.network.policies.names import PolicyLike
 from fedcell.scenario.scenario import Scenario, check_scenario
 
-from .choose import choose_plan, totals_under
 from .design import Setting
-from .grid import PlanGrid, evaluate_plans
 from .law_source import law_source
 from .limits import Limits, has_batteries
 from .pilot import Pilot
 from .pilotfile import load_pilot
-from .plan import Aim, PlanTotals, TrainingPlan
-from .policy import AIMS, SAME, best_policy
+from .plan import Aim, TrainingPlan, planned_identity
+from .policy import AIMS
+from .question import Question
 from .round_costs import callable_clients
 from .rounds_law import RoundsLaw
 from .search import ANY, check_range
@@ -93,46 +91,36 @@ def plan_training(
         world, fingerprint = setup.scenario, setup.fingerprint  # with D_j, z_m and alpha_0
         label_counts = setup.label_counts
     source = law_source(world, fingerprint, pilot, law, target)
-    most = callable_clients(world, seed)
+    fleet = draw_fleet(world, seed)
+    most = callable_clients(world, seed, fleet)
     few, many = check_range(clients, "`clients`", most)
     short, long = (1, source.most_steps) if steps is None else check_range(steps, "`steps`", ANY)
     long = min(long, source.most_steps) if source.tried else long
     tried = _within(source.tried, (few, many), (short, long))
 
-    def evaluate(some_world: Scenario) -> PlanGrid:
-        grid = evaluate_plans(some_world, source.law, used, long, seed, tried, (few, many))
-        if tried is not None:
-            return grid
-        inside = (grid.cohorts >= few) & (grid.cohorts <= many)
-        return replace(grid, candidates=inside[:, None] & (grid.steps >= short))
-
-    def choose(grid: PlanGrid) -> TrainingPlan:
-        return choose_plan(grid, limits, minimise, source.paper, source.target, name)
-
-    used: PolicyLike = best_policy(world, minimise, seed) if policy is None else policy
+    question = Question(
+        source=source,
+        clients=(few, many),
+        steps=(short, long),
+        tried=tried,
+        policy=policy,
+        minimise=minimise,
+        limits=limits,
+        seed=seed,
+        name=name,
+    )
     if solve_for:
-        world = least_bandwidth(world, evaluate, choose)
-    best = choose(evaluate(world))
-    priced = {n: totals_under(world, n, best, seed) for n in NAMED}
-    least = min(priced, key=lambda n: priced[n][minimise].value)
-    own = priced.get(best.policy, best.policies[best.policy])[minimise].value
-    if policy is None and priced[least][minimise].value < (1 - SAME) * own:
-        # At this K and E_l another policy is better than at the scenario's own.
-        before, used = (best, used), least
-        with suppress(NoPlan):
-            best = choose(evaluate(world))
-        if best is before[0]:
-            used = before[1]  # it would not keep the limits
-        else:
-            priced = {n: totals_under(world, n, best, seed) for n in NAMED}
-    others = _beside(best, priced)
+        world = least_bandwidth(world, question)
+        fleet = draw_fleet(world, seed)
+    best = question.best_plan(world, fleet)
+    assert best.grid is not None
     planned = world.with_plan(int(best.cohort.value), int(best.local_steps.value))
     return replace(
         best,
+        identity=planned_identity(scenario, best.apply_to(world), fingerprint),
         scenario=scenario.using(cell={"bandwidth": world.cell.bandwidth}),
-        policies=dict(best.policies) | others,
-        unit_costs=unit_costs(planned, used, seed),
-        sensitivity=sensitivity(world, best, evaluate, choose) if what_if else (),
+        unit_costs=unit_costs(planned, best.grid.policy, seed, fleet),
+        sensitivity=sensitivity(world, best, question) if what_if else (),
         bandwidth=world.cell.bandwidth if solve_for else None,
         learner=None if pilot is None else pilot.learner,
         server=None if pilot is None else pilot.server,
@@ -140,21 +128,9 @@ def plan_training(
             *source.notes,
             *best.notes,
             *_edge_notes(tried, best, long),
-            *rarely_heard(planned, draw_fleet(planned, seed), label_counts),
+            *rarely_heard(planned, fleet, label_counts),
         ),
     )
-
-
-def _beside(best: TrainingPlan, priced: Mapping[str, PlanTotals]) -> dict[str, PlanTotals]:
-    """What other policies take at the plan's K and E_l, relative to its own as the plan has it:
-    that comes from means over more rounds."""
-    mine, own = best.policies[best.policy], priced.get(best.policy)
-    found: dict[str, PlanTotals] = {}
-    for name, totals in priced.items():
-        if name != best.policy:
-            factors = {m: mine[m].value / own[m].value if own else 1.0 for m in totals}
-            found[name] = {m: total.times(factors[m]) for m, total in totals.items()}
-    return found
 
 
 def _within(

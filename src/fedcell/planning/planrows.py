@@ -139,6 +139,7 @@ class WhatIfRow(Table, frozen=True, kw_only=True):
     energy: NotNegative | None
     cost: NotNegative | None
     why_no_plan: str
+    note: str = ""
 
     def what_if(self) -> WhatIf:
         """The world."""
@@ -177,6 +178,8 @@ class PlanFile(Table, frozen=True, kw_only=True):
     learner: Text | None = None  # names of one's own, for people to give again:
     server: Text | None = None  # neither is loaded
     scenario: Annotated[dict[str, Any], Meta(description="a table")] | None = None
+    identity: Annotated[dict[str, Any], Meta(description="a table")] | None = None
+    checksum: str | None = None
 
     def faults(self) -> list[str]:
         known = [row.policy for row in self.policies]

@@ -1,7 +1,9 @@
 """Which of our policies a plan is made with: the one that makes least what the plan makes least."""
 
+from fedcell.network.draw import draw_fleet
 from fedcell.network.policies.names import NAMED
-from fedcell.network.simulate import simulate_network
+from fedcell.network.simulate import simulate_columns
+from fedcell.network.trace import Fleet
 from fedcell.scenario.scenario import Scenario
 
 from .unit_costs import priced_rounds
@@ -11,7 +13,7 @@ SAME = 5e-3  # policies that differ by less are equally good: costs are known so
 STAGED = "optimal-staged"  # minimises C_u + C_n of every round, which is what (12) adds up
 
 
-def best_policy(scenario: Scenario, aim: str, seed: int = 0) -> str:
+def best_policy(scenario: Scenario, aim: str, seed: int = 0, fleet: Fleet | None = None) -> str:
     """The policy that takes least at the scenario's K and E_l.
 
     The cost (12) is that of uploading and computing one after the other, so the policy that
@@ -19,9 +21,10 @@ def best_policy(scenario: Scenario, aim: str, seed: int = 0) -> str:
     """
     if aim == "cost":
         return STAGED
-    rounds = min(50, priced_rounds(scenario))
+    fleet = draw_fleet(scenario, seed) if fleet is None else fleet
+    rounds = priced_rounds(scenario, 50)
     taken = {
-        name: float(getattr(simulate_network(scenario, name, rounds, seed), aim).mean())
+        name: float(simulate_columns(scenario, fleet, name, rounds, seed)[aim].mean())
         for name in NAMED
     }
     return min(taken, key=lambda name: taken[name])

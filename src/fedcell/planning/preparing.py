@@ -17,7 +17,7 @@ from fedcell.experiments.engines import (
     leave_if_started_by_a_script,
 )
 from fedcell.learning.learner import warm_up
-from fedcell.learning.own import LearnerLike, OwnLearner, name_of
+from fedcell.learning.own import LearnerLike, OwnLearner, changed_sources, code_of, name_of
 from fedcell.learning.server import OwnServer, Server
 from fedcell.scenario.identity import differences, pilot_identity
 from fedcell.scenario.scenario import Scenario
@@ -120,12 +120,14 @@ def prepare_pilot(
         sizes=sizes,
         learner=None if whose is None else whose.name,
         server=None if server is None else name_of(server),
+        code=code_of(whose, server),
     )
     return runner, empty, settled
 
 
 def resumed_from(path: Path, empty: Pilot) -> Pilot:
-    """The pilot with the runs that its file holds already, if it is the same pilot's."""
+    """The pilot with the runs that its file holds already, if it is the same pilot's. One to
+    another target begins with the same runs, and with a budget that is not used yet."""
     if not path.exists():
         return empty
     before = load_pilot(path, empty.what)
@@ -141,12 +143,26 @@ def resumed_from(path: Path, empty: Pilot) -> Pilot:
         was, now = getattr(before, what), getattr(empty, what)
         if was != now:
             raise BadFile(f"{path}: is of {name} {was}, not {now}: choose another `path`")
-    if before.target != empty.target:
+    if before.target != empty.target and empty.what == "validation":
         raise BadFile(
-            f"{path}: is a {empty.what} to {before.target} {before.target.definition}, not to "
+            f"{path}: is a validation to {before.target} {before.target.definition}, not to "
             f"{empty.target} {empty.target.definition}: choose another `path`"
         )
-    return replace(empty, trials=before.trials, seconds=before.seconds)
+    note_changed_code(before, empty)
+    spent = before.seconds if before.target == empty.target else 0.0
+    return replace(empty, trials=before.trials, seconds=spent, code=before.code or empty.code)
+
+
+def note_changed_code(pilot: Pilot, now: Pilot) -> None:
+    """Says which source files of a learner or a server changed since a pilot began."""
+    if changed := changed_sources(pilot.code, now.code):
+        where = "" if pilot.path is None else f"{pilot.path}: "
+        warnings.warn(
+            f"{where}{' and '.join(changed)} changed since the {pilot.what} began: its runs are "
+            "of other code than those to come",
+            FedcellWarning,
+            stacklevel=3,
+        )
 
 
 def check_same_code(pilot: Pilot, learner: str | None, server: str | None) -> None:

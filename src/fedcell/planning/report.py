@@ -55,6 +55,11 @@ def pilot_report(pilot: Pilot) -> PilotReport:
         for setting in pilot.diverged
     ]
     notes += law.notes
+    if guessed := sum(bool(trial.guessing) for trial in pilot.trials):
+        notes.append(
+            f"{guessed} of the runs met the target with a model no better than always answering "
+            "with the most common class: such rounds do not count"
+        )
     if law.seeds < FEW_SEEDS:
         notes.append(f"{law.seeds} seeds say little of how runs differ: give a larger `budget`")
     return PilotReport(

@@ -12,17 +12,20 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.types import Array, Ints
-from fedcell.network.draw import draw_fleet, draw_trace, has_enough_data
-from fedcell.network.policies.names import PolicyLike
-from fedcell.network.simulate import price_trace
+from fedcell.network.draw import draw_fleet, has_enough_data
+from fedcell.network.policies.base import Broadcast
+from fedcell.network.policies.names import PolicyLike, resolve_policy
+from fedcell.network.simulate import simulate_each
+from fedcell.network.trace import MANY, Fleet
 from fedcell.scenario.scenario import Scenario
 
 from .lost_uploads import Number
-from .unit_costs import priced_rounds
+from .unit_costs import ROUNDS, priced_rounds
 
 COHORTS, LENGTHS = 12, 6  # values of K and of E_l that are priced; all where there are no more
 MEASURES = ("cost", "duration", "energy")  # of a ledger
 PLACES = 10_000  # clients priced at a node, in 50 rounds at least, and 200 at most
+TOGETHER = 50 * MANY  # clients priced at a time
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,42 +89,52 @@ def grid_nodes(most: int, wanted: int) -> Ints:
     return np.unique(np.rint(np.geomspace(1, most, wanted)).astype(np.int64))
 
 
-def callable_clients(scenario: Scenario, seed: int = 0) -> int:
-    """How many clients may be called: those with enough data."""
-    count = int(has_enough_data(scenario, draw_fleet(scenario, seed)).sum())
+def callable_clients(scenario: Scenario, seed: int = 0, fleet: Fleet | None = None) -> int:
+    """How many clients may be called: those with enough data. `fleet` is the scenario's, where it
+    is drawn already."""
+    fleet = draw_fleet(scenario, seed) if fleet is None else fleet
+    count = int(has_enough_data(scenario, fleet).sum())
     if count == 0:
         raise BadInput("no client has clients.min_samples: lower it")
     return count
 
 
 def price_round_grid(
-    scenario: Scenario, policy: PolicyLike, most_steps: int, seed: int = 0
+    scenario: Scenario,
+    policy: PolicyLike,
+    most_steps: int,
+    seed: int = 0,
+    fleet: Fleet | None = None,
 ) -> RoundCosts:
     """Prices rounds at the nodes: K up to all that may be called, E_l up to `most_steps`."""
-    fleet = draw_fleet(scenario, seed)
-    count = callable_clients(scenario, seed)
+    fleet = draw_fleet(scenario, seed) if fleet is None else fleet
+    count = callable_clients(scenario, seed, fleet)
     cohorts, steps = grid_nodes(count, COHORTS), grid_nodes(most_steps, LENGTHS)
     if count > COHORTS:  # where cohorts begin to lack those that sit out
         cohorts = np.unique(np.append(cohorts, round(0.9 * count)))
-    most_rounds = priced_rounds(scenario)
-    if most_rounds < 2:
+    if priced_rounds(scenario) < 2:
         raise BadInput("cell.gains holds one round: a plan needs two or more to see them differ")
     shape = cohorts.size, steps.size
     names = ("upload_per_client", "compute_per_step", "duration_per_cost", "energy_per_client")
     means = {name: np.empty(shape) for name in names}
     spread = {measure: np.empty(shape) for measure in MEASURES}
-    rounds = np.minimum(most_rounds, np.maximum(PLACES // cohorts, 50))
+    rounds = np.empty(cohorts.size, np.int64)
+    policies = [
+        resolve_policy(policy, Broadcast.to(scenario.with_plan(1, e), fleet))
+        for e in steps.tolist()
+    ]
     for i, k in enumerate(cohorts.tolist()):
-        trace = draw_trace(scenario.with_plan(k, 1), fleet, int(rounds[i]), seed)
-        for j, e in enumerate(steps.tolist()):
-            ledger = price_trace(scenario.with_plan(k, e), fleet, trace, policy, seed)
-            means["upload_per_client"][i, j] = ledger.upload_cost.mean() / k
-            means["compute_per_step"][i, j] = ledger.compute_cost.mean() / e
-            means["duration_per_cost"][i, j] = ledger.duration.mean() / ledger.cost.mean()
-            means["energy_per_client"][i, j] = ledger.energy.mean() / k
-            for measure in MEASURES:
-                each = getattr(ledger, measure)
-                spread[measure][i, j] = each.std(ddof=1) / each.mean()
+        worlds = [scenario.with_plan(k, e) for e in steps.tolist()]
+        rounds[i] = priced_rounds(worlds[0], min(ROUNDS, max(PLACES // k, 50)))
+        together = max(1, TOGETHER // k)
+        taken = simulate_each(worlds, fleet, policies, int(rounds[i]), seed, together)
+        mean = {name: values.mean(1) for name, values in taken.items()}
+        means["upload_per_client"][i] = mean["upload_cost"] / k
+        means["compute_per_step"][i] = mean["compute_cost"] / steps
+        means["duration_per_cost"][i] = mean["duration"] / mean["cost"]
+        means["energy_per_client"][i] = mean["energy"] / k
+        for measure in MEASURES:
+            spread[measure][i] = taken[measure].std(1, ddof=1) / mean[measure]
     return RoundCosts(
         cohorts=cohorts,
         steps=steps,

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedcell.core.errors import BadInput, Diverged
 from fedcell.core.forecast import LONG, has_settled, least_rounds
-from fedcell.core.targets import Target
+from fedcell.core.targets import Scored, Target
 
 from .design import Setting
 from .lost_uploads import LossKind
@@ -28,10 +28,13 @@ class Trial:
     target: Target  # at which it was stopped
     wall_seconds: float  # that it took to run; 0 where it was there
     accuracies: Sequence[float] = ()  # on test data after each round, where that was watched
+    guessing: Sequence[int] = ()  # rounds, from 1, whose model is known to guess (core.targets)
 
     def rounds_to(self, target: Target) -> int | None:
         """G as observed; None if the target was not reached."""
-        return target.reached(self.values(target))
+        return target.reached_by(
+            Scored(train_loss=self.losses, accuracy=self.accuracies, guessing=self.guessing)
+        )
 
     @property
     def diverged(self) -> bool:
@@ -42,13 +45,22 @@ class Trial:
         """Rounds that it takes at least, where it has not reached a target."""
         return least_rounds(self.values(target), target)
 
+    def answers(self, target: Target) -> bool:
+        """Whether a run to a target would not have gone on from here: it got there or diverged, or
+        was cut although its own target was not there yet."""
+        if self.rounds_to(target) is not None or self.diverged:
+            return True
+        return bool(len(self.values(target))) and self.rounds_to(self.target) is None
+
     def values(self, target: Target) -> Sequence[float]:
         """What a target is looked for in."""
         return self.losses if target.accuracy is None else self.accuracies
 
 
 def observe(trials: Sequence[Trial], target: Target, kind: LossKind) -> Observations:
-    """What trials say about a target; those that diverged, or settled short of it, left out."""
+    """What trials say about a target; those that diverged, or settled short of it, left out, and
+    those that did not watch it. One that was stopped by an easier target is cut there."""
+    trials = [trial for trial in trials if trial.diverged or len(trial.values(target))]
     never = settled(trials, target)
     kept = [trial for trial in trials if not trial.diverged and trial.setting not in never]
     if not trials:

@@ -36,7 +36,7 @@ class Ask:
     setting: Setting
     seed: int
     rounds: int
-    deadline: float = inf  # on the clock, time.time
+    deadline: float = inf  # on time.monotonic, which cannot be set
 
 
 @dataclass(kw_only=True)
@@ -87,24 +87,28 @@ class PilotRunner:
         """One trial, here."""
         if self.portable:
             return self._keep(ask, train(self._job(ask), self.threads or available_threads()))
-        scenario, learner = self._learner(ask.setting, ask.seed)
+        scenario, learner, judge = self._learner(ask.setting, ask.seed)
         warm_up(learner)
         begin = time.perf_counter()
-        found = train_curve(scenario, learner, ask.seed, self._until(ask), self.server)
+        found = train_curve(scenario, learner, ask.seed, self._until(ask), self.server, judge)
         return self._trial(ask, found, time.perf_counter() - begin)
 
-    def _learner(self, setting: Setting, seed: int) -> tuple[Scenario, Learner]:
-        """Who learns in a trial, and the scenario with its D_j."""
+    def _learner(self, setting: Setting, seed: int) -> tuple[Scenario, Learner, Learner | None]:
+        """The learner of a trial, the scenario with its D_j, and a judge on test data where the
+        learner itself is none."""
         if self.learner is not None:
             world = setting.apply_to(self.scenario)
             if world.learning is not None:
                 world = world.using(learning={"evaluate_every": 1})
             mine = self.learner(world, seed)
-            return own_learner_setup(world, mine, seed).scenario, mine
+            return own_learner_setup(world, mine, seed).scenario, mine, None
         setup = self.setup(setting, seed)
         if self.trained_by is not None:
-            return setup.scenario, self.trained_by(setup)
-        return setup.scenario, setup.learner(self.threads, test=self.target.accuracy is not None)
+            return setup.scenario, self.trained_by(setup), None
+        judge = setup.learner(self.threads)
+        if self.target.accuracy is not None:
+            return setup.scenario, judge, None
+        return setup.scenario, setup.learner(self.threads, test=False), judge
 
     def run_all(self, asked: Iterable[Ask]) -> Iterator[Trial]:
         """Trials as they end; what is asked is taken up one by one, when somebody is free."""
@@ -159,4 +163,5 @@ class PilotRunner:
             target=self.target,
             wall_seconds=round(seconds, 3),  # as a file keeps it
             accuracies=() if self.target.accuracy is None else tuple(found.accuracies),
+            guessing=() if self.target.loss is None else tuple(found.guessing),
         )

@@ -22,6 +22,7 @@ from .preparing import (
     check_same_code,
     holding,
     most_rounds,
+    note_changed_code,
     pilot_engine,
     prepare_pilot,
     resumed_from,
@@ -53,7 +54,7 @@ def validate_pilot(
     The arguments are those of `run_pilot`, also the `learner` and the `server` that it was run
     with; with a `path` the runs are kept, and gone on with.
     """
-    begin = time.time()
+    begin = time.monotonic()
     seconds = parse_duration(budget, "`budget`")
     own = OwnLearner.of(learner)
     given = None if own is None else own.name, None if server is None else name_of(server)
@@ -61,8 +62,9 @@ def validate_pilot(
     runner, empty, _ = prepare_pilot(
         scenario, pilot.target, pilot.seed, name, data_dir, threads, own, progress, server
     )
-    runner.store, runner.engine = store, pilot_engine(scenario, workers, runner)
+    runner = replace(runner, store=store, engine=pilot_engine(scenario, workers, runner))
     check_pilot_identity(pilot.identity, empty.identity, pilot.path)
+    note_changed_code(pilot, empty)
     law = pilot.fit()
     reached = pilot.reached(pilot.target)
     if not reached:
@@ -71,7 +73,7 @@ def validate_pilot(
     if not settings:
         raise BadInput(
             "the pilot leaves no setting between those that got to the target: give it more time, "
-            "or wider `clients` and `steps`"
+            "or wider ranges of `clients` and `steps`"
         )
     most = most_rounds(scenario, rounds)
     empty = replace(empty, what="validation")
@@ -85,10 +87,10 @@ def validate_pilot(
         before = made.seconds
         least = sum((setting, seeds[0]) not in known for setting in settings)
         for trial in _trials(runner, _until(asked, end, least)):
-            if _cut(trial, most) and time.time() >= end:
+            if _cut(trial, most) and time.monotonic() >= end:
                 continue  # by the budget: it says nothing of the law
             made = made.with_trial(trial)
-            made = replace(made, seconds=round(before + time.time() - begin, 1))
+            made = replace(made, seconds=round(before + time.monotonic() - begin, 1))
             if path is not None:
                 made.save(path)
             if report is not None:
@@ -135,6 +137,6 @@ def _in_turn(
 def _until(asked: Iterator[Ask], end: float, least: int) -> Iterator[Ask]:
     """What there is time for; one of each setting in any case."""
     for place, ask in enumerate(asked):
-        if place >= least and time.time() >= end:
+        if place >= least and time.monotonic() >= end:
             return
         yield ask if place < least else replace(ask, deadline=end)

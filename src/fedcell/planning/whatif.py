@@ -1,7 +1,8 @@
 """Questions around a plan: how much band a deadline takes, and what a change would do to it."""
 
 from collections.abc import Callable
-from math import exp, inf, log, sqrt
+from decimal import ROUND_CEILING, Context
+from math import inf, sqrt
 from typing import Any
 
 from fedcell.core.errors import NoPlan
@@ -9,58 +10,81 @@ from fedcell.network.participation import mean_loss_rate
 from fedcell.scenario.scenario import Scenario
 
 from .grid import PlanGrid
+from .limits import at_confidence
 from .plan import TrainingPlan, WhatIf
+from .question import Question
 
 WIDEST = 1e5  # band that is tried, over the scenario's own; 1 over it is the narrowest
+STRIDE = 2.0  # between bands that are tried one after the other
 FINE = 1.005  # how near the band that is found is to the least
+BAND_DIGITS = 4  # of a band that is tried: what a table shows is what was found
 
-Evaluate = Callable[[Scenario], PlanGrid]  # what every plan takes in a world
-Choose = Callable[[PlanGrid], TrainingPlan]  # the best of them
+COMPRESSED = "model compressed 4 times"
+NOTES = {COMPRESSED: "the rounds are those of the uncompressed model"}
 
 
-def least_bandwidth(scenario: Scenario, evaluate: Evaluate, choose: Choose) -> Scenario:
+def least_bandwidth(scenario: Scenario, question: Question) -> Scenario:
     """The scenario with the least band that leaves a plan within the limits, to half a percent.
 
-    Band shortens uploads and changes nothing else: their energy does not depend on it (7).
+    A wider band shortens every run, so the least for the deadline alone is bisected. Energy may
+    fall with the band, where powers over the whole of it were declared, or rise, as policies share
+    it out again and choose other frequencies. So from there wider bands are tried one after another
+    until one keeps the other limits as well.
     """
+    own = scenario.cell.bandwidth
 
     def there(factor: float) -> Scenario:
-        return scenario.using(cell={"bandwidth": scenario.cell.bandwidth * factor})
+        return scenario.using(cell={"bandwidth": _rounded_up(own * factor)})
 
-    def enough(factor: float) -> bool:
+    def is_in_time(factor: float) -> bool:
+        grid = question.evaluate(there(factor))
+        deadline = at_confidence(grid, question.limits)["deadline"]
+        return bool((deadline.values <= deadline.limit)[grid.candidates].any())
+
+    def obstacle(factor: float) -> NoPlan | None:
         try:
-            choose(evaluate(there(factor)))
-        except NoPlan:
-            return False
-        return True
+            question.choose(question.evaluate(there(factor)))
+        except NoPlan as none:
+            return none
+        return None
 
-    try:
-        choose(evaluate(there(WIDEST)))
-    except NoPlan as none:
-        raise NoPlan(*(f"however wide the band, {fault}" for fault in none.faults)) from none
-    return there(_least_factor(enough))
+    low = high = WIDEST
+    if is_in_time(WIDEST):
+        low = high = _least_factor(is_in_time, 1 / WIDEST, WIDEST)
+    while (none := obstacle(high)) is not None:
+        if high >= WIDEST:
+            faults = (f"however wide the band, {fault}" for fault in none.faults)
+            raise NoPlan(*faults) from none
+        low, high = high, min(WIDEST, STRIDE * high)
+    if low < high:
+        high = _least_factor(lambda factor: obstacle(factor) is None, low, high)
+    return there(high)
 
 
-def _least_factor(enough: Callable[[float], bool]) -> float:
-    """The least factor that is enough, by bisection of its logarithm; the widest is."""
-    low, high = -log(WIDEST), log(WIDEST)
-    if enough(exp(low)):
-        return exp(low)
-    while high - low > log(FINE):
-        middle = (low + high) / 2
-        low, high = (low, middle) if enough(exp(middle)) else (middle, high)
-    return exp(high)
+def _least_factor(enough: Callable[[float], bool], low: float, high: float) -> float:
+    """The least factor that is enough, by bisection of its logarithm; `high` is."""
+    if enough(low):
+        return low
+    while high > FINE * low:
+        middle = sqrt(low * high)
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high
+
+
+def _rounded_up(band: float) -> float:
+    """A band with as many digits as tables show, and no narrower."""
+    return float(Context(prec=BAND_DIGITS, rounding=ROUND_CEILING).create_decimal_from_float(band))
 
 
 def nearby_worlds(scenario: Scenario) -> dict[str, Scenario]:
-    """Worlds near this one that engineers ask about."""
+    """Worlds near this one that engineers ask about; each is what an edited file would declare."""
     lossy = _lossier(scenario)
     gamma, more = mean_loss_rate(scenario), mean_loss_rate(lossy)
     return {
         "as it is": scenario,
         f"uploads lost: {more:.3g}, not {gamma:.4g}": lossy,
         "half the band": scenario.using(cell={"bandwidth": scenario.cell.bandwidth / 2}),
-        "model compressed 4 times": scenario.using(task={"model_bits": scenario.model_bits / 4}),
+        COMPRESSED: scenario.using(task={"model_bits": scenario.model_bits / 4}),
     }
 
 
@@ -80,30 +104,43 @@ def _lossier(scenario: Scenario) -> Scenario:
     return scenario.using(**changes)
 
 
-def sensitivity(
-    scenario: Scenario, plan: TrainingPlan, evaluate: Evaluate, choose: Choose
-) -> tuple[WhatIf, ...]:
+def sensitivity(scenario: Scenario, plan: TrainingPlan, question: Question) -> tuple[WhatIf, ...]:
     """How the best plan moves in nearby worlds, and what keeping the old one costs."""
-    worlds = []
-    for change, world in nearby_worlds(scenario).items():
-        kept = inf
+    return tuple(
+        _what_if(change, world, plan, question) for change, world in nearby_worlds(scenario).items()
+    )
+
+
+def _what_if(change: str, world: Scenario, plan: TrainingPlan, question: Question) -> WhatIf:
+    """The best plan in a world, its policy chosen there as well."""
+    note = NOTES.get(change, "")
+    try:
+        best = question.best_plan(world)
+    except NoPlan as none:
+        kept = _kept_cost(world, plan, question)
+        return WhatIf(change=change, kept_cost=kept, why_no_plan=str(none), note=note)
+    return WhatIf(
+        change=change,
+        kept_cost=_kept_cost(world, plan, question, best.grid),
+        cohort=int(best.cohort.value),
+        local_steps=int(best.local_steps.value),
+        rounds=best.rounds.value,
+        duration=best.duration.value,
+        energy=best.energy.value,
+        cost=best.cost.value,
+        note=note,
+    )
+
+
+def _kept_cost(
+    world: Scenario, plan: TrainingPlan, question: Question, grid: PlanGrid | None = None
+) -> float:
+    """What a plan made elsewhere costs in a world, under its own policy; infinite where it never
+    gets to the target. `grid` has the world's plans, perhaps under another policy."""
+    assert plan.grid is not None
+    if grid is None or grid.policy != plan.grid.policy:
         try:
-            grid = evaluate(world)
-            kept = float(grid.cost[grid.at(int(plan.cohort.value), int(plan.local_steps.value))])
-            best = choose(grid)
-        except NoPlan as none:
-            worlds.append(WhatIf(change=change, kept_cost=kept, why_no_plan=str(none)))
-            continue
-        worlds.append(
-            WhatIf(
-                change=change,
-                kept_cost=kept,
-                cohort=int(best.cohort.value),
-                local_steps=int(best.local_steps.value),
-                rounds=best.rounds.value,
-                duration=best.duration.value,
-                energy=best.energy.value,
-                cost=best.cost.value,
-            )
-        )
-    return tuple(worlds)
+            grid = question.evaluate(world, plan.grid.policy)
+        except NoPlan:
+            return inf
+    return float(grid.cost[grid.at(int(plan.cohort.value), int(plan.local_steps.value))])

@@ -1,6 +1,6 @@
 """Arrays that a user brings into a scenario: real clients, measured channels."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -83,7 +83,8 @@ class ClientTable(ArrayTable):
     name: tuple[str, ...] | None = None  # of each client, where it is known by one
     samples: Array | None = None  # D_j
     kappa: Array | None = None  # kappa_j [J s^2]
-    power: Array | None = None  # p_j^0 [W/Hz]
+    power: Array | None = None  # p_j^0 [W/Hz]; or
+    power_w: Array | None = None  # p_j^0 B, its transmit power over the whole band [W]
     distance: Array | None = None  # d_j [m]
     gain: Array | None = None  # mean channel power gain, instead of a distance
     freq_min: Array | None = None  # [cycle/s]
@@ -108,7 +109,7 @@ class ClientTable(ArrayTable):
             sizes[column] = values.size
             if values.ndim != 1:
                 faults.append(f"clients.table.{column} has {values.ndim} axes: expected one")
-            elif (wrong := ~(_in_range(column, values) | blank)).any():
+            elif (wrong := ~(in_range(column, values) | blank)).any():
                 j = int(np.argmax(wrong))
                 faults.append(
                     f"clients.table.{column}: {self.name_of(j)} has {values[j]}: expected "
@@ -123,13 +124,36 @@ class ClientTable(ArrayTable):
             faults.append("clients.table is empty: give at least one client")
         elif len(set(sizes.values())) > 1:
             faults.append(f"clients.table has columns of different lengths: {sizes}")
-        elif not faults and self.distance is not None and self.gain is not None:
-            both = ~np.isnan(self.distance) & ~np.isnan(self.gain)
-            if both.any():
-                who = self.name_of(int(np.argmax(both)))
-                faults.append(f"clients.table: {who} has both distance and gain: give one of them")
+        elif not faults:
+            faults += [fault for pair in EITHER if (fault := self._both(*pair))]
         if faults:
             raise BadInput(*faults)
+
+    def _both(self, one: str, other: str) -> str:
+        """What is wrong where a client has both of two columns that say the same; or nothing."""
+        columns = self.columns()
+        if one not in columns or other not in columns:
+            return ""
+        both = ~np.isnan(columns[one]) & ~np.isnan(columns[other])
+        if not both.any():
+            return ""
+        who = self.name_of(int(np.argmax(both)))
+        return f"clients.table: {who} has both {one} and {other}: give one of them"
+
+    def power_density(self, bandwidth: float) -> Array | None:
+        """p_j^0 of each client in a band [W/Hz], NaN where it is left out; None if it always is.
+
+        A power over the whole band is the same in every band, a density is as declared.
+
+        >>> ClientTable(power=[4e-7, None], power_w=[None, 2.0]).power_density(2e7).tolist()
+        [4e-07, 1e-07]
+        """
+        if self.power_w is None:
+            return self.power
+        over_the_band = self.power_w / bandwidth  # p_j = p_j^0 a_j B at a_j = 1
+        if self.power is None:
+            return over_the_band
+        return np.where(np.isnan(self.power), over_the_band, self.power)
 
     def columns(self) -> dict[str, Array]:
         """The columns of numbers that are there, by name; NaN where a cell is blank."""
@@ -140,6 +164,23 @@ class ClientTable(ArrayTable):
         """A column with a default, a number or an array, where it is left out."""
         values = getattr(self, column)
         return default if values is None else np.where(np.isnan(values), default, values)
+
+    def in_band(self, bandwidth: float) -> "ClientTable":
+        """This table with all powers as the densities that they are in a band [Hz]."""
+        if self.power_w is None:
+            return self
+        density = np.asarray(self.power_density(bandwidth)).tolist()
+        return self.having(power=[None if np.isnan(p) else p for p in density], power_w=None)
+
+    def remembered(self, what: Any, compute: Callable[[], float]) -> float:
+        """A number that follows from this table and from `what`; computed when first asked for."""
+        if what not in self._remembered:
+            self._remembered[what] = compute()
+        return self._remembered[what]
+
+    @cached_property
+    def _remembered(self) -> dict[Any, float]:
+        return {}
 
     def having(self, **columns: Any) -> "ClientTable":
         """This table with other columns."""
@@ -171,6 +212,7 @@ class ClientTable(ArrayTable):
 
 
 NUMBERS = tuple(f.name for f in fields(ClientTable) if f.name not in ("name", "labels"))
+EITHER = (("distance", "gain"), ("power", "power_w"))  # columns of which a client has one
 EXPECTED = {  # where it is not a number above 0
     "gain": "above 0, to 1 (linear; a path loss of 90 dB is -90 in gain_db)",
     "loss_rate": "0 to below 1",
@@ -193,7 +235,8 @@ def _with_blanks(name: str, given: Any) -> tuple[Bools, Array]:
     return blank, real_numbers(name, [np.nan if cell is None else cell for cell in given])
 
 
-def _in_range(column: str, values: Array) -> Bools:
+def in_range(column: str, values: Array) -> Bools:
+    """Which values a column of numbers takes."""
     if column == "loss_rate":
         return np.asarray((values >= 0) & (values < 1))
     return np.asarray((values >= SMALL) & (values <= (1 if column == "gain" else LARGE)))

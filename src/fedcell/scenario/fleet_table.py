@@ -8,6 +8,7 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.schema import suggestion
+from fedcell.core.showing import client_title
 from fedcell.core.types import Array
 
 from .arrays import NUMBERS, ClientTable
@@ -16,20 +17,20 @@ MOST_FAULTS = 20  # of a table of clients; more would hide the first
 MISSPELT = 0.85  # a heading of texts that is so like a column's is not taken for a label's
 COLUMNS = ("name", *NUMBERS)
 
-Convert = Callable[[Array, float], Array]  # values as given and the band B [Hz], to SI
+Convert = Callable[[Array], Array]  # values as given, to SI
 
 
 def _times(factor: float) -> Convert:
-    return lambda x, _: x * factor
+    return lambda x: x * factor
 
 
 def _from_decibels(x: Array) -> Array:
     return np.asarray(10.0 ** (x / 10))
 
 
-# Ending: the columns that may have it, and how it comes to SI. Power is a density here, p_j^0
-# [W/Hz]; a power without "per hertz" is what the device sends with when it has the whole band:
-# p_j^0 B, as p_j = p_j^0 a_j B at a_j = 1.
+# Ending: the quantities that may have it, and how it comes to SI. A power per hertz is a density,
+# p_j^0; one without is what the device sends with when it has the whole band, p_j^0 B, and is kept
+# as such: the band may change.
 FREQUENCY, LENGTH, GAIN = ("freq_min", "freq_max"), ("distance",), ("gain",)
 POWER, ENERGY, SHARE = ("power",), ("battery",), ("loss_rate",)
 UNITS: Mapping[str, tuple[Sequence[str], Convert]] = {
@@ -38,25 +39,24 @@ UNITS: Mapping[str, tuple[Sequence[str], Convert]] = {
     "ghz": (FREQUENCY, _times(1e9)),
     "m": (LENGTH, _times(1.0)),
     "km": (LENGTH, _times(1e3)),
-    "db": (GAIN, lambda x, _: _from_decibels(x)),
+    "db": (GAIN, _from_decibels),
     "w_per_hz": (POWER, _times(1.0)),
-    "dbm_per_hz": (POWER, lambda x, _: 1e-3 * _from_decibels(x)),
-    "w": (POWER, lambda x, band: x / band),
-    "mw": (POWER, lambda x, band: 1e-3 * x / band),
-    "dbm": (POWER, lambda x, band: 1e-3 * _from_decibels(x) / band),
+    "dbm_per_hz": (POWER, lambda x: 1e-3 * _from_decibels(x)),
+    "w": (POWER, _times(1.0)),
+    "mw": (POWER, _times(1e-3)),
+    "dbm": (POWER, lambda x: 1e-3 * _from_decibels(x)),
     "j": (ENERGY, _times(1.0)),
     "kj": (ENERGY, _times(1e3)),
     "wh": (ENERGY, _times(3600.0)),
     "percent": (SHARE, _times(0.01)),
 }
-OF_THE_BAND = ("w", "mw", "dbm")
+OVER_THE_BAND = ("w", "mw", "dbm")  # endings of powers that stand in the column power_w
+QUANTITIES = tuple(column for column in NUMBERS if column != "power_w")
 
 
-def client_table(
-    columns: Mapping[str, Sequence[Any]], bandwidth: float | None = None
-) -> ClientTable:
+def client_table(columns: Mapping[str, Sequence[Any]]) -> ClientTable:
     """Clients from columns by heading, as `Clients(table=...)` takes them: numbers, None where a
-    cell is blank, and texts. `bandwidth` [Hz] is that of the cell, for powers of the whole band.
+    cell is blank, and texts. A quantity may stand in several units, each client having one.
 
     >>> table = client_table({"freq_max_ghz": [2.0, None], "site": ["roof", "cellar"]})
     >>> table.freq_max.tolist(), table.labels
@@ -65,7 +65,7 @@ def client_table(
     faults: list[str] = []
     found: dict[str, Any] = {}
     labels: dict[str, tuple[Any, ...]] = {}
-    heading_of: dict[str, str] = {}
+    headings: dict[str, list[str]] = {}  # of each quantity
     for heading, cells in columns.items():
         try:
             named = _column_of(heading)
@@ -73,11 +73,12 @@ def client_table(
                 labels[heading] = _label(heading, cells)
                 continue
             column, unit = named
-            if column in heading_of:
-                both = f"{heading_of[column]!r} and {heading!r}"
-                raise BadInput(f"clients.table: {both} are one column: give one of them")
-            heading_of[column] = heading
-            found[column] = _in_si(heading, unit, cells, bandwidth) if unit else cells
+            beside = headings.setdefault("power" if column == "power_w" else column, [])
+            for other in beside:
+                _check_apart(columns, other, heading)
+            beside.append(heading)
+            values = _in_si(heading, unit, cells) if unit else cells
+            found[column] = _merged(found[column], values) if column in found else values
         except BadInput as error:
             faults += error.faults
     if faults:
@@ -91,13 +92,30 @@ def holds_numbers(heading: str) -> bool:
     return named is not None and named[0] != "name"
 
 
+def _check_apart(columns: Mapping[str, Sequence[Any]], one: str, other: str) -> None:
+    """Refuses two headings of one quantity where a client has both."""
+    if len(columns[one]) != len(columns[other]):
+        raise BadInput(f"clients.table: {one!r} and {other!r} have different lengths")
+    names = columns.get("name", ())
+    for j, cells in enumerate(zip(columns[one], columns[other], strict=True)):
+        if None not in cells:
+            who = client_title(j, names[j] if j < len(names) else None)
+            raise BadInput(f"clients.table: {who} has both {one!r} and {other!r}: give one of them")
+
+
+def _merged(cells: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    """Two columns of one quantity as one: each client has at most one of them."""
+    pairs = zip(cells, others, strict=True)
+    return [other if cell is None else cell for cell, other in pairs]
+
+
 def _column_of(heading: Any) -> tuple[str, str] | None:
     """The column and the unit that a heading names; None where it names no column."""
     if not isinstance(heading, str) or not heading.strip():
         raise BadInput("clients.table: a column has no name: give it one, or take it out")
     if heading in COLUMNS:
         return heading, ""
-    longest_first = sorted(NUMBERS, key=len, reverse=True)
+    longest_first = sorted(QUANTITIES, key=len, reverse=True)
     column = next((c for c in longest_first if heading.startswith(f"{c}_")), None)
     unit = heading[len(column) + 1 :].lower() if column else ""
     if column is None or unit not in UNITS:
@@ -107,7 +125,7 @@ def _column_of(heading: Any) -> tuple[str, str] | None:
         raise BadInput(
             f"clients.table: {heading!r}: {column} has no such unit; known: {', '.join(ways)}"
         )
-    return column, unit
+    return ("power_w" if unit in OVER_THE_BAND else column), unit
 
 
 def _label(heading: str, cells: Sequence[Any]) -> tuple[str, ...]:
@@ -122,20 +140,13 @@ def _label(heading: str, cells: Sequence[Any]) -> tuple[str, ...]:
     raise BadInput(f"clients.table: {heading!r} is not a column; {ways}")
 
 
-def _in_si(
-    heading: str, unit: str, cells: Sequence[Any], bandwidth: float | None
-) -> list[float | None]:
+def _in_si(heading: str, unit: str, cells: Sequence[Any]) -> list[float | None]:
     """Cells in a unit as SI values, None where they are blank."""
-    if unit in OF_THE_BAND and bandwidth is None:
-        raise BadInput(
-            f"clients.table: {heading!r} is of the whole band, which is not known here: give power "
-            "in W/Hz, or take client_table(columns, bandwidth)"
-        )
     convert = UNITS[unit][1]
     try:
         values = np.array([np.nan if cell is None else cell for cell in cells], float)
     except (ValueError, TypeError) as error:
         raise BadInput(f"clients.table: {heading!r} is not a column of numbers: {error}") from error
     with np.errstate(all="ignore"):  # ClientTable refuses what is out of range
-        si = convert(values, bandwidth or np.nan).tolist()
+        si = convert(values).tolist()
     return [None if cell is None else x for cell, x in zip(cells, si, strict=True)]

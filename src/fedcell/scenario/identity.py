@@ -52,7 +52,9 @@ def run_identity(
         if arrays is not None:
             tables[table][name] = _checksum(arrays.values.tobytes())
     if (listed := scenario.clients.table) is not None:
-        columns = {column: v.tobytes() for column, v in listed.columns().items()}
+        # A run has one band: how its powers were declared changes nothing.
+        numbers = listed.in_band(scenario.cell.bandwidth).columns()
+        columns = {column: v.tobytes() for column, v in numbers.items()}
         columns |= {"name": repr(listed.name).encode(), "labels": repr(listed.labels).encode()}
         tables["clients"]["table"] = {name: _checksum(c) for name, c in columns.items()}
     tables["plan"].pop("rounds")  # how long it runs may change,

@@ -8,15 +8,20 @@ import math
 import re
 import tomllib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from importlib import resources
+from io import TextIOWrapper
+from itertools import islice
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.files import MOST_TEXT, naming, read_tables, read_text
+from fedcell.core.npz import map_npy
+from fedcell.core.regular import open_regular
 from fedcell.core.schema import decode
 
 from .arrays import ClientTable, Gains
@@ -24,13 +29,14 @@ from .fleet_table import MOST_FAULTS, client_table, holds_numbers
 from .learning import dataset_path
 from .save import commented
 from .scenario import Scenario
-from .tables import PAPER_TASK, Cell
+from .tables import PAPER_TASK
 
 PAPER_HEADER = """\
 The world of the paper: Wan et al., "Convergence Analysis and System Design for Federated
 Learning over Wireless Networks", Sections II and V. SI units. Every key may be left out;
 these are the defaults. Keys marked * are left open by the paper and chosen by us.
 """
+ROWS = 10_000  # of a table that are text at a time
 SHIPPED = ("paper", "cnn", "digits", "mnist")
 
 
@@ -83,13 +89,7 @@ def _with_arrays(given: dict[str, Any], folder: Path, faults: list[str]) -> dict
     given = {name: dict(t) if isinstance(t, dict) else t for name, t in given.items()}
     if isinstance(given.get("learning"), dict):
         given["learning"] = _with_paths(given["learning"], folder)
-    band = given["cell"].get("bandwidth") if isinstance(given.get("cell"), dict) else None
-    bandwidth = _number(band) or Cell().bandwidth  # a wrong one is told with its own key
-
-    def table(named: Any, folder: Path) -> ClientTable:
-        return _table(named, folder, bandwidth)
-
-    readers = {("cell", "gains"): _gains, ("clients", "table"): table}
+    readers = {("cell", "gains"): _gains, ("clients", "table"): _table}
     for (name, key), read in readers.items():
         inside = given.get(name)
         if isinstance(inside, dict) and inside.get(key) is not None:
@@ -118,10 +118,9 @@ def _gains(named: Any, folder: Path) -> Gains:
     if not isinstance(named, str):
         raise BadInput("cell.gains: expected the path of a .npy or .csv file")
     path = folder / named
-    _check_regular(path, "cell.gains")
     try:
         if path.suffix.lower() == ".npy":
-            values = np.load(path, mmap_mode="r", allow_pickle=False)
+            values: Any = map_npy(path)
         else:
             with warnings.catch_warnings(action="ignore"):  # an empty file: its shape tells
                 values = np.loadtxt(_lines(path), delimiter=",", ndmin=2)
@@ -133,21 +132,12 @@ def _gains(named: Any, folder: Path) -> Gains:
     return Gains(values)
 
 
-def _check_regular(path: Path, key: str) -> None:
-    """Refuses a pipe or a device, which may have no end: a file does not name such a thing."""
-    try:
-        strange = path.exists() and not path.is_file()
-    except ValueError:  # no path at all, which is told when it is read
-        return
-    if strange:
-        raise BadFile(f"{key}: {path} is not a regular file")
-
-
 def _lines(path: Path) -> Iterator[str]:
     """The lines of a text, unpacked if need be, up to as much as any text may have."""
     packed: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
+    unpacked = packed.get(path.suffix.lower(), lambda file: file)
     left = MOST_TEXT
-    with packed.get(path.suffix.lower(), open)(path, "rt", encoding="utf-8-sig") as file:
+    with open_regular(path) as raw, TextIOWrapper(unpacked(raw), "utf-8-sig") as file:
         while line := file.readline(left + 1):
             left -= len(line)
             if left < 0:
@@ -155,66 +145,94 @@ def _lines(path: Path) -> Iterator[str]:
             yield line
 
 
-def _table(given: Any, folder: Path, bandwidth: float) -> ClientTable:
+def _table(given: Any, folder: Path) -> ClientTable:
     """Real clients, from the path of a CSV or from the rows themselves."""
     if isinstance(given, str):
-        return client_table(_csv_columns(given, folder), bandwidth)
+        return client_table(_csv_columns(given, folder))
     if not isinstance(given, list) or not given or not all(isinstance(r, dict) for r in given):
         raise BadInput("clients.table: expected the path of a .csv file or a list of tables")
     headings = dict.fromkeys(heading for row in given for heading in row)
-    rows = [(f"clients.table[{i}]", [row.get(h) for h in headings]) for i, row in enumerate(given)]
-    return client_table(_columns(list(headings), rows), bandwidth)
+    rows = [(i, [row.get(h) for h in headings]) for i, row in enumerate(given)]
+    return client_table(_columns(list(headings), rows, "clients.table[{}]".format))
 
 
 def _csv_columns(given: str, folder: Path) -> dict[str, list[Any]]:
     """The columns of a CSV by heading, cells as they stand there or None."""
-    _check_regular(folder / given, "clients.table")
-    reader = csv.reader(read_text(folder / given).splitlines(), skipinitialspace=True)
     place = f"clients.table: {given} line"
-    try:
-        lines = [(f"{place} {reader.line_num}", row) for row in reader if any(map(str.strip, row))]
-    except csv.Error as error:
-        raise BadInput(f"{place} {reader.line_num}: {error}") from error
-    if len(lines) < 2:
+    rows = _csv_rows(read_text(folder / given), place)
+    _, names = next(rows, (0, []))
+    some = list(islice(rows, ROWS))
+    if not some:
         raise BadInput(f"clients.table: {given} needs a line of column names and one per client")
-    headings = [heading.strip() for heading in lines[0][1]]
+    headings = [name or "" for name in names]
     if len(headings) == 1 and re.search(r"[;\t|]", headings[0]):
         raise BadInput(
             f"clients.table: {headings[0]!r} is not a column; are its columns separated by commas?"
         )
     if twice := [heading for heading in dict.fromkeys(headings) if headings.count(heading) > 1]:
         raise BadInput(*(f"clients.table: {heading!r} stands twice" for heading in twice))
-    rows = [(at, [cell.strip() or None for cell in row]) for at, row in lines[1:]]
-    columns = _columns(headings, rows)
-    for heading, cells in columns.items():  # all of it is text here: a number is what looks so
-        numbers = [None if cell is None else _number(cell) for cell in cells]
-        if heading != "name" and numbers.count(None) == cells.count(None):
-            columns[heading] = numbers
+    columns: dict[str, list[Any]] = {heading: [] for heading in headings}
+    while some:
+        for heading, values in _columns(headings, some, lambda n: f"{place} {n}").items():
+            columns[heading] += values
+        some = list(islice(rows, ROWS))
+    for heading, values in columns.items():  # all of it is text here: a number is what looks so
+        if heading != "name" and not holds_numbers(heading):
+            numbers = _numbers(values)
+            if numbers.count(None) == values.count(None):
+                columns[heading] = numbers
     return columns
 
 
-def _columns(headings: list[str], rows: list[tuple[str, list[Any]]]) -> dict[str, list[Any]]:
-    """Rows as columns, those of numbers read; faults have the place of the row."""
+def _csv_rows(text: str, place: str) -> Iterator[tuple[int, list[str | None]]]:
+    """The line and the cells of each row of a CSV that is not blank; None for a blank cell."""
+    reader = csv.reader(text.splitlines(), skipinitialspace=True)
+    try:
+        for row in reader:
+            cells = [cell.strip() or None for cell in row]
+            if any(cells):
+                yield reader.line_num, cells
+    except csv.Error as error:
+        raise BadInput(f"{place} {reader.line_num}: {error}") from error
+
+
+def _columns(
+    headings: list[str], rows: Sequence[tuple[int, list[Any]]], place: Callable[[int], str]
+) -> dict[str, list[Any]]:
+    """Rows, each with its number, as columns, those of numbers read; faults have the `place` of the
+    row."""
     faults = [
-        f"{place} has {len(row)} values for {len(headings)} columns"
-        for place, row in rows
+        f"{place(n)} has {len(row)} values for {len(headings)} columns"
+        for n, row in rows
         if len(row) != len(headings)
     ]
     if faults:
         raise BadInput(*faults[:MOST_FAULTS])
     columns: dict[str, list[Any]] = {}
-    for i, heading in enumerate(headings):
-        cells = columns[heading] = [row[i] for _, row in rows]
+    for heading, *cells in zip(headings, *(row for _, row in rows), strict=True):
+        columns[heading] = cells
         if holds_numbers(heading):
-            columns[heading] = [None if cell is None else _number(cell) for cell in cells]
+            columns[heading] = _numbers(cells)
             faults += [
-                f"{place}: {heading} = {cell!r}: expected a number, or nothing for the default"
-                for (place, _), cell, number in zip(rows, cells, columns[heading], strict=True)
+                f"{place(n)}: {heading} = {cell!r}: expected a number, or nothing for the default"
+                for (n, _), cell, number in zip(rows, cells, columns[heading], strict=True)
                 if number is None and cell is not None
             ]
     if faults:
         raise BadInput(*faults[:MOST_FAULTS])
     return columns
+
+
+def _numbers(cells: list[Any]) -> list[float | None]:
+    """Each cell as a number; None where it is blank, or none."""
+    if set(map(type, cells)) <= {str, NoneType}:
+        try:  # all at once
+            found = [None if cell is None else float(cell) for cell in cells]
+        except ValueError:
+            found = [math.nan]
+        if all(number is None or math.isfinite(number) for number in found):
+            return found
+    return [None if cell is None else _number(cell) for cell in cells]
 
 
 def _number(value: Any) -> float | None:

@@ -6,10 +6,11 @@ import msgspec
 import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.core.schema import Doc, Table, decode, documented
+from fedcell.core.schema import LARGE, SMALL, Doc, Table, decode, documented
 from fedcell.core.targets import Target
 from fedcell.core.types import Array
 
+from .arrays import ClientTable
 from .learning import Learning, goal_keys
 from .tables import DEFAULT_COUNT, PAPER_BITS, PAPER_CYCLES, Cell, Clients, RoundPlan, Task
 
@@ -31,13 +32,13 @@ class Scenario(Table, frozen=True, kw_only=True):
 
     def faults(self) -> list[str]:
         faults = []
-        table = self.clients.table
-        listed = table is not None and np.isfinite(table.filled("samples", np.nan)).any()
-        if self.learning is not None and listed:
+        table = None if self.learning is None else self.clients.table
+        if table is not None and np.isfinite(table.filled("samples", np.nan)).any():
             faults.append(
                 "clients.table has samples, which are those of learning.partition where a model "
                 "is trained: leave the column out"
             )
+        faults += self._power_faults()
         if self._count_follows:
             return faults  # it is checked when the data is there
         cohort, count, gains = self.plan.cohort, self.clients.count, self.cell.gains
@@ -52,6 +53,21 @@ class Scenario(Table, frozen=True, kw_only=True):
                 "give one column per client"
             )
         return faults
+
+    def _power_faults(self) -> list[str]:
+        """A power over the whole band that is no density in this band."""
+        table, band = self.clients.table, self.cell.bandwidth
+        if table is None or table.power_w is None:
+            return []
+        density = table.power_density(band)
+        wrong = (density < SMALL) | (density > LARGE)
+        if not wrong.any():
+            return []
+        j = int(np.argmax(wrong))
+        return [
+            f"clients.table.power_w: {table.name_of(j)} has {table.power_w[j]:g} W, in a band of "
+            f"{band:g} Hz {density[j]:g} W/Hz: expected {SMALL:g} to {LARGE:g}"
+        ]
 
     @property
     def _count_follows(self) -> bool:
@@ -95,7 +111,8 @@ class Scenario(Table, frozen=True, kw_only=True):
         # E_l batches of passes over the data; the last batch of a pass is what is left.
         steps, batch = self.plan.local_steps, self.task.batch_size
         each = np.maximum(1, np.ceil(samples / batch))  # batches of a pass; who has no data has one
-        return np.asarray((steps // each * samples + steps % each * batch) / steps)
+        passes, more = np.divmod(steps, each)
+        return np.asarray((passes * samples + more * batch) / steps)
 
     @property
     def mean_local_steps(self) -> int:
@@ -122,11 +139,9 @@ class Scenario(Table, frozen=True, kw_only=True):
         elif table is None or (table.gain is None and table.distance is None):
             mean = cell.mean_gain(cell.ring[1])
         else:
-            distance = table.filled("distance", cell.ring[1])
-            if table.gain is None:
-                mean = cell.mean_gain(float(np.median(distance)))
-            else:
-                mean = np.median(table.filled("gain", cell.mean_gain(distance)))
+            names = ("distance", "reference_gain", "reference_distance", "path_loss_exponent")
+            known_by = tuple(getattr(cell, name) for name in names)
+            mean = table.remembered(known_by, lambda: _median_gain(cell, table))
         return float(cell.gain_threshold * mean)
 
     def require_sizes(self) -> None:
@@ -175,6 +190,14 @@ class Scenario(Table, frozen=True, kw_only=True):
                 f"{' and '.join(changed)}: the data of this scenario is dealt, and clients.sizes "
                 "and the task follow from it: change the scenario that `prepare_training` was given"
             )
+
+
+def _median_gain(cell: Cell, table: ClientTable) -> float:
+    """The mean channel gain of the median client of a table."""
+    distance = table.filled("distance", cell.ring[1])
+    if table.gain is None:
+        return float(cell.mean_gain(float(np.median(distance))))
+    return float(np.median(table.filled("gain", cell.mean_gain(distance))))
 
 
 def with_goal(scenario: Scenario, goal: Target | None) -> Scenario:

@@ -6,13 +6,15 @@ steers may say with which K, E_l, fleet or learner it goes on.
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 from fedcell.core.files import write_csv
 from fedcell.core.targets import Target
 from fedcell.learning.learner import Learner, Remote, evaluated, warm_up
+from fedcell.learning.own import Sources
 from fedcell.learning.server import OwnServer, Server
 from fedcell.learning.setup import TrainingSetup
 from fedcell.network.draw import draw_trace
@@ -23,7 +25,7 @@ from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
 
 from .checks import check_scored
-from .folder import CHANGES, RunFolder
+from .folder import CHANGES, SUMMARY, RunFolder
 from .history import State
 from .ledgerfile import LedgerFile, check_known, check_same_prices, policies_before
 from .model import input_of
@@ -81,6 +83,7 @@ class PreparedRun:
     identity: Mapping[str, Any]  # what makes it this run and no other
     learner_of: Callable[[Scenario], Learner]  # of the same data with another K or E_l
     vector_width: int | None = None
+    code: Mapping[str, Sources] = field(default_factory=dict)  # of a learner or server of one's own
     server: OwnServer | None = None
     steering: Steering | None = None
 
@@ -103,11 +106,12 @@ def carry_out(
     compiling: Callable[[], Any] = nullcontext,
 ) -> RunResult:
     """Trains round by round, in a folder if one is given; an interrupt ends it in good order."""
-    home, records, before = None, None, {}
+    home, records, before, hold_again = None, None, {}, None
     with ExitStack() as held:
         if folder is not None:
-            home = RunFolder.find(Path(folder), dict(run.identity), run.vector_width, resume)
-            held.enter_context(home.held())
+            home = RunFolder(Path(folder), dict(run.identity), run.vector_width, run.code)
+            home = home.found(resume)
+            hold_again = held.enter_context(home.held())
             before = policies_before(home.path) if resume else {}
             check_known(before, run.policies, home.path)
             records = home.records(run.start, run.rounds, resume)
@@ -123,6 +127,7 @@ def carry_out(
             check_same_prices(before, networks, home.path)
         trained = segments[-1].learner
         initial = evaluated(run.first.learner, run.start.model)
+        state = state.judged_beside(initial.majority)
         check_scored(run.goal, initial)
         with compiling():
             warm_up(trained)
@@ -139,7 +144,9 @@ def carry_out(
             outcome = summarise(
                 run.setup, fleet, initial, average, ledgers, run.goal, complete, changes
             )
-            return RunResult(ledgers=ledgers, outcome=outcome, state=state)
+            return RunResult(
+                ledgers=ledgers, outcome=outcome, state=state, identity=dict(run.identity)
+            )
 
         learning = run.first.scenario.learning
         every, complete, ended = learning.evaluate_every if learning else 1, True, False
@@ -163,7 +170,9 @@ def carry_out(
                         networks, reporter = came, Reporter(came)
                         if lines:
                             lines.price(networks)
-                    if records and lines:
+                    if home and hold_again and records and lines:
+                        hold_again()
+                        _restore(home, run, segments, partial(result, state, complete=False))
                         lines.add(state)
                         records.save(state)
                     for listener in listeners:
@@ -185,7 +194,9 @@ def carry_out(
         except KeyboardInterrupt:
             complete = False
         found = result(state, complete)
-        if home and lines and records and found.ledgers:
+        if home and hold_again and lines and records and found.ledgers:
+            hold_again()
+            _restore(home, run, segments, lambda: found)
             records.finish(state)
             lines.finish(state)
             table = run.first.scenario.clients.table
@@ -225,6 +236,18 @@ def _as_it_came(networks: dict[str, Ledger], learner: Learner, round: int) -> di
     """Ledgers without uploads of a round that really did not arrive, which no dice have said."""
     gone = learner.missing(round) if isinstance(learner, Remote) else ()
     return {n: net.without(round, gone) for n, net in networks.items()} if gone else networks
+
+
+def _restore(
+    home: RunFolder, run: PreparedRun, segments: Sequence[Segment], found: Callable[[], RunResult]
+) -> None:
+    """Writes again what was removed from the folder of a run under way and is not written after
+    every round; the rounds have their own files."""
+    home.begin(run.used, input_of(run.setup), missing=True)
+    if home.lacks(SUMMARY):
+        home.write_outcome(found().outcome)
+    if segments[1:] and home.lacks(CHANGES):
+        _write_changes(home, segments)
 
 
 def _write_changes(home: RunFolder, segments: Sequence[Segment]) -> None:

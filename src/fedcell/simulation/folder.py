@@ -1,15 +1,17 @@
 """The folder of a run: the scenario used, a checkpoint after every round, and its results."""
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fedcell.core.asides import ASIDE, made_folder
-from fedcell.core.errors import BadFile
+from fedcell.core.checksums import check_seal, checksum_of, note_unsealed, sealed
+from fedcell.core.errors import BadFile, FedcellWarning
 from fedcell.core.files import (
     as_json,
     check_stamp,
@@ -21,6 +23,8 @@ from fedcell.core.files import (
     write_text,
 )
 from fedcell.core.locks import locked
+from fedcell.core.version import __version__
+from fedcell.learning.own import Sources, changed_sources
 from fedcell.network.ledger import Ledger
 from fedcell.scenario.arrays import ClientTable
 from fedcell.scenario.identity import differences
@@ -34,6 +38,7 @@ from .summary import RunSummary
 FORMAT = 3
 IDENTITY, SCENARIO, LOCK = "run.json", "scenario.json", ".lock"
 SUMMARY, CLIENTS, CHANGES = "summary.json", "clients.csv", "changes.csv"
+FILES = "files"  # in summary.json: checksums of other files
 
 
 @dataclass(frozen=True)
@@ -44,70 +49,115 @@ class RunFolder:
     path: Path
     identity: dict[str, Any]
     vector_width: int | None = None  # of the machine code that trains; None: it has none
+    code: Mapping[str, Sources] = field(default_factory=dict)  # of a learner or server of one's own
 
-    @classmethod
-    def find(
-        cls, path: Path, identity: dict[str, Any], vector_width: int | None, resume: bool
-    ) -> "RunFolder":
+    def found(self, resume: bool) -> "RunFolder":
         """A folder to be made, or that of the same run if it is to be resumed; not touched yet."""
-        folder = cls(path, identity, vector_width)
+        path = self.path
         if path.exists() and not path.is_dir():
             raise BadFile(f"{path}: is not a folder: choose another `folder`")
         if path.is_dir() and any(not _passing(file.name) for file in path.iterdir()):
             if not (path / IDENTITY).is_file():
                 raise BadFile(f"{path}: holds other things than a run: choose another `folder`")
-            folder._check_same()
+            content, checked = self._check_same()
             if not resume:
                 raise BadFile(
                     f"{path}: holds this run already: give `resume` to go on, or remove it"
                 )
-        elif resume and not path.is_dir():
+            note_unsealed([] if checked else [path / IDENTITY])
+            return self._resumed(content)
+        if resume and not path.is_dir():
             raise BadFile(f"{path}: there is no run to resume; leave `resume` out to start one")
-        return folder
+        return self
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """Makes the folder, and keeps other processes from working on it meanwhile."""
+    def held(self) -> Iterator[Callable[[], None]]:
+        """Makes the folder, and keeps other processes from working on it meanwhile. Gives a
+        function that does so again where the folder or its lock was removed."""
         with ExitStack() as stack:
             try:
                 stack.enter_context(made_folder(self.path))
-                stack.enter_context(locked(self.path / LOCK, str(self.path)))
+                renew = stack.enter_context(locked(self.path / LOCK, str(self.path)))
             except OSError as error:
                 reason = error.strerror or error
                 raise BadFile(
                     f"{self.path}: cannot be made: {reason}: choose another `folder`"
                 ) from error
-            yield
+
+            def hold_again() -> None:
+                try:
+                    self.path.mkdir(parents=True, exist_ok=True)
+                except OSError as error:
+                    reason = error.strerror or error
+                    raise BadFile(f"{self.path}: cannot be made again: {reason}") from error
+                renew()
+
+            yield hold_again
 
     def records(self, start: State, rounds: int, resume: bool) -> Records:
         """The rounds that are done, of at most `rounds`, in a run that began with the state
         `start`; none where a run begins."""
         return Records.load(self.path, start, rounds) if resume else Records(self.path)
 
-    def begin(self, scenario: Scenario, model_input: dict[str, Any] | None = None) -> None:
+    def begin(
+        self,
+        scenario: Scenario,
+        model_input: dict[str, Any] | None = None,
+        *,
+        missing: bool = False,
+    ) -> None:
         """Says what the run is, before anything else: with that, it can be resumed, and its model
-        be used."""
-        written = stamp("run", FORMAT) | self.identity | {"vector_width": self.vector_width}
-        written |= {} if model_input is None else {"input": model_input}
-        self.write_text(IDENTITY, as_json(written))
-        if scenario.cell.gains is not None:
+        be used. With `missing`, only in files that are not there."""
+
+        def wanted(name: str) -> bool:
+            return not missing or self.lacks(name)
+
+        if wanted(IDENTITY):
+            written = stamp("run", FORMAT) | self.identity | {"vector_width": self.vector_width}
+            written |= {} if model_input is None else {"input": model_input}
+            written |= {"code": self.code} if self.code else {}
+            self.write_text(IDENTITY, as_json(sealed(written)))
+        if scenario.cell.gains is not None and wanted(GAINS):
             values = scenario.cell.gains.values
             self.write(GAINS, lambda path: np.save(path, values))
-        self.write_text(SCENARIO, as_json(to_tables(scenario)))
+        if wanted(SCENARIO):
+            self.write_text(SCENARIO, as_json(to_tables(scenario)))
 
-    def write_outcome(self, outcome: RunSummary) -> None:
-        """What a run has come to; before its end, so that it can be looked at meanwhile."""
-        self.write_text(SUMMARY, as_json(outcome.to_dict()))
+    def lacks(self, name: str) -> bool:
+        """Whether a file of the folder is not there, or is something else than a file."""
+        return not (self.path / name).is_file()
 
-    def _check_same(self) -> None:
-        """Refuses to go on with a run that is another one, or from another kind of processor."""
+    def write_outcome(self, outcome: RunSummary, files: Mapping[str, str] | None = None) -> None:
+        """What a run has come to; before its end, so that it can be looked at meanwhile. `files`
+        have checksums of other files of the folder."""
+        beside = {FILES: files} if files else {}
+        self.write_text(SUMMARY, as_json(sealed(outcome.to_dict() | beside)))
+
+    def _resumed(self, content: Mapping[str, Any]) -> "RunFolder":
+        """The folder of a run that is resumed: it keeps the code that the run began with, and says
+        what is another now."""
+        if (version := content["fedcell"]) != __version__:
+            _note(
+                f"{self.path}: was begun by fedcell {version}, and this is {__version__}: rounds "
+                "from here on may be trained to other bits"
+            )
+        before = content.get("code")
+        if changed := changed_sources(before, self.code):
+            _note(
+                f"{self.path}: {' and '.join(changed)} changed since the run began: rounds from "
+                "here on are of the new code"
+            )
+        return replace(self, code=before) if before and isinstance(before, dict) else self
+
+    def _check_same(self) -> tuple[dict[str, Any], bool]:
+        """What run.json holds, and whether it has a checksum; refuses to go on with a run that is
+        another one, or from another kind of processor."""
         path = self.path / IDENTITY
         try:
-            content = read_tables(path)
+            read_tables(path)
         except BadFile as error:
             raise BadFile(f"{path}: is damaged: choose another `folder`") from error
-        with naming(self.path):
-            check_stamp(content, "run", [FORMAT], "choose another `folder` and run it anew")
+        content, checked = read_identity(self.path, "choose another `folder` and run it anew")
         then = {key: content.get(key) for key in self.identity}
         if changed := differences(then, self.identity):
             verb = "differ" if "," in changed else "differs"
@@ -121,6 +171,7 @@ class RunFolder:
                 f"and this one takes {self.vector_width}: sums would be rounded otherwise; set "
                 f"FEDCELL_LANES={width} to go on to the same bits"
             )
+        return content, checked
 
     def write(self, name: str, write: Callable[[Path], None]) -> None:
         """Writes a file of the folder, whole or not at all."""
@@ -143,13 +194,24 @@ class RunFolder:
         rows = (
             (policy, client, *line)
             for policy, columns in tables.items()
-            for client, line in enumerate(
-                zip(*(map(_plain, c) for c in columns.values()), strict=True)
-            )
+            for client, line in enumerate(zip(*map(_plain, columns.values()), strict=True))
         )
         names = ["policy", "client", *next(iter(tables.values()))]
         write_csv(self.path / CLIENTS, names, rows)
-        self.write_outcome(outcome)
+        self.write_outcome(outcome, {CLIENTS: checksum_of((self.path / CLIENTS).read_bytes())})
+
+
+def read_identity(folder: Path, way_out: str) -> tuple[dict[str, Any], bool]:
+    """What run.json of a folder holds, and whether it has a checksum."""
+    content = read_tables(folder / IDENTITY)
+    with naming(folder):
+        check_stamp(content, "run", [FORMAT], way_out)
+    with naming(folder / IDENTITY):
+        return content, check_seal(content, way_out)
+
+
+def _note(sentence: str) -> None:
+    warnings.warn(sentence, FedcellWarning, stacklevel=2)
 
 
 def _client_columns(
@@ -171,8 +233,8 @@ def _client_columns(
     return columns
 
 
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+def _plain(column: Any) -> Any:
+    return column.tolist() if isinstance(column, np.ndarray) else column
 
 
 def is_unbegun(path: Path) -> bool:

@@ -1,11 +1,13 @@
 """What a training has seen so far, and all that it carries from one round to the next."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import isnan, nan
 from typing import Any
 
 import numpy as np
 
+from fedcell.core.targets import Scored
 from fedcell.core.types import Array, Floats, Ints
 from fedcell.learning.learner import Learner, Scores, first_model
 from fedcell.learning.server import Server
@@ -43,6 +45,7 @@ class History:
 
     _rows: _Rows
     rounds: int  # that are done
+    majority: float = nan  # the share of the most common class, beside the accuracies
 
     @classmethod
     def of(cls, columns: Mapping[str, Any]) -> "History":
@@ -82,6 +85,11 @@ class History:
         """The share of test samples whose class is found."""
         return np.asarray(self._column("accuracy"))
 
+    def scored(self, first: int = 0) -> Scored:
+        """Rounds from `first` on, counted from 0, as a target is looked for in them."""
+        losses, accuracy = self.train_loss[first:], self.accuracy[first:]
+        return Scored(train_loss=losses, accuracy=accuracy, majority=self.majority)
+
     def columns(self) -> dict[str, Any]:
         """Copies of the arrays, by name."""
         return {name: np.array(self._column(name)) for name in COLUMNS}
@@ -96,11 +104,13 @@ class History:
     def with_round(self, discarded: int, scores: Scores) -> "History":
         """With one round more."""
         row = (discarded, scores.train_loss, scores.test_loss, scores.accuracy)
-        return History(self._rows.with_row(self.rounds, row), self.rounds + 1)
+        majority = self.majority if isnan(scores.majority) else scores.majority
+        return History(self._rows.with_row(self.rounds, row), self.rounds + 1, majority)
 
     def with_last(self, scores: Scores) -> "History":
         """With other scores in the last round."""
         before = History.of({name: column[:-1] for name, column in self.columns().items()})
+        before = replace(before, majority=self.majority)
         return before.with_round(int(self.discarded_uploads[-1]), scores)
 
 
@@ -117,6 +127,10 @@ class State:
     def rounds(self) -> int:
         """Rounds that are done."""
         return self.history.rounds
+
+    def judged_beside(self, majority: float) -> "State":
+        """With the share of the most common class, which no file keeps for each round."""
+        return replace(self, history=replace(self.history, majority=majority))
 
     @property
     def last_loss(self) -> float:

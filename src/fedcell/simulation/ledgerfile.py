@@ -2,26 +2,38 @@
 
 It follows from the trace, the policies and the history, so it is written whole when a run begins
 or is gone on with, which heals whatever a kill has left; a round is then one write of whole lines
-at its end, however many there were.
+at its end, however many there were. The last column is a checksum, chained from line to line.
 """
 
 import csv
 from array import array
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from fedcell.core.checksums import CHECKSUM, Chain
 from fedcell.core.errors import BadFile
-from fedcell.core.files import append_text, csv_lines, naming, write_csv
+from fedcell.core.files import (
+    append_text,
+    csv_lines,
+    csv_rows,
+    is_intact,
+    naming,
+    open_csv,
+    write_lines,
+)
+from fedcell.core.regular import open_regular
 from fedcell.network.ledger import Ledger
 from fedcell.network.policies.names import NAMED
 
 from .history import COLUMNS, State
 
 LEDGER = "ledger.csv"
+LONGEST = 10_000  # [byte] of a header
 TOTALS = ("total_duration", "total_energy")
 COUNTS = {"called", "draws", "received", "excluded_by_channel", "excluded_by_data"}
 COUNTS |= {"discarded_uploads"}
@@ -36,8 +48,10 @@ class LedgerFile:
         self._path = folder / LEDGER
         self.price(networks)
         names = next(iter(networks.values())).column_names()
-        self._names = ["policy", "round", *names, *COLUMNS, *TOTALS]
+        self._header = ",".join(["policy", "round", *names, *COLUMNS, *TOTALS, CHECKSUM])
+        self._chain = Chain(self._header)
         self._rounds: int | None = None  # that the file has; None: it is not known to be whole
+        self._size = 0  # [byte] of the file, as it was left
 
     def price(self, networks: Mapping[str, Ledger]) -> None:
         """Other prices of the rounds to come, where a run changes under way."""
@@ -48,32 +62,39 @@ class LedgerFile:
 
     def begin(self, state: State) -> None:
         """Writes the rounds that are done, whole or not at all."""
-        done = enumerate(state.history.rows())
-        write_csv(
-            self._path, self._names, (line for t, row in done for line in self._round(t, row))
-        )
+        self._chain = Chain(self._header)
+        done = (self._round(t, row) for t, row in enumerate(state.history.rows()))
+        write_lines(self._path, chain([f"{self._header}\n"], done))
+        self._size = self._path.stat().st_size
         self._rounds = state.rounds
 
     def add(self, state: State) -> None:
-        """Adds the last round of a state."""
+        """Adds the last round of a state; to a file that was removed or changed meanwhile, all of
+        them."""
         self._rounds = None
+        if not is_intact(self._path, self._size):
+            return self.begin(state)
         t = state.rounds - 1
-        try:
-            append_text(self._path, csv_lines(self._round(t, state.history.rows(t)[0])))
-        except FileNotFoundError:
-            return  # somebody took it away: it comes back at the end
+        lines = self._round(t, state.history.rows(t)[0])
+        append_text(self._path, lines)
+        self._size += len(lines.encode())
         self._rounds = state.rounds
+        return None
 
     def finish(self, state: State) -> None:
         """Makes sure of all rounds: an interrupt may have come while one was added."""
-        if self._rounds != state.rounds:
+        if self._rounds != state.rounds or not is_intact(self._path, self._size):
             self.begin(state)
 
-    def _round(self, t: int, learnt: tuple[Any, ...]) -> Iterator[list[Any]]:
-        """The lines of a round, counted from 0."""
-        for policy, columns in self._networks.items():
-            *priced, duration, energy = (column[t].item() for column in columns)
-            yield [policy, t + 1, *priced, *learnt, duration, energy]
+    def _round(self, t: int, learnt: tuple[Any, ...]) -> str:
+        """The lines of a round, counted from 0, which come after those that were made before."""
+        rows = (
+            [policy, t + 1, *priced, *learnt, duration, energy]
+            for policy, columns in self._networks.items()
+            for *priced, duration, energy in [[column[t].item() for column in columns]]
+        )
+        lines = csv_lines(rows).removesuffix("\n").split("\n")
+        return "".join(f"{self._chain.line(line)}\n" for line in lines)
 
 
 def read_ledgers(folder: Path) -> dict[str, Columns]:
@@ -83,17 +104,28 @@ def read_ledgers(folder: Path) -> dict[str, Columns]:
     """
     path = folder / LEDGER
     try:
-        with path.open(newline="", encoding="utf-8") as file, naming(path):
-            return _read(csv.reader(line for line in file if line.endswith("\n")))
+        with open_csv(path) as file, naming(path):
+            return _read(line.removesuffix("\n") for line in file if line.endswith("\n"))
     except OSError as error:
         raise BadFile(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-def _read(lines: Iterator[list[str]]) -> dict[str, Columns]:
-    wanted = [f.name for f in fields(Ledger) if f.name not in ("totals", "spending")]
+def has_checksums(folder: Path) -> bool:
+    """Whether the lines of ledger.csv have checksums; those of an older fedcell have none."""
+    with open_regular(folder / LEDGER) as file:
+        return file.readline(LONGEST).rstrip(b"\n").endswith(f",{CHECKSUM}".encode())
+
+
+def _read(texts: Iterator[str]) -> dict[str, Columns]:
+    wanted = [f.name for f in fields(Ledger) if f.name not in ("totals", "spending", "majority")]
     numbers: dict[str, array[float]] = {}  # row after row
     try:
-        names = next(lines)
+        header = next(texts)
+        names = header.split(",")
+        if names[-1] == CHECKSUM:
+            names.pop()
+            texts = map(Chain(header).checked, texts)
+        lines = csv_rows(texts)
         if names[:2] != ["policy", "round"] or sorted(names[2:]) != sorted([*wanted, *TOTALS]):
             raise ValueError
         for policy, number, *values in lines:

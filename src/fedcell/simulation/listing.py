@@ -7,11 +7,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from fedcell.core.checksums import note_unsealed
 from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.files import read_tables
+from fedcell.core.locks import read_holder
 
 from .folder import IDENTITY, LOCK, SCENARIO
-from .load import load_run
+from .load import read_run
 from .summary import PolicyOutcome, RunSummary
 
 DEEPEST = 3  # folders inside each other that are looked into
@@ -68,7 +70,9 @@ def list_runs(folders: Iterable[str | Path]) -> list[RunEntry]:
         if not inside:
             raise BadFile(f"{folder}: holds no run: expected {IDENTITY} in it, or in one inside")
         found |= dict.fromkeys(inside)
-    return [_entry(folder) for folder in found]
+    entries = [_entry(folder) for folder in found]
+    note_unsealed([file for _, files in entries for file in files])
+    return [entry for entry, _ in entries]
 
 
 def _runs_in(folder: Path, depth: int) -> Iterator[Path]:
@@ -90,18 +94,19 @@ def _in_order(name: str) -> tuple[str, int, str]:
     return text, int(name[len(text) :] or 0), name
 
 
-def _entry(folder: Path) -> RunEntry:
+def _entry(folder: Path) -> tuple[RunEntry, list[Path]]:
+    """A run, and its files without a checksum."""
     try:
         tables = read_tables(folder / SCENARIO)
         own, most = read_tables(folder / IDENTITY).get("learner"), int(tables["plan"]["rounds"])
         trained = _trained(tables["learning"]) if own is None else str(own["name"])
-        result = load_run(folder)
+        result, unsealed = read_run(folder)
     except (BadInput, KeyError, TypeError, ValueError, AttributeError) as error:
         fault = str(error) if isinstance(error, BadInput) else f"{folder / SCENARIO}: is damaged"
-        return RunEntry(folder=folder, fault=fault)
+        return RunEntry(folder=folder, fault=fault), []
     running = _is_running(folder / LOCK)
     status = "running" if running else "complete" if result.complete else "stopped"
-    return RunEntry(
+    entry = RunEntry(
         folder=folder,
         trained=trained,
         rounds=result.state.rounds,
@@ -109,6 +114,7 @@ def _entry(folder: Path) -> RunEntry:
         status=status,
         outcome=result.outcome,
     )
+    return entry, unsealed
 
 
 def _trained(learning: dict[str, Any]) -> str:
@@ -124,7 +130,7 @@ def _is_running(lock: Path) -> bool:
     Looked at only: a lock that is tried keeps out, for that moment, whoever comes to take it.
     """
     try:
-        _, number, _, host = lock.read_text("utf-8")[:200].split(" ", 3)
+        _, number, _, host = read_holder(lock).split(" ", 3)
         if host == socket.gethostname():
             os.kill(int(number), 0)
     except PermissionError:

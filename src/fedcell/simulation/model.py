@@ -1,14 +1,15 @@
 """The model that a run has trained, from its folder: to predict with, judge, take elsewhere."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from msgspec import Meta
 
+from fedcell.core.checksums import note_unsealed
 from fedcell.core.errors import BadFile, BadInput
-from fedcell.core.files import check_stamp, check_target, naming, read_tables, write_file
+from fedcell.core.files import check_target, naming, write_file
 from fedcell.core.npz import Arrays, read_npz
 from fedcell.core.schema import Count, Table, decode
 from fedcell.core.types import Floats, Ints
@@ -20,7 +21,7 @@ from fedcell.learning.setup import TrainingSetup
 from fedcell.scenario.load import load_scenario
 from fedcell.scenario.scenario import Scenario
 
-from .folder import FORMAT, IDENTITY, SCENARIO, seeds_inside
+from .folder import IDENTITY, SCENARIO, read_identity, seeds_inside
 from .records import CHECKPOINT
 
 Which = Literal["model", "average"]
@@ -123,7 +124,9 @@ class TrainedModel:
                 f"the run trained {what}, of which fedcell knows the weights alone: take them from "
                 "load_model, or from an .npz"
             )
-        return self.classifier
+        if self.weights is self.classifier.weights:
+            return self.classifier
+        return replace(self.classifier, weights=self.weights)  # others were put in their place
 
     def __repr__(self) -> str:
         what = "average of the last models" if self.which == "average" else "model"
@@ -145,9 +148,8 @@ def load_model(folder: str | Path, which: Which = "model") -> TrainedModel:
         raise BadInput(f"`which` = {which}: expected model or average")
     if not (path / IDENTITY).is_file():
         raise BadFile(f"{path}: is not the folder of a run: {WAY_OUT}{seeds_inside(path)}")
-    with naming(path / IDENTITY):
-        content = read_tables(path / IDENTITY)
-        check_stamp(content, "run", [FORMAT], WAY_OUT)
+    content, checked = read_identity(path, WAY_OUT)
+    note_unsealed([] if checked else [path / IDENTITY])
     scenario, arrays = load_scenario(path / SCENARIO), _arrays(path, which)
     learner = content.get("learner") or {}
     name = str(learner.get("name")) if isinstance(learner, dict) and learner else None

@@ -16,14 +16,15 @@ import numpy as np
 from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.files import write_file
 from fedcell.core.npz import Arrays, read_npz
+from fedcell.core.regular import NO_LINKS, open_handle, open_regular
 
 from .history import COLUMNS, History, State
 
 HISTORY, CHECKPOINT = "history.csv", "checkpoint.npz"
 HEADER = (",".join(["round", *COLUMNS, "checksum"]) + "\n").encode()
+ENDING = b",%08x\n"  # of a line: its checksum
 LONGEST = 1000  # [byte] of a line
 MOST_UPLOADS = 10**9  # of a round
-FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 
 
 class Records:
@@ -59,7 +60,7 @@ class Records:
     def save(self, state: State) -> None:
         """Adds the rounds before the last of a state, then replaces the checkpoint."""
         rows = state.history.rows(self._lines)
-        self._add(rows[:-1])
+        self._add(state, rows[:-1])
         arrays: dict[str, Any] = {
             "model": state.model,
             "average": state.average,
@@ -75,20 +76,23 @@ class Records:
         """Adds the last round as well, for people who read the file; it is saved once more, for an
         interrupt may have come before it was, and it may have been evaluated since."""
         self.save(state)
-        self._add(state.history.rows(self._lines))
+        self._add(state, state.history.rows(self._lines))
 
-    def _add(self, rows: list[tuple[Any, ...]]) -> None:
+    def _add(self, state: State, rows: list[tuple[Any, ...]]) -> None:
+        """Adds rounds of a state to history.csv; where it was removed or changed meanwhile, writes
+        those before them again."""
+        path = self._path / HISTORY
+        if self._lines and not self._ends_as_left(path):
+            before = state.history.rows()[: self._lines]
+            text, checksum = _lines_of(before, 0, 0)
+            write_file(path, lambda aside: _write(aside, HEADER + text))
+            self._size, self._checksum = len(HEADER) + len(text), checksum
         if not rows:
             return
-        text, lines, checksum = b"" if self._size else HEADER, self._lines, self._checksum
-        for row in rows:
-            lines += 1
-            line = ",".join(map(repr, (lines, *row))).encode()
-            checksum = crc32(line, checksum)
-            text += b"%b,%08x\n" % (line, checksum)
-        path = self._path / HISTORY
+        text, checksum = _lines_of(rows, self._lines, self._checksum)
+        text = text if self._size else HEADER + text
         try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | FLAGS, 0o666)
+            handle = open_handle(path, os.O_WRONLY | os.O_CREAT | NO_LINKS)
             try:
                 os.ftruncate(handle, self._size)  # what a kill may have left
                 os.lseek(handle, self._size, os.SEEK_SET)
@@ -101,7 +105,18 @@ class Records:
         except OSError as error:
             raise BadFile(f"{path}: cannot be written: {error.strerror or error}") from error
         # An interrupt before this leaves what is not counted, and is written over.
-        self._lines, self._checksum, self._size = lines, checksum, self._size + len(text)
+        self._lines, self._checksum = self._lines + len(rows), checksum
+        self._size += len(text)
+
+    def _ends_as_left(self, path: Path) -> bool:
+        """Whether the checksum of the last line is where it was written; each checksum follows from
+        all lines before."""
+        try:
+            with open_regular(path) as file:
+                file.seek(self._size - len(ENDING % 0))
+                return file.read(len(ENDING % 0)) == ENDING % self._checksum
+        except OSError:
+            return False
 
     def _read_lines(self, count: int, checksum: int) -> list[tuple[Any, ...]]:
         """The first lines of history.csv, if they are the rounds that the checkpoint knows."""
@@ -109,7 +124,7 @@ class Records:
         path = self._path / HISTORY
         try:
             if count:
-                with path.open("rb") as file:
+                with open_regular(path) as file:
                     self._size = len(HEADER)
                     if file.read(len(HEADER)) != HEADER:
                         raise ValueError
@@ -131,6 +146,20 @@ class Records:
             raise ValueError
         self._size += len(line)
         return _checked((int(row[0]), *map(float, row[1:])))
+
+
+def _lines_of(rows: list[tuple[Any, ...]], before: int, checksum: int) -> tuple[bytes, int]:
+    """Lines of rounds that follow so many others, and the checksum of the last."""
+    text = []
+    for number, row in enumerate(rows, before + 1):
+        line = ",".join(map(repr, (number, *row))).encode()
+        checksum = crc32(line, checksum)
+        text.append(line + ENDING % checksum)
+    return b"".join(text), checksum
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
 
 
 def _save(path: Path, arrays: dict[str, Any]) -> None:

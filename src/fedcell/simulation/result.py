@@ -1,7 +1,7 @@
 """What a run gives back."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from fedcell.core.showing import Showable
@@ -18,6 +18,9 @@ class RunResult(Showable):
     ledgers: Mapping[str, Ledger]  # by policy
     outcome: RunSummary
     state: State  # with the trained model
+    identity: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # what makes it this run; empty: unknown
 
     @property
     def complete(self) -> bool:

@@ -16,7 +16,7 @@ from fedcell.core.targets import HOLD, Target, as_target
 from fedcell.learning.data.download import Report as Download
 from fedcell.learning.engine import Engine, vector_width
 from fedcell.learning.learner import Learner
-from fedcell.learning.own import LearnerLike, OwnLearner, name_of, unguarded
+from fedcell.learning.own import LearnerLike, OwnLearner, code_of, name_of, unguarded
 from fedcell.learning.server import OwnServer, Server
 from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet
@@ -143,5 +143,6 @@ def prepare_run(
         identity=run_identity(used, setup.fingerprint, seed, known_by, whose),
         learner_of=learner_of,
         vector_width=vector_width() if isinstance(unguarded(trained), Engine) else None,
+        code=code_of(own, server),
         server=server,
     )

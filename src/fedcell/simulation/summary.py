@@ -18,7 +18,8 @@ from fedcell.network.trace import Fleet
 
 from .checks import aggregation_rule
 
-SWINGING = 0.5  # from the least to the most about their line, in parts of the mean
+SCORED = ("train_loss", "test_loss", "accuracy")
+SWINGING = 0.5  # parts of its mean by which a loss climbs and falls again, or the reverse
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +79,7 @@ class PolicyOutcome:
     ) -> "PolicyOutcome":
         """The outcome of a ledger with losses; `names` and `battery` [J] of the clients, where
         they are known."""
-        losses = (x[-1].item() for x in (ledger.train_loss, ledger.test_loss, ledger.accuracy))
+        last = {name: getattr(ledger, name)[-1].item() for name in SCORED}
         reached = None if target is None else ledger.rounds_to(target)
         energy = ledger.totals.energy
         most = int(energy.argmax()) if energy.size else None
@@ -88,7 +89,7 @@ class PolicyOutcome:
             to_target=None if reached is None else RunTotals.by(ledger, reached),
             received=float(ledger.received.mean()),
             discarded_uploads=int(ledger.discarded_uploads.sum()),
-            scores=Scores(*losses),
+            scores=Scores(**last, majority=ledger.majority),
             mean_client_energy=float(energy.mean()) if energy.size else nan,
             highest_client_energy=nan if most is None else float(energy[most]),
             highest_client=most,
@@ -177,19 +178,46 @@ class RunSummary:
 
 
 def swing_of(losses: Array, rounds: int = 2 * HOLD) -> str | None:
-    """How far the loss swings in the last evaluated rounds, in words; None where it is steady, or
-    falls steadily."""
+    """How far the loss swings in the last evaluated rounds, in words; None where it is steady.
+
+    The largest climb and the largest fall are compared: a loss that only falls, however steeply,
+    does not climb, and one that diverges does not fall.
+    """
     last = losses[np.isfinite(losses)][-rounds:]
     if last.size < rounds:
         return None
-    t = np.arange(rounds) - (rounds - 1) / 2
-    about = last - (t @ last) / (t @ t) * t
-    if np.ptp(about) <= SWINGING * last.mean():
+    climb = (last - np.minimum.accumulate(last)).max()
+    fall = (np.maximum.accumulate(last) - last).max()
+    if min(climb, fall) <= SWINGING * last.mean():
         return None
     return (
         f"the training loss swings: from {last.min():.3g} to {last.max():.3g} in the last {rounds} "
         "rounds; more clients a round, fewer steps or a lower learning.rate steady it"
     )
+
+
+def target_doubts(ledgers: Mapping[str, Ledger], target: Target | None) -> list[str]:
+    """Why rounds of a training do not count as having reached its target, although their numbers
+    would."""
+    ledger = next(iter(ledgers.values()), None)
+    if ledger is None:
+        return []
+    scored, doubts = ledger.scored, []
+    if scored.overflown.size:
+        doubts.append(
+            f"the training loss is not finite after round {scored.overflown[0]}: such rounds do "
+            "not count as having reached a target"
+        )
+    if target is None or target.loss is None:
+        return doubts
+    found = target.reached(ledger.train_loss)
+    if found is not None and found in scored.guesses:
+        doubts.append(
+            f"{target} was met in round {found} by a model with accuracy "
+            f"{ledger.accuracy[found - 1]:.3g}, no better than always answering with the most "
+            f"common class ({ledger.majority:.3g}): such rounds do not count"
+        )
+    return doubts
 
 
 def summarise(
@@ -222,7 +250,10 @@ def summarise(
         swing=next((swing_of(ledger.train_loss) for ledger in ledgers.values()), None),
         partition=partition,
         policies=outcomes_of(ledgers, target, setup.client_names, fleet.battery),
-        notes=tuple(rarely_heard(scenario, fleet, setup.label_counts)),
+        notes=(
+            *target_doubts(ledgers, target),
+            *rarely_heard(scenario, fleet, setup.label_counts),
+        ),
         changes=changes,
     )
 

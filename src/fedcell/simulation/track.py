@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from fedcell.core.environment import environment
 from fedcell.core.errors import BadInput, FedcellWarning
 
 from .report import RoundReport
@@ -48,14 +49,16 @@ def _tensorboard(where: str, name: str, about: About) -> Sent:
 
 def _mlflow(where: str, name: str, about: About) -> Sent:
     where = where or os.environ.get("MLFLOW_TRACKING_URI") or "mlruns"
+    allowed: dict[str, str] = {}
     if "://" not in where:  # a folder, which MLflow wants to be allowed to use
-        os.environ.setdefault("MLFLOW_ALLOW_FILE_STORE", "true")
+        allowed = {"MLFLOW_ALLOW_FILE_STORE": os.environ.get("MLFLOW_ALLOW_FILE_STORE", "true")}
         where = Path(where).absolute().as_uri()
     from mlflow.entities import Metric, Param
     from mlflow.tracking import MlflowClient
 
-    client = MlflowClient(where)
-    known = client.get_experiment_by_name("fedcell")
+    with environment(allowed):  # it looks when a client opens the folder
+        client = MlflowClient(where)
+        known = client.get_experiment_by_name("fedcell")
     experiment = known.experiment_id if known else client.create_experiment("fedcell")
     run = client.create_run(experiment, run_name=name).info.run_id
     client.log_batch(run, params=[Param(key, str(value)) for key, value in about.items()])

@@ -34,20 +34,26 @@ UNKNOWN = Scores(float("nan"))  # of a round that was not evaluated
 Stop = Callable[[State], bool]  # says whether a training ends here
 
 
-def at_target(target: Target | None, every: int = 1) -> Stop:
+def at_target(target: Target | None, every: int = 1, guesses: Stop | None = None) -> Stop:
     """Ends a training once it has reached a target; never where there is none. `every`: rounds
-    between two evaluations."""
-    looked = False
+    between two evaluations. `guesses` says of a state at the target whether its model only
+    guesses, where a training is not judged on test data after each round; then it continues."""
+    looked, guessing = False, list[int]()
 
     def stop(state: State) -> bool:
         nonlocal looked
         if target is None:
             return False
-        values = getattr(state.history, target.column)
-        if looked:  # the first look is at all rounds, for a training may be gone on with
-            values = values[-every * (target.hold + 1) :]
+        # The first look is at all rounds, for a training may be a resumed one.
+        first = max(0, state.rounds - every * (target.hold + 1)) if looked else 0
         looked = True
-        return target.reached(values) is not None
+        known = [round - first for round in guessing if round > first]
+        if target.reached_by(replace(state.history.scored(first), guessing=known)) is None:
+            return False
+        if guesses is None or not guesses(state):
+            return True
+        guessing.append(state.rounds)
+        return False
 
     return stop
 
@@ -141,8 +147,9 @@ def simulate(
 
     `report` is called with a `RoundReport` after each round; a run is resumed from the `state` of
     such a report, to the same bits as if it had never stopped. A `trace` of your own says who is
-    called, how they are heard and what is lost; otherwise it is drawn. A `server` of your own, a
-    function (old, mean) -> new, makes the next model instead of learning.server.
+    called, how they are heard and what is lost; otherwise it is drawn. It holds `rounds` rounds or
+    more; where these are left out, the run ends with the trace, or after plan.rounds. A `server` of
+    your own, a function (old, mean) -> new, makes the next model instead of learning.server.
 
     >>> from fedcell import load_scenario, prepare_training
     >>> setup = prepare_training(load_scenario("digits"))
@@ -152,10 +159,15 @@ def simulate(
     learning = scenario.learning
     hold, every = (learning.hold, learning.evaluate_every) if learning else (HOLD, 1)
     target = as_target(target, hold=hold)
-    rounds = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
+    wanted = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
+    if trace is not None and rounds is not None and trace.rounds < wanted:
+        raise BadInput(
+            f"the trace holds {trace.rounds} rounds and `rounds` = {wanted}: ask for fewer, or "
+            "give a longer trace"
+        )
     scenario = with_learner_sizes(scenario, learner)
     fleet = draw_fleet(scenario, seed)
-    trace = draw_trace(scenario, fleet, rounds, seed) if trace is None else trace[:rounds]
+    trace = draw_trace(scenario, fleet, wanted, seed) if trace is None else trace[:wanted]
     ledger = require_usable(price_trace(scenario, fleet, trace, policy, seed))  # refuses at once
     if target is not None and target.accuracy is not None:
         check_scored(target, learner.evaluate(learner.start()))
@@ -170,4 +182,6 @@ def simulate(
 
 def with_training(ledger: Ledger, state: State) -> Ledger:
     """The ledger of the network's rounds and of what was learnt in them, as far as that went."""
-    return replace(ledger.first(state.rounds), **state.history.columns())
+    history = state.history
+    columns = history.columns()
+    return replace(ledger.first(state.rounds), **columns, majority=history.majority)

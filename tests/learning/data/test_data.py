@@ -15,7 +15,7 @@ import tracemalloc
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -800,6 +800,15 @@ def test_labels_belong_to_the_dataset_alone():
         assert not base.flags.writeable
 
 
+def test_another_content_by_replace_has_another_fingerprint():
+    data = Dataset.of(**mine())
+    other = replace(data, y_train=data.y_train[::-1])
+    assert other.fingerprint == Dataset.of(**mine() | {"y_train": data.y_train[::-1]}).fingerprint
+    assert other.fingerprint != data.fingerprint == replace(data, name="other").fingerprint
+    published = Dataset(**{f.name: getattr(data, f.name) for f in fields(data)}, published="known")
+    assert published.fingerprint == "known" != replace(published, y_train=data.y_train).fingerprint
+
+
 def test_files_that_are_no_data(tmp_path):
     file = tmp_path / "mine.npz"
     with pytest.raises(BadInput, match=r"mine\.npz: cannot be read: No such file"):
@@ -833,6 +842,7 @@ def kept(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("kept")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not REAL, reason="needs FEDCELL_DATA, a folder with the published files")
 @pytest.mark.parametrize("name", ["mnist", "cifar10"])
 def test_the_real_ones(name, kept, monkeypatch):

@@ -247,7 +247,7 @@ def test_owners_that_are_not_there(tmp_path):
     with pytest.raises(BadFile, match=r"none\.csv: cannot be read: No such file"):
         prepare_training(scenario_in(tmp_path, learning))
     (tmp_path / "none.csv").mkdir()
-    with pytest.raises(BadFile, match=r"none\.csv: is not a regular file"):
+    with pytest.raises(BadFile, match=r"none\.csv: cannot be read: Is a directory"):
         prepare_training(scenario_in(tmp_path, learning))
 
 

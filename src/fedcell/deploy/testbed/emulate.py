@@ -53,6 +53,9 @@ class PlacedProcesses(Processes):
         super().__init__(folder, env)
         self._testbed = testbed
 
+    def _testbeds(self) -> Sequence[str]:
+        return (self._testbed.token,)
+
     def _open(
         self, command: Sequence[str], log: Path, place: int | None
     ) -> "subprocess.Popen[bytes]":

@@ -3,10 +3,11 @@
 import time
 
 from fedcell.core.errors import NoTestbed
+from fedcell.deploy.ending import KILL_GRACE, POLL, end
 
 from .links import delete_namespace, list_namespaces
 from .names import owner_lives, token_of
-from .processes import KILL_GRACE, POLL, end, inside
+from .processes import inside
 from .processor import Groups, find_groups
 
 

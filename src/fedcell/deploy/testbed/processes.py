@@ -1,16 +1,10 @@
-"""The processes of a testbed: who they are, and how they end."""
+"""The processes of a testbed: those in its namespaces and control groups."""
 
 import os
-import signal
-import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Iterable
 
 from .links import NAMESPACES
 from .processor import Groups
-
-POLL = 0.02  # s
-KILL_GRACE = 5.0  # s that the kernel may take to end what was killed
 
 
 def inside(names: Iterable[str], groups: Groups | None) -> set[int]:
@@ -31,17 +25,3 @@ def _identity(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return status.st_dev, status.st_ino
-
-
-def end(find: Callable[[], set[int]], grace: float) -> set[int]:
-    """Ends the processes that `find` finds, and those they start meanwhile: asks them (TERM),
-    and kills them after `grace` seconds. Returns those that are there all the same."""
-    asked = set[int]()
-    begin = time.monotonic()
-    while (there := find()) and (spent := time.monotonic() - begin) < grace + KILL_GRACE:
-        for pid in there - asked if spent < grace else there:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGTERM if spent < grace else signal.SIGKILL)
-        asked |= there
-        time.sleep(POLL)
-    return there

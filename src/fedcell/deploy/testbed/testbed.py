@@ -7,16 +7,19 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from types import TracebackType
 
 from fedcell.core.errors import BadInput, NoTestbed
+from fedcell.core.regular import open_log
+from fedcell.deploy.ending import end
 
 from . import links
 from .leftovers import remove
 from .meter import Meter
 from .names import SERVER, Place, name, new_token
-from .processes import end, inside
+from .processes import inside
 from .processor import LEAST_SHARE, Groups, find_groups
 from .shielded import shielded
 
@@ -43,7 +46,7 @@ class Testbed:
             raise BadInput(f"`clients` of a testbed must be 1 to {links.MOST_CLIENTS}: {clients}")
         self.clients, self.grace = clients, grace
         self.why_no_quota: str | None = None  # why set_cpu does not work here; None: it does
-        self._owner, self._token = os.getpid(), new_token()
+        self._owner, self.token = os.getpid(), new_token()  # with which all its names begin
         self._groups: Groups | None = None
         self._running: list[tuple[Place, subprocess.Popen[bytes]]] = []
 
@@ -83,14 +86,14 @@ class Testbed:
             try:
                 self.stop(grace=grace)
             finally:
-                remove(self._token)
+                remove(self.token)
 
         shielded(work)
         atexit.unregister(self._remove_at_exit)
 
     def _remove_at_exit(self) -> None:
         if os.getpid() == self._owner:  # not in a process that was forked from it
-            remove(self._token)
+            remove(self.token)
 
     def address(self, place: Place) -> str:
         """The IPv4 address of a client, or of the server."""
@@ -145,7 +148,7 @@ class Testbed:
         if self._groups is not None:  # first, so that no process is ever without
             entry = self._groups.entry(self._name(place))
             words = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', str(entry), *words]
-        with open(log or os.devnull, "ab") as output:
+        with nullcontext(subprocess.DEVNULL) if log is None else open_log(log) as output:
             process = subprocess.Popen(
                 words,
                 env=environment,
@@ -184,7 +187,7 @@ class Testbed:
         return [SERVER, *range(self.clients)]
 
     def _name(self, place: Place) -> str:
-        return name(self._token, place)
+        return name(self.token, place)
 
     def _check(self, *places: Place) -> None:
         for place in places:

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedcell.core.asides import aside, made_folder, sync, sync_folder
-from fedcell.core.npz import Arrays
+from fedcell.core.npz import Arrays, map_npy
+from fedcell.core.regular import open_regular
 
 from .decode import FORMATS, standard
 from .download import Report, contents, user_cache
@@ -44,13 +45,11 @@ def _recall(home: Path, source: Source) -> Arrays | None:
     shapes |= {"y_test": (test,), "scale": image[2:], "shift": image[2:]}
     kinds = {"x": np.uint8, "y": np.int64, "s": np.float32}
     arrays = {}
-    files = [home / CHECKSUMS, *(home / f"{name}.npy" for name in shapes)]
-    if not all(os.path.isfile(file) for file in files):  # a pipe would have no end
-        return None
     try:
-        checksums = json.loads((home / CHECKSUMS).read_bytes())
+        with open_regular(home / CHECKSUMS) as file:
+            checksums = json.load(file)
         for name, shape in shapes.items():
-            array = np.load(home / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+            array = map_npy(home / f"{name}.npy")
             if array.shape != shape or array.dtype != kinds[name[0]]:
                 return None
             if _checksum(array) != checksums[name]:

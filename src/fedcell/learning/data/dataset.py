@@ -2,8 +2,8 @@
 
 import hashlib
 import warnings
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import InitVar, dataclass
+from functools import cached_property, partial
 from importlib import resources
 from pathlib import Path
 from typing import Any, Self
@@ -66,11 +66,13 @@ class Dataset:
     y_test: Labels
     scale: PerChannel  # (channel,)
     shift: PerChannel
-    fingerprint: str  # of the content, by which a resumed run tells other data; not of owners
     owner: Owner | None = None  # (sample,)
+    published: InitVar[str | None] = None  # its fingerprint, where the content is a published one
 
-    def __post_init__(self) -> None:
+    def __post_init__(self, published: str | None) -> None:
         """However it was made, what goes into machine code is checked here."""
+        # Not a field: with other arrays by `dataclasses.replace` it is another dataset.
+        object.__setattr__(self, "_published", published)
         arrays: Arrays = {part: as_numbers(part, getattr(self, part)) for part in PARTS}
         check_shapes(arrays)
         for part, values in arrays.items():
@@ -100,6 +102,12 @@ class Dataset:
             owner = as_owner(self.owner, len(self.y_train))
             owner.flags.writeable = False
             object.__setattr__(self, "owner", owner)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of the content, by which a resumed run tells other data; not of owners."""
+        known: str | None = getattr(self, "_published", None)
+        return known or _fingerprint({part: getattr(self, part) for part in PARTS})
 
     @property
     def classes(self) -> int:
@@ -140,7 +148,7 @@ class Dataset:
         one = np.ones(x.shape[-1:], np.float32)
         as_is = {"scale": one, "shift": 0 * one}
         arrays |= standard(x) if x.dtype == np.uint8 else as_is
-        made = cls(name=name, fingerprint=_fingerprint(arrays), owner=owner, **arrays)
+        made = cls(name=name, owner=owner, published=None, **arrays)
         for doubt in doubts(made.x_train, made.y_train, made.y_test):
             warnings.warn(f"{name}: {doubt}", FedcellWarning, stacklevel=2)
         return made
@@ -175,7 +183,7 @@ def load_data(
             f"{name} is not a dataset: {hint}; your own is named by its .npz file, or by its folder"
         )
     arrays = decoded(source, folder, mirror, report)
-    return Dataset(name=source.name, fingerprint=source.fingerprint, **arrays)
+    return Dataset(name=source.name, published=source.fingerprint, **arrays)
 
 
 def _digits() -> Dataset:

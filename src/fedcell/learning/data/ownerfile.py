@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fedcell.core.errors import BadFile, BadInput
+from fedcell.core.errors import BadInput
 from fedcell.core.files import naming, read_text
 from fedcell.core.schema import suggestion
 from fedcell.learning.owners import NOBODY, Owner, check_name
@@ -34,8 +34,6 @@ def read_owners(path: Path, samples: int, names: Sequence[str] | None = None) ->
     A client is named as in `names`, where there are any, or by its number. Without names, clients
     that are not all whole numbers are names.
     """
-    if path.exists() and not path.is_file():
-        raise BadFile(f"{path}: is not a regular file: name the table of owners")
     text = read_text(path)
     with naming(path):
         ranges = _ranges(text, samples)

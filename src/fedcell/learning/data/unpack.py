@@ -11,28 +11,37 @@ import os
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
-from io import FileIO
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Self
 
 from fedcell.core.errors import BadFile
+from fedcell.core.regular import open_regular
 
 from .sources import ARCHIVE, PUBLISHED, Content, Source
 
 BLOCK = 1 << 18  # [byte] read at a time
-PACKED: dict[str, Callable[[Path], Any]] = {"": FileIO, ".gz": gzip.open, ".xz": lzma.open}
+PACKED: dict[str, Callable[[BinaryIO], Any]] = {  # how it is unpacked, by its ending
+    "": nullcontext,
+    ".gz": gzip.open,
+    ".xz": lzma.open,
+}
 BROKEN = (gzip.BadGzipFile, lzma.LZMAError, tarfile.TarError, zlib.error, EOFError)
 
 
 class NotPublished(BadFile):
     """A file whose content is not the published one."""
 
-    def __init__(self, path: Path, how: str, sha256: str | None = None) -> None:
-        self.sha256 = sha256
-        super().__init__(
+    sha256: str | None = None  # of that content, where all of it was read
+
+    @classmethod
+    def found(cls, path: Path, how: str, sha256: str | None = None) -> Self:
+        error = cls(
             f"{path}: is not the published file ({how}): "
             "delete it to download it again, or put the published file there"
         )
+        error.sha256 = sha256
+        return error
 
 
 def contents_here(source: Source, places: Iterable[Path]) -> dict[str, bytes]:
@@ -69,13 +78,13 @@ def _ending(path: Path, name: str) -> str:
     return path.name[len(Path(name).name) :]
 
 
-def _read(path: Path, opened: Callable[[Path], Any], content: Content) -> bytes:
+def _read(path: Path, unpacked: Callable[[BinaryIO], Any], content: Content) -> bytes:
     """The content of a file, if it is what was published."""
     try:
-        with opened(path) as file:
+        with open_regular(path) as packed, unpacked(packed) as file:
             return _checked(path, file, content)
     except BROKEN as error:
-        raise NotPublished(path, str(error) or type(error).__name__) from error
+        raise NotPublished.found(path, str(error) or type(error).__name__) from error
     except OSError as error:
         raise BadFile(f"{path}: cannot be read: {error.strerror or error}") from error
 
@@ -88,11 +97,11 @@ def _checked(path: Path, file: Any, content: Content) -> bytes:
         blocks.append(block)
         size += len(block)
         if size > content.size:
-            raise NotPublished(path, f"it holds more than {content.size} bytes")
+            raise NotPublished.found(path, f"it holds more than {content.size} bytes")
     if size < content.size:
-        raise NotPublished(path, f"it holds {size} bytes, not {content.size}")
+        raise NotPublished.found(path, f"it holds {size} bytes, not {content.size}")
     if (found := digest.hexdigest()) != content.sha256:
-        raise NotPublished(path, f"its sha256 is {found}, not {content.sha256}", found)
+        raise NotPublished.found(path, f"its sha256 is {found}, not {content.sha256}", found)
     return b"".join(blocks)
 
 
@@ -106,7 +115,7 @@ class _Bounded:
         block: bytes = self.file.read(min(size, self.left + 1))
         self.left -= len(block)
         if self.left < 0:
-            raise NotPublished(self.path, "it unpacks to more than it should")
+            raise NotPublished.found(self.path, "it unpacks to more than it should")
         return block
 
 
@@ -115,7 +124,7 @@ def _members(path: Path, contents: Mapping[str, Content]) -> dict[str, bytes]:
     found: dict[str, bytes] = {}
     most = sum(content.size for content in contents.values()) + (1 << 24)  # headers, read-mes
     try:
-        with gzip.open(path, "rb") as file:
+        with open_regular(path) as packed, gzip.open(packed) as file:
             bounded: Any = _Bounded(path, file, most)
             with tarfile.open(fileobj=bounded, mode="r|") as archive:
                 for member in archive:
@@ -124,11 +133,11 @@ def _members(path: Path, contents: Mapping[str, Content]) -> dict[str, bytes]:
     except BadFile:
         raise
     except BROKEN as error:
-        raise NotPublished(path, str(error) or type(error).__name__) from error
+        raise NotPublished.found(path, str(error) or type(error).__name__) from error
     except OSError as error:
         raise BadFile(f"{path}: cannot be read: {error.strerror or error}") from error
     except Exception as error:  # headers of an archive can be wrong in many ways
-        raise NotPublished(path, f"{type(error).__name__}: {error}") from error
+        raise NotPublished.found(path, f"{type(error).__name__}: {error}") from error
     if missing := [name for name in contents if name not in found]:
-        raise NotPublished(path, f"it has no {', '.join(missing)}")
+        raise NotPublished.found(path, f"it has no {', '.join(missing)}")
     return {name: found[name] for name in contents}

@@ -56,6 +56,17 @@ def softmax(layer, labels, arena):
         dy[labels[n]] -= np.float32(1) / np.float32(batch)
 
 
+@njit(**FAST | {"fastmath": False})  # said, for a callee inherits its caller's flags
+def cross_entropy(log_total, top, own):
+    """-log of the softmax at a label: the logits are `own` there and `top` at most, and the
+    exponentials of their distances to `top` sum up to exp(log_total).
+
+    Compiled without fastmath, which reorders this sum: beside a huge logit the logarithm is rounded
+    away, and a model that gives all classes the same huge logit has the loss 0.
+    """
+    return log_total + (top - own)
+
+
 @jit
 def backward(layers, batch, weights, target, scale, scratch):
     arena, winner, _, framed, dw, where, value, ends, shift, scaled = scratch
@@ -127,7 +138,7 @@ def compiled(stamp: str, cache: bool = True) -> tuple[Any, Any]:
                 label, top, total = labels[some[n]], y.max(), ZERO
                 for o in range(y.size):
                     total += np.exp(y[o] - top)
-                losses[begin + n] = np.log(total) + top - y[label]
+                losses[begin + n] = cross_entropy(np.log(total), top, y[label])
                 hits[begin + n] = y.argmax() == label
 
     return train, evaluate

@@ -1,7 +1,7 @@
 """What a policy is: a callable from a Problem to a Schedule. And what the server tells clients."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -57,10 +57,11 @@ class Broadcast:
     @classmethod
     def to(cls, scenario: Scenario, fleet: Fleet) -> "Broadcast":
         """What the server of a scenario tells the clients of its fleet: means of who has data."""
-        some = fleet.samples > 0
+        some: Any = fleet.samples > 0
+        some = slice(None) if some.all() else some  # as is, where all have data
         return cls(
             freq=mean_freq(float(fleet.kappa[some].mean()), scenario.task.energy_weight),
-            samples=float(fleet.step_samples(scenario)[some].mean()),
+            samples=float(fleet.step_samples(scenario, some).mean()),
         )
 
     def own_freq(self, samples: Array, freq_min: Array, freq_max: Array) -> Array:

@@ -9,6 +9,7 @@ import numpy as np
 
 from fedcell.core.types import Array
 from fedcell.network.round import Problem, Schedule
+from fedcell.network.trace import MANY
 
 from .base import Broadcast
 
@@ -43,17 +44,36 @@ class OptimalStaged:
 
     def __call__(self, problem: Problem, /) -> Schedule:
         u, c = problem.band_time, problem.cycles
-        # All train for T, but who reaches freq_min earlier is done earlier and spends no less:
-        # T^3 = 2 sum of w_j over the clients that are still above freq_min at T.
-        longest = c / problem.freq_min
-        last = np.argsort(-longest, axis=-1)
-        above = np.cbrt(2 * np.take_along_axis(problem.effort, last, -1).cumsum(-1))
-        T = np.minimum(above, np.take_along_axis(longest, last, -1)).max(-1, keepdims=True)
+        share = u / u.sum(-1, keepdims=True)  # all upload for equally long
+        if np.array_equal(problem.freq_min, problem.freq_max):
+            return Schedule(share=share, freq=problem.freq_min)
+        T = staged_time(problem.effort, c / problem.freq_min)[..., None]
         T = np.maximum(T, (c / problem.freq_max).max(-1, keepdims=True))  # the slowest must manage
-        return Schedule(
-            share=u / u.sum(-1, keepdims=True),  # all upload for equally long
-            freq=np.clip(c / T, problem.freq_min, problem.freq_max),
-        )
+        return Schedule(share=share, freq=np.clip(c / T, problem.freq_min, problem.freq_max))
+
+
+def staged_time(effort: Array, longest: Array) -> Array:
+    """T of each round, (..., client) to (...): all train for T, but a client that reaches freq_min
+    earlier, after `longest`, is done earlier and spends no less. T^3 = 2 sum of w_j over the
+    clients that are still above freq_min at T."""
+    if longest.shape[-1] > MANY:
+        rows = (values.reshape(-1, values.shape[-1]) for values in (effort, longest))
+        times = [_staged_time_of_many(w, t) for w, t in zip(*rows, strict=True)]
+        return np.array(times).reshape(longest.shape[:-1])
+    last = np.argsort(-longest, axis=-1)
+    above = np.cbrt(2 * np.take_along_axis(effort, last, -1).cumsum(-1))
+    return np.asarray(np.minimum(above, np.take_along_axis(longest, last, -1)).max(-1))
+
+
+def _staged_time_of_many(effort: Array, longest: Array) -> float:
+    """T of one round, where sorting all clients would take most of the time."""
+    above_all = longest >= np.cbrt(2 * effort.sum())  # T is no longer: they are above freq_min
+    sure = effort[above_all].sum()
+    least = np.cbrt(2 * sure)  # T is no shorter: the others below it are not
+    near = ~above_all & (longest >= least)
+    last = np.argsort(-longest[near])
+    above = np.cbrt(2 * (sure + effort[near][last].cumsum()))
+    return float(np.minimum(above, longest[near][last]).max(initial=least))
 
 
 def equal_finish(band_time: Array, compute_time: Array) -> Array:

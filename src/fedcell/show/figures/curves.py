@@ -27,7 +27,7 @@ class Curve:
         every = getattr(ledger, measure)
         seen = np.flatnonzero(np.isfinite(every))
         values = every[seen]
-        if values.size < hold:
+        if hold == 1 or values.size < hold:
             return cls(seen, values, values)
         sums = np.convolve(values, np.ones(hold))[: values.size]
         return cls(seen, values, sums / np.minimum(np.arange(values.size) + 1, hold))

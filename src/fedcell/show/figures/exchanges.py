@@ -5,7 +5,7 @@ from typing import Any
 from fedcell.deploy.exchange import CAME
 from fedcell.deploy.report import ExchangeReport
 
-from .style import new_figure, plain, plain_axes, readable_logarithms
+from .style import new_figure, plain_axes, readable_logarithms, short_name
 
 NAMED = 25  # devices that have a tick each
 LONGEST = 20
@@ -44,7 +44,7 @@ def draw_devices(panel: Any, report: ExchangeReport) -> None:
     panel.set_ylabel("median of a round by the clock [s]")
     panel.set_xlabel("device")
     if len(devices) <= NAMED:
-        names = [plain(device.name[:LONGEST]) for device in devices]
+        names = [short_name(device.name, LONGEST) for device in devices]
         panel.set_xticks(places, names, rotation=45, ha="right")
     panel.set_ylim(0, 1.4 * max([*below, 1e-9]))  # room for the legend
     panel.legend(frameon=False, loc="upper left", ncols=len(PARTS))

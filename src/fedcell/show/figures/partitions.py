@@ -7,10 +7,10 @@ import numpy as np
 
 from fedcell.core.types import Ints
 
-from .style import new_figure, plain
+from .style import new_figure, plain, short_name
 
 NAMED = 30  # clients, or classes, that have a tick each
-LONGEST = 20  # letters of a client's name
+LONGEST, LETTER = 20, 0.08  # letters of a client's name, and what each adds to the height [in]
 COLUMNS = 500  # of a heat map, more than which would blur
 
 
@@ -32,12 +32,13 @@ def draw_labels(panel: Any, counts: Ints, names: Sequence[str] | None = None) ->
     )
     what = "samples" if crowd == 1 else f"samples, mean of {crowd} clients"
     panel.figure.colorbar(image, ax=panel, label=what, pad=0.02, ticks=MaxNLocator(**TICKS))
-    panel.set_xlabel(f"{clients} clients, by their commonest classes")
+    some = "1 client" if clients == 1 else f"{clients} clients"
+    panel.set_xlabel(f"{some}, by their commonest classes")
     panel.set_ylabel("class")
     panel.yaxis.set_major_locator(MaxNLocator(**TICKS))
     panel.set_xticks([])
     if clients <= NAMED:
-        called = order if names is None else [plain(names[j][:LONGEST]) for j in order]
+        called = order if names is None else [short_name(names[j], LONGEST) for j in order]
         panel.set_xticks(range(clients), called, rotation=0 if names is None else 90)
     if classes <= NAMED:
         panel.set_yticks(range(classes))
@@ -63,7 +64,8 @@ def draw_sizes(panel: Any, counts: Ints) -> None:
 
 def partition_figure(counts: Ints, title: str, names: Sequence[str] | None = None) -> Any:
     """Who holds which labels, and how many."""
-    figure = new_figure(11, 3.8)
+    longest = max(map(len, names)) if names is not None and len(names) <= NAMED else 0
+    figure = new_figure(11, 3.8 + LETTER * min(longest, LONGEST))
     labels, amounts = figure.subplots(1, 2, gridspec_kw={"width_ratios": [2.2, 1]})
     draw_labels(labels, counts, names)
     draw_sizes(amounts, counts)

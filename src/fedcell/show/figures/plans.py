@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.core.types import Array, Ints
+from fedcell.core.types import Array
 from fedcell.planning.fitted import FittedLaw
 from fedcell.planning.grid import PlanGrid
 from fedcell.planning.measure import ConstantsReport
@@ -24,6 +24,8 @@ from .style import (
     plain,
     plain_axes,
     readable_logarithms,
+    short_name,
+    whole_numbers,
 )
 
 AIMS = {"cost": "cost", "duration": "time", "energy": "energy"}
@@ -52,8 +54,8 @@ def draw_plan(panel: Any, plan: TrainingPlan) -> None:
         i, j = np.nonzero(here)
         if 0 < i.size <= MOST_DOTS and label:
             looks: dict[str, Any] = {"markeredgecolor": "#555555", "color": colour, "markersize": 4}
-            panel.plot(grid.steps[j], grid.cohorts[i], "o", label=label, **looks)
-    panel.errorbar(
+            panel.plot(grid.steps[j], grid.cohorts[i], "o", label=label, clip_on=False, **looks)
+    best_mark = panel.errorbar(
         x.value,
         y.value,
         xerr=[[x.value - x.low], [x.high - x.value]],
@@ -64,17 +66,20 @@ def draw_plan(panel: Any, plan: TrainingPlan) -> None:
         capsize=3,
         label=f"plan: K = {y.value}, $E_l$ = {x.value}",
     )
+    for part in best_mark.get_children():  # whole also at the border
+        part.set_clip_on(False)
     panel.plot([], [], color=GREEN, linewidth=2, label=f"within {TOLERANCE:.0%} of it")
     panel.plot(
         *(paper.local_steps, paper.cohort, "X"),
         color=ORANGE,
         markersize=10,
+        clip_on=False,
         label=f"paper: K = {paper.cohort}, $E_l$ = {paper.local_steps} ({more:+.0%})",
     )
     panel.set(xscale="log", yscale="log", xlabel="local steps, $E_l$", ylabel="clients a round, K")
     panel.set_xlim(e[0], e[-1])
     panel.set_ylim(k[0], k[-1])
-    readable_logarithms(panel.xaxis, panel.yaxis)
+    readable_logarithms(panel.xaxis, panel.yaxis, whole=True)
     label = f"{AIMS[plan.minimised]}, over the plan's"
     bar = panel.figure.colorbar(shades, ax=panel, label=label, ticks=LEVELS)
     bar.ax.set_yticklabels([f"{level:g}" for level in LEVELS])
@@ -88,16 +93,21 @@ def plan_figure(plan: TrainingPlan) -> Any:
     return figure
 
 
-def _surface(grid: PlanGrid, measure: str, best: float) -> tuple[Ints, Ints, Array]:
+def _surface(grid: PlanGrid, measure: str, best: float) -> tuple[Array, Array, Array]:
     """K, E_l and what is minimised over them, in parts of the best, finely enough to be drawn."""
     k, e = (
-        np.unique(np.rint(np.geomspace(v[0], max(v[-1], v[0] + 1), FINE)).astype(int))
+        np.unique(np.rint(np.geomspace(v[0], v[-1], FINE)).astype(int))
         for v in (grid.cohorts, grid.steps)
     )
     kk, ee = np.meshgrid(k, e, indexing="ij")
     rounds = np.maximum(grid.law.predict(kk, ee, grid.loss_rate, kind=grid.kind)[0], 1.0)
     values = rounds * getattr(grid.round_costs, measure)(kk, ee)
-    return k, e, np.minimum(values / best, 1e6)
+    relative = np.minimum(values / best, 1e6)
+    # The only K, or E_l, that there is becomes a stripe: a point has no area to shade.
+    for axis, size in enumerate(relative.shape):
+        relative = relative.repeat(2, axis) if size == 1 else relative
+    k, e = (v * np.array([0.9, 1.1]) if v.size == 1 else v for v in (k, e))
+    return k, e, relative
 
 
 def _shades(count: int) -> list[Any]:
@@ -140,7 +150,10 @@ def draw_checks(panel: Any, checks: Sequence[SettingCheck], title: str) -> None:
 
 def checks_figure(checks: Sequence[SettingCheck], title: str) -> Any:
     """Predicted against measured rounds."""
-    return one_panel(5.6, 5.2, lambda panel: draw_checks(panel, checks, title))
+    figure = new_figure(5.6, 5.4)
+    draw_checks(figure.subplots(), checks, title)
+    figure.legend(loc="outside lower center", ncols=2, frameon=False)
+    return figure
 
 
 def draw_law(panel: Any, law: FittedLaw, loss_rate: float = 0.0) -> None:
@@ -165,14 +178,17 @@ def draw_outcome(panel: Any, outcome: PlanOutcome) -> None:
     """What a run took over what was predicted, with the intervals of the plan."""
     for i, measured in enumerate(outcome.measured):
         p = measured.predicted
-        panel.plot([p.low / p.value, p.high / p.value], [i, i], color=GREY, linewidth=4, alpha=0.5)
-        colour = ORANGE if measured.inside is False else BLUE
+        if np.isfinite([p.low, p.high]).all():
+            ends = [p.low / p.value, p.high / p.value]
+            panel.plot(ends, [i, i], color=GREY, linewidth=4, alpha=0.5)
+        colour = ORANGE if outcome.inside(measured) is False else BLUE
         panel.plot(measured.taken / p.value, i, "o", color=colour)
     panel.axvline(1, color="black", linewidth=1)
-    names = [plain(f"{m.policy}, {m.measure}") for m in outcome.measured]
+    names = [f"{short_name(m.policy)}, {m.measure}" for m in outcome.measured]
     panel.set_yticks(range(len(names)), names)
     panel.invert_yaxis()
-    panel.set_xlabel("taken over predicted; grey: the plan's 90 % interval")
+    of = " (another run than was planned)" if outcome.differing else ""
+    panel.set_xlabel(f"taken{of} over predicted; grey: the plan's 90 % interval")
     plain_axes(panel)
 
 
@@ -196,8 +212,11 @@ def draw_pl_ratios(panel: Any, report: ConstantsReport) -> None:
 
 def _draw_along(panel: Any, report: ConstantsReport, values: Sequence[float], colour: str) -> None:
     panel.plot(report.measured.rounds, values, "o-", color=colour)
-    panel.set(xlabel="rounds", yscale="log")
-    readable_logarithms(panel.yaxis)
+    panel.set_xlabel("rounds")
+    whole_numbers(panel.xaxis)
+    if all(value > 0 for value in values if np.isfinite(value)):  # 0 has no logarithm
+        panel.set_yscale("log")
+        readable_logarithms(panel.yaxis)
     plain_axes(panel)
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from fedcell.core.errors import BadInput
 from fedcell.core.estimates import Estimate
-from fedcell.core.showing import shortened
 from fedcell.network.compare import Comparison, CostSweep, SweepPoint
 from fedcell.network.ledger import Ledger
 from fedcell.network.schedule import ScheduledRound
@@ -17,10 +17,13 @@ from .style import (
     MARKERS,
     STYLES,
     legend_inside,
+    lone_marker,
     new_figure,
     plain,
     plain_axes,
     policy_colours,
+    short_name,
+    whole_numbers,
 )
 
 TITLES = {
@@ -28,7 +31,7 @@ TITLES = {
     "local_steps": "local steps, $E_l$",
     "local_epochs": "local epochs",
 }
-CROWD = 100  # clients that bars are drawn for
+CROWD, NUMBERED = 100, 30  # clients that bars are drawn for; that have a tick each
 
 
 @dataclass(frozen=True)
@@ -44,20 +47,23 @@ class _Line:
 def draw_costs(panel: Any, sweep: CostSweep, axis: str, change: bool = False) -> None:
     """The cost of a round over "cohort" (K) or "local_steps" (E_l), with confidence bands; or its
     change against the first policy."""
-    from matplotlib.ticker import MaxNLocator
-
-    for line in _lines([point for point in sweep.points if point.axis == axis]):
+    points = [point for point in sweep.points if point.axis == axis]
+    if not points:
+        known = ", ".join(dict.fromkeys(point.axis for point in sweep.points))
+        raise BadInput(f"this sweep has no costs over {axis}: choose of {known}")
+    for line in _lines(points):
         x = [point.value for point in line.points]
         if change:
             _band(panel, x, [_percent(point, line.policy) for point in line.points], line)
         else:
             costs = [point.comparison[line.policy] for point in line.points]
             _band(panel, x, [cost.mean["staged_cost"] for cost in costs], line)
-            panel.set_ylim(bottom=0)
-    first = plain(sweep.points[0].comparison.policies[0].policy)
+    if not change:  # after all lines: a limit that is set ends the search for the others
+        panel.set_ylim(bottom=min(0, panel.dataLim.y0))
+    first = short_name(sweep.points[0].comparison.policies[0].policy)
     words = f"change against\n{first} [%]" if change else "cost of a round,\n$C_u + C_n$ [s]"
     panel.set(xlabel=TITLES[axis], ylabel=words)
-    panel.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
+    whole_numbers(panel.xaxis)
     plain_axes(panel)
 
 
@@ -77,8 +83,7 @@ def cost_figure(sweep: CostSweep) -> Any:
         draw_costs(column[0], sweep, axis)
         if several:
             draw_costs(column[1], sweep, axis, change=True)
-    for panel in panels.flat:
-        panel.label_outer()
+            column[0].set_xlabel("")  # it is that of the panel below
     handles, labels = panels[0, 0].get_legend_handles_labels()
     figure.suptitle(_caption(sweep), fontsize=10)
     wide = 3 + max(map(len, labels))  # of a label, in letters; some 120 fit in a line
@@ -145,12 +150,13 @@ def draw_measure(panel: Any, comparison: Comparison, measure: str) -> None:
     colours = policy_colours(names)
     values = [costs.mean[measure] for costs in comparison.policies]
     panel.barh(
-        [plain(name) for name in names],
+        range(len(names)),
         [value.value for value in values],
         xerr=np.nan_to_num([value.half_width for value in values]),
         color=[colours[name] for name in names],
         error_kw={"ecolor": GREY, "elinewidth": 2},
     )
+    panel.set_yticks(range(len(names)), [short_name(name) for name in names])
     panel.set_ylim(len(names) - 0.5, -0.5)  # the first above
     panel.set_xlabel(MEASURES[measure])
     plain_axes(panel)
@@ -190,15 +196,16 @@ def draw_shares(panel: Any, scheduled: ScheduledRound) -> None:
 
 
 def _finish_clients(panel: Any, scheduled: ScheduledRound, count: int) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    panel.set_ylabel("client")
+    every = scheduled.schedule.share.size
+    panel.set_ylabel("client" if count == every else f"client, the first {count} of {every}")
     panel.set_ylim(count - 0.5, -0.5)
-    if scheduled.of is None:
-        panel.yaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    if scheduled.of is None and count <= NUMBERED:
+        panel.set_yticks(range(count))
+    elif scheduled.of is None:
+        whole_numbers(panel.yaxis)
     else:
         titles = scheduled.of.names or scheduled.of.clients
-        shown = [plain(shortened(str(title), 24)) for title in titles[:count]]
+        shown = [short_name(str(title)) for title in titles[:count]]
         panel.set_yticks(range(count), shown)
     plain_axes(panel)
 
@@ -218,9 +225,11 @@ def schedule_figure(scheduled: ScheduledRound) -> Any:
 def draw_each_round(panel: Any, ledger: Ledger, what: str) -> None:
     """The "duration" or the "energy" of each round."""
     values = getattr(ledger, what)
-    panel.plot(np.arange(1, ledger.rounds + 1), values, color="#0072B2", linewidth=1)
+    x = np.arange(1, ledger.rounds + 1)
+    panel.plot(x, values, color="#0072B2", linewidth=1, **lone_marker(x))
     panel.axhline(values.mean(), color=GREY, linestyle="--", label=f"mean {values.mean():.4g}")
     panel.set(xlabel="round", ylabel=MEASURES[what], ylim=(0, None))
+    whole_numbers(panel.xaxis)
     plain_axes(panel)
 
 

@@ -14,25 +14,28 @@ from .style import (
     BLUE,
     GREY,
     legend_below,
+    lone_marker,
     panel_grid,
     plain,
     plain_axes,
     policy_colours,
     readable_logarithms,
+    whole_numbers,
 )
 
 MEASURES = {"train_loss": "training loss", "accuracy": "accuracy on test data"}
 TITLES = {"duration": "simulated time [s]", "energy": "energy of all clients [J]"}
 UNITS = {"duration": "s", "energy": "J"}
 ALIKE = 0.01  # of their end: policies that are nearer to each other share a line
+# Where the target was reached; whole also at the border, as a first round in a long run is.
+REACHED: dict[str, Any] = {"markersize": 4, "zorder": 4, "clip_on": False}
+USUAL, LINE = 5, 0.19  # names of lines that a figure has room for; more take so much [in] each
 FINE = 300  # points of a mean over seeds along seconds or joules
 
 
 def draw_rounds(panel: Any, drawing: RunsDrawing, measure: str | None = None) -> None:
     """The loss, or the accuracy, over rounds: as it was, faint, and its held mean; of several seeds
     their mean with its 95 % band."""
-    from matplotlib.ticker import MaxNLocator
-
     measure = measure or drawing.measure
     curves = drawing.curves(measure)
     alone = len(curves) == 1
@@ -43,19 +46,20 @@ def draw_rounds(panel: Any, drawing: RunsDrawing, measure: str | None = None) ->
         for i, curve in enumerate(curves):
             y, label = (curve.values, "after each round") if alone else (curve.held, "each seed")
             looks = {"color": BLUE, "linewidth": 0.7, "alpha": 0.45}
-            panel.plot(curve.seen + 1, y, label=label if i == 0 else None, **looks)
+            named = label if i == 0 else None
+            panel.plot(curve.seen + 1, y, label=named, **looks, **lone_marker(curve.seen))
     _draw_mean(panel, [c.seen + 1.0 for c in curves], [c.held for c in curves], BLUE, label=held)
     for i, change in enumerate(drawing.changes):
         looks = {"color": GREY, "linestyle": ":", "linewidth": 1.2, "zorder": 1}
         panel.axvline(change - 0.5, label="another plan" if i == 0 else None, **looks)
     panel.set_xlabel("rounds")
     panel.set_ylabel(MEASURES[measure])
-    panel.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+    whole_numbers(panel.xaxis)
     _finish(panel, drawing, measure)
     found = drawing.reached()[0] if alone and measure == drawing.measure else None
     if found is not None:
         late = found > first(drawing.runs[0]).rounds / 4
-        panel.plot(found, curves[0].at(found), "o", color="black", markersize=4, zorder=4)
+        panel.plot(found, curves[0].at(found), "o", **REACHED, color="black")
         panel.annotate(
             f"round {found}",
             (found, curves[0].at(found)),
@@ -90,8 +94,8 @@ def draw_over(panel: Any, drawing: RunsDrawing, what: str) -> None:
             named = label if i == 0 else None
             _draw_mean(panel, xs, ys, colours[policy], linestyle=dashes, label=named)
         if len(curves) == 1 and found[0] is not None:
-            looks = {"color": colours[group[0]], "markersize": 4, "zorder": 4}
-            panel.plot(ends[0], curves[0].at(found[0]), "o", **looks)
+            here = curves[0].at(found[0])
+            panel.plot(ends[0], here, "o", **REACHED, color=colours[group[0]])
     panel.set_xlabel(TITLES[what])
     panel.set_ylabel(MEASURES[drawing.measure])
     _finish(panel, drawing, drawing.measure)
@@ -117,12 +121,12 @@ def _draw_mean(
     """A curve, or the mean of several with its band."""
     looks = {"linewidth": 1.8, "color": colour} | looks
     if len(xs) == 1:
-        panel.plot(xs[0], ys[0], **looks)
+        panel.plot(xs[0], ys[0], **looks, **lone_marker(xs[0]))
         return
     known = [i for i, x in enumerate(xs) if x.size]
     if known:
         x, mean, low, high = mean_band([xs[i] for i in known], [ys[i] for i in known], FINE)
-        panel.plot(x, mean, **looks)
+        panel.plot(x, mean, **looks, **lone_marker(x))
         if looks.get("linestyle", "-") == "-":
             panel.fill_between(x, low, high, color=colour, alpha=0.15, linewidth=0)
 
@@ -178,10 +182,14 @@ def runs_figure(drawing: RunsDrawing, columns: int | None = None) -> Any:
     if not drawing.has_accuracy or drawing.measure == "accuracy":
         names.remove("accuracy")  # there is none, or it is what all panels show
     figure, panels = panel_grid(len(names), columns)
+    lines: dict[int, int] = {}  # of the longest legend, by row
     for name, panel in zip(names, panels, strict=True):
         PANELS[name](panel, drawing)
         heading = "" if name not in TITLES else legend_heading(drawing)
-        legend_below(panel, heading)
+        row = panel.get_subplotspec().rowspan.start
+        lines[row] = max(lines.get(row, 0), legend_below(panel, heading))
+    more = sum(max(0, count - USUAL) for count in lines.values())
+    figure.set_figheight(figure.get_figheight() + more * LINE)
     return figure
 
 

@@ -1,13 +1,17 @@
 """How figures look: colours that most readers tell apart, axes, and how they are written."""
 
-import os
 import sys
+import textwrap
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from fedcell.core.environment import environment
 from fedcell.core.errors import BadInput, printable
 from fedcell.core.files import check_target, write_file
 
@@ -31,6 +35,9 @@ SPARE = ["#0072B2", "#D55E00", "#F0E442", "#999999"]
 STYLES = ["-", "--", ":", "-."]
 ORANGE, BLUE, GREEN, GREY = "#E69F00", "#0072B2", "#009E73", "#999999"
 FORMATS = ("png", "pdf", "svg")
+DPI = 150  # of pictures in pixels
+SAME = 1 + 1e-4  # a logarithmic axis that would show less than that is widened
+FEWEST_TICKS = 3  # on a logarithmic axis; with fewer, round numbers are taken instead
 
 
 @contextmanager
@@ -53,15 +60,8 @@ def _matplotlib() -> Any:
         settings = {"MPLBACKEND": "agg"}
         if folders:
             settings["MATPLOTLIBRC"] = str(Path(folders[0]) / "mpl-data" / "matplotlibrc")
-        before = {name: os.environ.get(name) for name in settings}
-        os.environ.update(settings)
-        try:
+        with environment(settings):
             import matplotlib
-        finally:
-            for name, value in before.items():
-                os.environ.pop(name)
-                if value is not None:
-                    os.environ[name] = value
     import matplotlib
 
     return matplotlib
@@ -70,6 +70,13 @@ def _matplotlib() -> Any:
 def plain(name: str) -> str:
     """A name as text in a figure: nothing in it is taken for a formula."""
     return printable(name).replace("$", r"\$")
+
+
+def short_name(name: str, most: int = 24) -> str:
+    """A name that leaves room for what it names; its end stays, for names often differ there."""
+    if len(name) > most:
+        name = f"{name[: most // 2]}...{name[len(name) - (most - most // 2 - 3) :]}"
+    return plain(name)
 
 
 def new_figure(width: float, height: float) -> Any:
@@ -95,6 +102,9 @@ def legend_inside(panel: Any) -> None:
 
 
 TWO_FIT = 30  # letters of a line's name, up to which two stand side by side in a column
+BESIDE = 40  # letters in a line of a legend beside a panel
+LETTER = 0.53  # width of a letter, in parts of its size; a line's sample takes the room of six
+SAMPLE = 6
 WIDTHS = {1: 3.5, 2: 7.16}  # [in] of one column and of two, as journals have them
 
 
@@ -129,11 +139,19 @@ def panel_grid(count: int, columns: int | None = None) -> tuple[Any, list[Any]]:
     ]
 
 
-def legend_below(panel: Any, heading: str = "") -> None:
-    """Names of lines under a panel, where they hide none, however high the panel is."""
+def legend_below(panel: Any, heading: str = "") -> int:
+    """Names of lines under a panel, where they hide none, however high the panel is; how many lines
+    of text they take."""
     from matplotlib.transforms import ScaledTranslation
 
     handles, labels = panel.get_legend_handles_labels()
+    if not labels:
+        return 0
+    fit = _letters_across(panel)
+    labels = [textwrap.fill(label, fit) for label in labels]
+    ncols = 2 if 2 * max(map(len, labels)) + SAMPLE <= fit else 1
+    if len(heading) > fit + SAMPLE:
+        heading = heading.replace("; ", ";\n")
     points = 3.4 * panel.xaxis.label.get_size()  # of the axis below
     under = panel.transAxes + ScaledTranslation(0, -points / 72, panel.figure.dpi_scale_trans)
     panel.legend(
@@ -148,34 +166,52 @@ def legend_below(panel: Any, heading: str = "") -> None:
         title=heading or None,
         title_fontsize="small",
         alignment="left",
-        ncols=2 if max(map(len, labels)) <= TWO_FIT else 1,
+        ncols=ncols,
         columnspacing=1.0,
     )
+    lines: int = sum(label.count("\n") + 1 for label in labels)
+    return -(-lines // ncols)
+
+
+def _letters_across(panel: Any) -> int:
+    """Letters of a small legend, beside a line's sample, that fit under a panel of a grid."""
+    wide = panel.get_gridspec().ncols if panel.get_subplotspec() else 1
+    inches = panel.figure.get_figwidth() / wide - 0.6  # without the numbers of the axis
+    return int(72 * inches / (LETTER * _points("small"))) - SAMPLE
+
+
+def _points(size: str) -> float:
+    """The size of letters in points."""
+    from matplotlib.font_manager import FontProperties
+
+    return float(FontProperties(size=size).get_size_in_points())
 
 
 def legend_outside(figure: Any, panel: Any, columns: int | None = None) -> None:
-    """Names of lines where they hide none: beside, or below where there is one column only."""
-    count = len(panel.get_legend_handles_labels()[1])
-    if count < 2:
+    """Names of lines where they hide none: beside, or below where there is one column only. The
+    figure grows with them."""
+    handles, labels = panel.get_legend_handles_labels()
+    if len(labels) < 2:
         return
+    looks: dict[str, Any] = {"frameon": False, "fontsize": 6.5 if columns == 1 else 8}
     if columns == 1:
-        longest = max(map(len, panel.get_legend_handles_labels()[1]))
-        figure.legend(
-            loc="outside lower center",
-            frameon=False,
-            ncols=2 if longest <= TWO_FIT else 1,
-            fontsize=6.5,
-            handlelength=2.2,
-            columnspacing=0.8,
-        )
+        ncols = 2 if max(map(len, labels)) <= TWO_FIT else 1
+        looks |= {"ncols": ncols, "handlelength": 2.2, "columnspacing": 0.8}
+        lines, room = -(-len(labels) // ncols), 2.2  # for the panel [in]
     else:
-        figure.legend(loc="outside right upper", frameon=False, fontsize=8, handlelength=3)
+        labels = [textwrap.fill(label, BESIDE) for label in labels]
+        looks |= {"handlelength": 3}
+        lines, room = sum(label.count("\n") + 1 for label in labels), 0.6  # for the title
+    needed = room + 1.5 * lines * looks["fontsize"] / 72
+    figure.set_figheight(max(figure.get_figheight(), needed))
+    loc = "outside lower center" if columns == 1 else "outside right upper"
+    figure.legend(handles, labels, loc=loc, **looks)
 
 
 def save_figure(figure: Any, path: str | Path) -> None:
     """Writes a figure, whole or not at all; the name's ending says as what."""
     target = check_target(Path(path), FORMATS)
-    write_file(target, lambda aside: figure.savefig(aside, dpi=150))
+    write_file(target, lambda aside: figure.savefig(aside, dpi=DPI))
 
 
 def plain_axes(*panels: Any) -> None:
@@ -186,14 +222,72 @@ def plain_axes(*panels: Any) -> None:
         panel.spines[["top", "right"]].set_visible(False)
 
 
-def readable_logarithms(*axes: Any) -> None:
-    """Numbers that people read, on axes that are logarithmic."""
-    from matplotlib.ticker import LogLocator, NullLocator
+def readable_logarithms(*axes: Any, whole: bool = False) -> None:
+    """Numbers that people read, on axes that are logarithmic: few enough to stand beside each other
+    over any range, and two at least. `whole`: only whole ones, on an axis that counts."""
+    from matplotlib.ticker import NullLocator
 
     for axis in axes:
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_locator(_log_locator()(whole))
         axis.set_major_formatter("{x:g}")
         axis.set_minor_locator(NullLocator())
+        axis.axes.autoscale_view()  # limits that were found before are those of another locator
+
+
+@cache
+def _log_locator() -> Any:
+    """A kind of tick locator; matplotlib is loaded only when something is drawn."""
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
+    class ReadableLogLocator(LogLocator):
+        """1, 2, 5 of each decade; powers of ten where these are too many; round numbers where the
+        range is narrow."""
+
+        def __init__(self, whole: bool) -> None:
+            super().__init__()
+            self.whole = whole
+
+        def nonsingular(self, v0: float, v1: float) -> Any:
+            """Limits of data; what differs by rounding alone is as good as the same."""
+            low, high = super().nonsingular(v0, v1)
+            return (low / 1.05, high * 1.05) if high / low < SAME else (low, high)
+
+        def tick_values(self, vmin: float, vmax: float) -> Any:
+            low, high = sorted((vmin, vmax))
+            exponents = np.arange(np.floor(np.log10(low)), np.ceil(np.log10(high)) + 1)
+            choices = [np.outer(10.0**exponents, [1, 2, 5]).ravel()]
+            choices += [10.0 ** exponents[exponents % step == 0] for step in (1, 2, 5, 10, 20, 50)]
+            inside = [ticks[(ticks >= low) & (ticks <= high)] for ticks in choices]
+            if inside[0].size < FEWEST_TICKS:
+                most = min(5, self._room(inside[0]))
+                few = MaxNLocator(most, steps=[1, 2, 5, 10], integer=self.whole, min_n_ticks=1)
+                return few.tick_values(low, high)
+            return next((t for t in inside if t.size <= self._room(t)), inside[-1])
+
+        def _room(self, ticks: Any) -> int:
+            """How many of such numbers the axis has room for."""
+            axis: Any = self.axis
+            room = axis.get_tick_space()
+            if axis.axis_name == "x":  # matplotlib thinks of numbers with three letters
+                longest = max((len(f"{tick:g}") for tick in ticks), default=1)
+                room *= 3 / (0.6 * (longest + 1.5))
+            return max(2, int(room))
+
+    return ReadableLogLocator
+
+
+def lone_marker(x: Any) -> dict[str, Any]:
+    """The marker of a line that has one point only, which would not be seen."""
+    return {"marker": "o", "markersize": 4} if len(x) == 1 else {}
+
+
+def whole_numbers(*axes: Any) -> None:
+    """Whole numbers alone, on axes that count."""
+    from matplotlib.ticker import MaxNLocator
+
+    for axis in axes:
+        locator = MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10], min_n_ticks=1)
+        axis.set_major_locator(locator)
 
 
 def policy_colours(policies: list[str]) -> dict[str, str]:

@@ -21,6 +21,7 @@ from .style import (
     plain_axes,
     readable_logarithms,
     sized_figure,
+    whole_numbers,
 )
 
 TITLES = {
@@ -69,9 +70,12 @@ def draw_sweep(
         raise BadInput(f"there is no {by} to draw: choose of {', '.join(measures(table))}")
     draw_lines(panel, lines)
     x = [float(v) for v in table.axes[axis]]
+    whole = all(v.is_integer() for v in x)
     if min(x) > 0 and max(x) / min(x) > WIDE:
         panel.set_xscale("log")
-        readable_logarithms(panel.xaxis)
+        readable_logarithms(panel.xaxis, whole=whole)
+    elif whole:
+        whole_numbers(panel.xaxis)
     panel.set_xlabel(TITLES.get(axis, plain(axis)))
     panel.set_ylabel(TITLES.get(by, plain(by)))
     plain_axes(panel)
@@ -177,6 +181,7 @@ def draw_lines(panel: Any, lines: Mapping[Labels, Line]) -> None:
         panel.fill_between(x, low, high, color=colours[c], alpha=faint, linewidth=0)
     if cut:
         looks = {"marker": "^", "color": "none", "markeredgecolor": "black", "markersize": 9}
+        looks |= {"clip_on": False}  # the most rounds that a run may have are the end of the axis
         panel.plot(*zip(*cut, strict=True), linestyle="", label="at least: runs were cut", **looks)
 
 

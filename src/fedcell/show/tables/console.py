@@ -28,6 +28,11 @@ def digits(value: float | None) -> str:
     return "-" if value is None or math.isnan(value) else f"{value:.4g}"
 
 
+def two_digits(share: float) -> str:
+    """A part of a whole in per cent, to two digits that mean something."""
+    return f"{share:.0%}" if share >= 0.1 else f"{100 * share:.2g}%"
+
+
 def plus_minus(estimate: Estimate) -> str:
     """A mean and half its interval, to the last digit that means something."""
     mean, half = estimate.value, estimate.half_width

@@ -11,7 +11,7 @@ from fedcell.planning.outcome import PlanOutcome
 from fedcell.planning.plan import TOLERANCE, TrainingPlan
 from fedcell.planning.policy import SAME
 
-from .console import counted, digits, print_notes, print_table
+from .console import counted, digits, print_notes, print_table, two_digits
 from .pilots import print_law
 
 TOTALS = {  # heading: measure
@@ -68,7 +68,8 @@ def print_plan(out: Console, plan: TrainingPlan, details: bool = False) -> None:
             "cost if kept [s]": [digits(world.kept_cost) for world in worlds],
         }
         print_table(out, "How the plan moves", columns)
-        print_notes(out, [f"{w.change}: {w.why_no_plan}" for w in worlds if w.why_no_plan])
+        said = [(w.change, text) for w in worlds for text in (w.why_no_plan, w.note) if text]
+        print_notes(out, [f"{change}: {text}" for change, text in said])
     if details:
         _print_details(out, plan)
     print_notes(out, plan.notes)
@@ -133,9 +134,10 @@ def _limits(plan: TrainingPlan) -> list[str]:
     if BATTERIES in plan.chances:
         powered = [device for device in plan.devices if device.battery is not None]
         worst = max(powered, key=lambda device: device.battery_share)
+        share = two_digits(worst.battery_share)
         sentences.append(
             f"keeps the batteries with a chance of {plan.chances[BATTERIES]:.0%}: {worst.title} "
-            f"spends most of its own, {worst.battery_share:.0%} of {digits(worst.battery)} J"
+            f"spends most of its own, {share} of {digits(worst.battery)} J"
         )
     return sentences
 
@@ -169,6 +171,12 @@ def _beside(plan: TrainingPlan) -> str:
 
 def print_outcome(out: Console, outcome: PlanOutcome) -> None:
     """What was predicted beside what a run took."""
+    if outcome.differing:
+        out.print(
+            f"this is not the run that was planned ({', '.join(outcome.differing)}): its numbers "
+            "say nothing of the plan",
+            soft_wrap=True,
+        )
     if not outcome.measured:
         out.print("the target was not reached: there is nothing to compare the plan with")
         return
@@ -182,8 +190,8 @@ def print_outcome(out: Console, outcome: PlanOutcome) -> None:
         f"{headings[m.measure]} under {m.policy} is outside {digits(m.predicted.low)} to "
         f"{digits(m.predicted.high)}"
         for m in outcome.measured
-        if m.inside is False
+        if outcome.inside(m) is False
     ]
-    if outcome.measured[0].inside is not None:
+    if outcome.inside(outcome.measured[0]) is not None:
         for sentence in outside or ["all of it within the 90 % intervals of the plan"]:
             out.print(sentence)
