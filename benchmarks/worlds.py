@@ -108,8 +108,86 @@ def draw_world(dataset, number, data_dir=None):
     return World(f"{dataset}-{number}", scenario.using(learning={"target": float(f"{loss:.3g}")}))
 
 
+MIX = (  # what every ten hard worlds train
+    *("digits", "logistic", "digits", "cifar10", "digits"),
+    *("logistic", "digits", "mnist", "logistic", "cifar10"),
+)
+
+
+def kind_of(number):
+    """What a hard world trains."""
+    return MIX[number % len(MIX)]
+
+
+def draw_hard_scenario(number, attempt=0):
+    """A world without its target, harder than those of `draw_scenario`: up to 300 clients, slow
+    processors, other optimisers, falling rates, dear or cheap joules."""
+    rng = np.random.default_rng([number, attempt, 24])
+    kind = kind_of(number)
+    dataset = str(rng.choice(["digits", "mnist"])) if kind == "logistic" else kind
+    small, cnn = dataset == "digits", kind in ("mnist", "cifar10")
+    scenario = draw_scenario("digits" if small else "mnist", 10_000 + number + 1000 * attempt)
+    count = int(rng.choice([20, 50, 100] if small else [30, 60, 100, 200, 300]))
+    names = list(KINDS)
+    kinds = rng.choice(names, count) if rng.random() < 0.6 else [str(rng.choice(names))] * count
+    kappa, low, high, power = (np.array([KINDS[k][i] for k in kinds]) for i in range(4))
+    slow = 0.1 if rng.random() < 0.3 else 1.0
+    table = ClientTable(
+        kappa=kappa * rng.uniform(0.7, 1.4, count),
+        freq_min=low * slow,
+        freq_max=high * slow * rng.uniform(0.8, 1.0, count),
+        power=power,
+    )
+    partition = partition_of(rng)
+    if kind == "cifar10":
+        partition = {"kind": "shards", "num_shards_per_partition": int(rng.integers(2, 5))}
+    rate = float(rng.choice([0.01, 0.03, 0.1] if kind != "cifar10" else [0.01, 0.03]))
+    learning = {"dataset": dataset, "partition": partition, "rate": rate, "evaluate_samples": 5000}
+    learning |= {"layers": None, "model": "logistic" if kind == "logistic" else "cnn-small"}
+    if kind == "digits":
+        learning |= {"model": "mlp"}
+    if rng.random() < 0.25:
+        learning |= {"optimiser": "adam", "rate": float(rng.choice([0.001, 0.003]))}
+    elif rng.random() < 0.2:
+        learning |= {"server": "momentum", "server_rate": 0.3}
+    if rng.random() < 0.2:
+        learning |= {"rate_decay": float(10 ** rng.uniform(-3.5, -2.5))}
+    task = {"energy_weight": float(10 ** rng.uniform(-2, 1))}
+    own = int(min(30, max(1, count // rng.choice([4, 10])))), int(rng.choice([5, 20]))
+    return scenario.using(
+        clients={"table": table},
+        task=task,
+        plan={"cohort": own[0], "local_steps": own[1], "rounds": 400},
+        learning=learning,
+    ), cnn
+
+
+def draw_hard_world(number, data_dir=None):
+    """A hard world with its target: a training loss, or an accuracy, that a middling setting
+    reaches; drawn again where that setting diverges or learns next to nothing."""
+    for attempt in range(10):
+        scenario, _ = draw_hard_scenario(number, attempt)
+        rng = np.random.default_rng([number, attempt, 25])
+        rounds = int(rng.integers(15, 60))
+        middling = scenario.with_plan(min(scenario.clients.count, int(rng.integers(5, 21))), 20)
+        done = train(
+            Job(Training.of(middling, 10_000 + number), Until(rounds, scored=True), data_dir)
+        )
+        losses, accuracies = done.curve.train_loss, done.curve.accuracies
+        if done.curve.diverged or not np.mean(losses[-5:]) < 0.93 * losses[0]:
+            continue
+        if rng.random() < 0.3:
+            goal = {"target_accuracy": float(f"{np.mean(accuracies[-5:]):.2g}"), "target": None}
+        else:
+            goal = {"target": float(f"{np.mean(losses[-5:]):.3g}")}
+        return World(f"{kind_of(number)}-{number}", scenario.using(learning=goal))
+    raise RuntimeError(f"world {number} has no target")
+
+
 if __name__ == "__main__":
     from fedcell.core.files import as_json
     from fedcell.scenario.save import to_tables
 
-    print(as_json(to_tables(draw_world(sys.argv[1], int(sys.argv[2])).scenario)))
+    hard = sys.argv[1] == "hard"
+    world = draw_hard_world(int(sys.argv[2])) if hard else draw_world(sys.argv[1], int(sys.argv[2]))
+    print(as_json(to_tables(world.scenario)))

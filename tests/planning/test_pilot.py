@@ -32,7 +32,7 @@ from fedcell.experiments.sweep import run_sweep
 from fedcell.learning.learner import Scores
 from fedcell.learning.setup import prepare_training
 from fedcell.planning.choose import choose_plan
-from fedcell.planning.design import Setting, trial_seeds
+from fedcell.planning.design import Setting, trial_seeds, validation_settings
 from fedcell.planning.fit import fit_law
 from fedcell.planning.grid import evaluate_plans
 from fedcell.planning.law import GivenLaw
@@ -887,6 +887,16 @@ def test_a_clock_that_is_set_changes_no_budget(world, monkeypatch, jump):
     judged = validate_pilot(scenario, more, 0.2, world.parent / "v.json")
     assert judged.checks
     assert 0 <= json.loads((world.parent / "v.json").read_text())["seconds"] < abs(jump)
+
+
+def test_validation_judges_untried_settings_or_else_other_seeds():
+    reached = [Setting(k, e, 0.0) for k in (1, 4, 16) for e in (1, 4, 16)]
+    between = {Setting(k, e, 0.0) for k in (2, 8) for e in (2, 8)}
+    assert set(validation_settings(reached, reached)) == between
+    one = Setting(2, 8, 0.0)
+    assert set(validation_settings(reached, [*reached, one])) == between - {one}
+    assert set(validation_settings(reached, [*reached, *between])) == between
+    assert validation_settings([one], [one]) == [one]
 
 
 def test_laws_of_a_pilot_follow_from_its_own_runs(piloted):

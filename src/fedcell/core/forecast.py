@@ -28,6 +28,27 @@ def least_rounds(values: Sequence[float] | Array, target: Target) -> float:
     return max(float(len(values)), (len(values) + _more(known, target, SURE)) / EARLY)
 
 
+def likely_rounds(values: Sequence[float] | Array, target: Target) -> float:
+    """Rounds after which a run that has not reached a target is likely to be there: the later half
+    of its curve continues as a power of the round, of the loss or of the share of errors. Infinite
+    where it does not fall, or is too short to tell."""
+    every = np.asarray(values, float)
+    known = np.flatnonzero(np.isfinite(every))
+    if known.size < FEWEST:
+        return inf
+    late = known[known.size // 2 :]
+    wanted = target.value if target.accuracy is None else 1 - target.value
+    gap = every[late] if target.accuracy is None else 1 - every[late]
+    if wanted <= 0 or gap.min() <= 0:
+        return inf
+    t = np.log(late + 1.0)
+    slope, level = np.polyfit(t, np.log(gap), 1)
+    if slope >= 0:
+        return inf
+    there = (np.log(wanted) - level) / slope
+    return float(max(len(values), np.exp(min(there, 50.0))))
+
+
 def has_settled(values: Sequence[float] | Array, target: Target) -> bool:
     """Whether a curve has come to rest short of its target: its later half does not fall, lies
     clearly above, and as steep as it may be would not be there in as many rounds again."""

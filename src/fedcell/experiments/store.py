@@ -27,10 +27,11 @@ from fedcell.core.files import (
     stamp,
     write_text,
 )
+from fedcell.core.targets import Target
 from fedcell.core.version import __version__
 from fedcell.learning.engine import vector_width
 
-from .training import Curve
+from .training import Curve, Sampled, target_digest
 
 FORMAT = 1
 ANEW = "delete it, and it is made anew"
@@ -52,9 +53,10 @@ class Store:
     def _path(self, key: str, ending: str = "") -> Path:
         return self.folder / key[:2] / f"{key}{ending}.json"  # 256 folders, lest one grow large
 
-    def get(self, key: str, seed: int) -> Curve | None:
-        """The curve of a training on a seed, if it was made."""
-        path = self._path(key)
+    def get(self, key: str, seed: int, target: Target | None = None) -> Curve | None:
+        """The curve of a training on a seed, if it was made; with a `target`, the one whose models
+        were judged on as many samples as that target needed."""
+        path = self._path(key, _ending(target))
         if not path.exists():
             return None
         content, checked = _read(path, "training")
@@ -80,7 +82,7 @@ class Store:
         Of two of one training the longer stays, with what either knows; one with other bits, of
         another vector width or version, is replaced.
         """
-        path = self._path(curve.key)
+        path = self._path(curve.key, _ending(curve.sampled and curve.sampled.target))
         self._make(path.parent)
         with contextlib.suppress(BadInput):  # a damaged one is no loss
             if path.exists():
@@ -151,6 +153,11 @@ class Store:
             raise BadFile(f"{folder}: cannot be made: {error.strerror or error}") from error
 
 
+def _ending(target: Target | None) -> str:
+    """What tells the files of one training apart: sampled curves differ by their target."""
+    return "" if target is None else f"-to-{target_digest(target)}"
+
+
 def _read(path: Path, what: str) -> tuple[dict[str, Any], bool]:
     """What a file of the store holds, and whether it has a checksum; of one that cannot be used
     the message says the way out."""
@@ -183,6 +190,7 @@ def _curve(content: Mapping[str, Any], key: str, seed: int) -> Curve:
         and all(_is_count(n) and n <= len(losses) for n in guessing)
         and isinstance(ends, list)
         and all(map(_is_end, ends))
+        and _is_sampled(content.get("sampled"), len(losses))
     )
     if not sound:
         raise BadInput(f"is damaged: {ANEW}")
@@ -196,7 +204,31 @@ def _curve(content: Mapping[str, Any], key: str, seed: int) -> Curve:
         version=content["fedcell"],
         accuracies=tuple(map(float, judged)),
         guessing=tuple(guessing),
+        sampled=_sampled(content.get("sampled")),
         **last,
+    )
+
+
+def _sampled(content: Any) -> Sampled | None:
+    if content is None:
+        return None
+    errors, samples = (tuple(content[name]) for name in ("errors", "samples"))
+    return Sampled(Target(**content["target"]), errors, samples)
+
+
+def _is_sampled(content: Any, rounds: int) -> bool:
+    """Whether it tells how sure each round is, or nothing."""
+    if content is None:
+        return True
+    try:
+        found = _sampled(content)
+    except (BadInput, KeyError, TypeError):
+        return False
+    return (
+        found is not None
+        and len(found.errors) == len(found.samples) == rounds
+        and all(map(_is_score, found.errors))
+        and all(map(_is_count, found.samples))
     )
 
 

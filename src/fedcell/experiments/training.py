@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,23 @@ from fedcell.scenario.scenario import Scenario
 
 
 @dataclass(frozen=True)
+class Race:
+    """Trainings beside each other, of which those that a finished one has beaten end."""
+
+    file: Path  # holds the least cost of those that have reached the target
+    cost: float  # of a round of this training
+    worse: float  # times the least cost, at which it ends
+
+    def is_lost(self, rounds: int) -> bool:
+        """Whether so many rounds already cost too much. Who cannot read the file goes on."""
+        try:
+            least = float(self.file.read_text())
+        except (OSError, ValueError):
+            return False
+        return rounds * self.cost > self.worse * least
+
+
+@dataclass(frozen=True)
 class Until:
     """When a training ends: after so many rounds, or when its target is reached; cut short by a
     deadline, or where that is asked for when it cannot get there."""
@@ -36,6 +53,8 @@ class Until:
     deadline: float = math.inf  # on time.monotonic, when it is cut short
     hopeful: bool = False  # it is given up where it cannot be there in so many rounds
     scored: bool = False  # models are judged on test data after each round, whatever the target
+    race: Race | None = None
+    sampled: bool = False  # models far from the target are judged on a part of the samples
 
     @property
     def judged(self) -> bool:
@@ -92,6 +111,31 @@ def _described(dataset: str, stamp: Hashable) -> tuple[str, Owner | None, int]: 
 Scores = tuple[float | None, float | None]  # loss and accuracy on test data
 
 
+@dataclass(frozen=True)
+class Sampled:
+    """How sure each round of a curve is whose models were judged on a part of the samples: all of
+    them where the target is decided, few where it is far."""
+
+    target: Target  # that the samples were chosen for
+    errors: tuple[float, ...]  # standard error of what the target is looked for in; 0: exact
+    samples: tuple[int, ...]  # that the model of each round was judged on
+
+    @property
+    def digest(self) -> str:
+        """A name of the target: such curves of one training differ by it."""
+        return target_digest(self.target)
+
+    def first(self, rounds: int) -> "Sampled":
+        """Of the first rounds."""
+        return replace(self, errors=self.errors[:rounds], samples=self.samples[:rounds])
+
+
+def target_digest(target: Target) -> str:
+    """A short name of a target."""
+    text = f"{target.column} {target.value!r} {target.hold}"
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Curve:
     """What came out of a training: the loss after each round, and how good the last model is."""
@@ -107,6 +151,7 @@ class Curve:
     version: str = __version__  # of fedcell, that trained
     accuracies: Sequence[float] = ()  # on test data after each round, where it was judged so far
     guessing: Sequence[int] = ()  # rounds, from 1, whose model is known to guess (core.targets)
+    sampled: Sampled | None = None  # None: every model was judged on all samples
 
     @property
     def rounds(self) -> int:
@@ -137,6 +182,8 @@ class Curve:
 
     def answers(self, until: Until) -> bool:
         """Whether a training until then would not have gone on."""
+        if self.sampled is not None and not (until.sampled and until.target == self.sampled.target):
+            return False
         if self.reached(until.target) is not None:
             return True
         known = self.rounds if until.target is None else len(self.values(until.target))
@@ -157,6 +204,7 @@ class Curve:
             test_loss=loss,
             accuracy=accuracy,
             diverged=False,
+            sampled=None if self.sampled is None else self.sampled.first(end),
         )
 
     def same_bits(self, other: "Curve") -> bool:
@@ -186,4 +234,5 @@ class Curve:
             **({"accuracies": list(self.accuracies)} if self.accuracies else {}),
             **({"guessing": list(self.guessing)} if self.guessing else {}),
             **({"ends": [[n, *scores] for n, scores in self.ends.items()]} if self.ends else {}),
+            **({} if self.sampled is None else {"sampled": asdict(self.sampled)}),
         }

@@ -14,21 +14,22 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.errors import FedcellWarning
-from fedcell.core.forecast import least_rounds
+from fedcell.core.types import Floats
 from fedcell.learning.data.dataset import Dataset, file_stamp, load_data
 from fedcell.learning.engine import Engine, vector_width
-from fedcell.learning.learner import Learner, evaluated, warm_up
+from fedcell.learning.learner import Learner, Scores, evaluated, warm_up
+from fedcell.learning.nested import Sampling
 from fedcell.learning.server import OwnServer
 from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet, draw_trace
+from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
 from fedcell.simulation.checks import check_scored
 from fedcell.simulation.history import State
 from fedcell.simulation.train import Stop, at_target, diverging, train_rounds
 
-from .training import Curve, Training, Until
-
-GIVEN = 0.3  # of its rounds, that a training is given before it may be given up
+from .sampling import is_cut, judges_to_guess, train_sampled
+from .training import Curve, Sampled, Training, Until
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,8 @@ def train(job: Job, threads: int = 1) -> Done:
             job.until,
             judge=None if job.until.judged else judge,
         )
-        last = judge.evaluate(trained.model)
+        sampled = job.until.sampled  # whoever asks for that asks for no more than the target
+        last = Scores(math.nan) if sampled else judge.evaluate(trained.model)
     curve = Curve(
         key=training.key,
         seed=training.seed,
@@ -79,6 +81,7 @@ def train(job: Job, threads: int = 1) -> Done:
         vector_width=vector_width() if isinstance(learner, Engine) else None,
         accuracies=trained.accuracies if job.until.judged else (),
         guessing=trained.guessing,
+        sampled=trained.sampled,
     )
     return Done(curve, time.perf_counter() - begin)
 
@@ -92,6 +95,7 @@ class Trained:
     diverged: bool
     model: Any
     guessing: tuple[int, ...] = ()  # rounds, from 1, whose model is known to guess
+    sampled: Sampled | None = None  # where models were judged on a part of the samples
 
 
 def train_curve(
@@ -107,11 +111,14 @@ def train_curve(
     fleet = draw_fleet(scenario, seed)
     trace = draw_trace(scenario, fleet, until.rounds, seed)
     with quiet():
-        first = State.start(learner)
+        begin, first = time.monotonic(), State.start(learner)
+        if until.sampled and until.target is not None and isinstance(learner, Sampling):
+            return _sampled(scenario, learner, fleet, trace, first, until, server, judge)
         scores = evaluated(learner, first.model)
         check_scored(until.target, scores)
         blown = diverging(scores.train_loss)
         guessing: list[int] = []
+        column = "train_loss" if until.target is None else until.target.column
 
         def guesses(state: State) -> bool:
             if judge is None or not evaluated(judge, state.model).guesses:
@@ -120,9 +127,7 @@ def train_curve(
             return True
 
         rules: list[Stop] = [blown, at_target(until.target, guesses=guesses)]
-        rules.append(lambda at: at.rounds > 0 and time.monotonic() >= until.deadline)
-        if until.hopeful:
-            rules.append(hopeless(until))
+        rules.append(lambda at: is_cut(getattr(at.history, column), until, begin))
         states = train_rounds(scenario, learner, fleet, trace, first, rules, server)
         (state,) = deque(states, maxlen=1)  # the last: earlier ones are not kept
     losses, accuracies = (
@@ -132,16 +137,34 @@ def train_curve(
     return Trained(losses, accuracies, blown(state), state.model, tuple(known.tolist()))
 
 
-def hopeless(until: Until) -> Stop:
-    """Ends a training whose curve says that it will not be at the target in as many rounds."""
+def _sampled(
+    scenario: Scenario,
+    learner: Sampling,
+    fleet: Fleet,
+    trace: Trace,
+    first: State,
+    until: Until,
+    server: OwnServer | None,
+    judge: Learner | None,
+) -> Trained:
+    """The same with models that are judged on as many samples as the target needs."""
+    if "test" not in learner.parts:
+        check_scored(until.target, Scores(0.0))
 
-    def stop(state: State) -> bool:
-        target = until.target
-        if target is None or state.rounds < GIVEN * until.rounds:
-            return False
-        return least_rounds(getattr(state.history, target.column), target) > until.rounds
+    def guesses(model: Floats) -> bool:
+        if not isinstance(judge, Sampling) or "test" not in judge.parts:
+            return judge is not None and evaluated(judge, model).guesses
+        return judges_to_guess(judge, model)
 
-    return stop
+    found = train_sampled(scenario, learner, fleet, trace, first, until, server, guesses)
+    return Trained(
+        found.train_loss,
+        found.accuracies,
+        found.diverged,
+        found.state.model,
+        found.guessing,
+        found.sampled if any(found.sampled.errors) else None,
+    )
 
 
 @contextmanager

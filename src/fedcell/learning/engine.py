@@ -4,6 +4,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cached_property
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -15,6 +16,7 @@ from fedcell.core.types import Array, Floats, Ints
 
 from .data.dataset import Dataset
 from .learner import BETA1, BETA2, EPSILON, LocalTraining, Scores, majority_of
+from .nested import Part, Strata
 from .neural import NeuralNetwork, Workspace
 from .partition import Partition
 from .subsets import subset_of_test, subset_of_training
@@ -141,6 +143,31 @@ class Engine:
             return Scores(train_loss)
         test, hits = self._losses(model, *self._test, self._test_samples)
         return Scores(train_loss, float(test.mean()), float(hits.mean()), self._majority)
+
+    @cached_property
+    def _strata(self) -> dict[Part, Strata]:
+        found: dict[Part, Strata] = {}
+        for number, (part, labels, places, weights) in enumerate(self._parts(), 2):
+            rng = stream(Purpose.EVALUATION, self.training.seed, round=number)
+            found[part] = Strata.of(labels[places], weights, rng)
+        return found
+
+    def _parts(self) -> Iterator[tuple[Part, Ints, Ints, Array]]:
+        yield "train", self.data.y_train, self._training_samples, self._weights
+        if count := self._test_samples.size:
+            yield "test", self.data.y_test, self._test_samples, np.full(count, 1 / count)
+
+    @property
+    def parts(self) -> Sequence[Part]:
+        return tuple(self._strata)
+
+    def strata(self, part: Part) -> Strata:
+        return self._strata[part]
+
+    def judge(self, model: Floats, part: Part, places: Ints) -> tuple[Array, Array]:
+        if part == "train":
+            return self._losses(model, *self._train, self._training_samples[places])
+        return self._losses(model, *self._test, self._test_samples[places])
 
     def gradients(
         self, model: Floats, batches: Iterable[tuple[int, Ints | None]]

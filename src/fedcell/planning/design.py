@@ -41,13 +41,15 @@ def in_words(cohort: int, local_steps: int) -> str:
 
 
 def validation_settings(reached: Sequence[Setting], tried: Sequence[Setting]) -> list[Setting]:
-    """Settings that a pilot has not seen: between those, in K and E_l, whose runs got there."""
+    """Settings between those, in K and E_l, whose runs reached the target: those that the pilot has
+    not tried or, where it has tried them all, the same ones, to be judged on other seeds."""
     levels = [sorted({getattr(s, name) for s in reached}) for name in ("cohort", "local_steps")]
     (few, many), (short, long) = (_halfway(each) for each in levels)
     gamma = reached[0].loss_rate
     corners = [(few, short), (many, long), (few, long), (many, short)]
     settings = [Setting(k, e, gamma) for k, e in corners]
-    return [setting for setting in dict.fromkeys(settings) if setting not in tried]
+    settings = list(dict.fromkeys(settings))
+    return [setting for setting in settings if setting not in tried] or settings
 
 
 def trial_seeds(seed: int, validation: bool = False) -> list[int]:

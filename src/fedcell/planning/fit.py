@@ -13,21 +13,23 @@ from .observations import Observations
 ITERATIONS, REWEIGHTED = 5, 3
 
 
-def fit_law(runs: Observations, start: Scales | None = None) -> FittedLaw:
+def fit_law(runs: Observations, start: Scales | None = None, keep: bool = False) -> FittedLaw:
     """The law with a floor that fits best, and how settings depart from it.
 
     Runs that did not get there count as what is expected of them, given that they take longer.
-    `start` has scales that may be near, from an earlier fit of fewer runs.
+    `start` has scales that may be near, from an earlier fit of fewer runs; with `keep` they are
+    taken as they are.
     """
     _check(runs)
     scales, completed = start or USUAL, np.log(runs.rounds)
-    unsure = np.zeros(runs.rounds.size)
+    unsure = runs.variance
     for _ in range(ITERATIONS if runs.censored.any() else 2):
         coefficients = _coefficients(runs, np.exp(completed), FORMS["floor"])
         excess = scales.excess  # the law is one of means, and departures are of medians
         law = np.log(runs.features @ coefficients) - excess
         off = completed - law
-        scales = likely_scales(runs.places, off, runs.seed, unsure, scales)
+        if not keep:
+            scales = likely_scales(runs.places, off, runs.seed, unsure, scales)
         departures = Departures.of(runs.places, off, runs.seed, scales, unsure, excess)
         mean, sd = departures.at(runs.places)
         completed, unsure = _complete(runs, law + mean, np.hypot(sd, scales.single))
@@ -84,4 +86,4 @@ def _complete(runs: Observations, expected: Array, spread: Array) -> tuple[Array
     hazard = np.exp(-z * z / 2 - log_ndtr(-z)) / np.sqrt(2 * np.pi)
     beyond = np.maximum(expected + spread * hazard, known)
     variance = spread**2 * np.clip(1 - hazard * (hazard - z), 0.0, 1.0)
-    return np.where(runs.censored, beyond, known), np.where(runs.censored, variance, 0.0)
+    return np.where(runs.censored, beyond, known), np.where(runs.censored, variance, runs.variance)

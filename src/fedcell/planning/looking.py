@@ -5,24 +5,36 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 
 from fedcell.core.errors import FedcellError
+from fedcell.core.forecast import FEWEST, likely_rounds
 from fedcell.core.types import Array
+from fedcell.experiments.training import Race
 
-from .departures import Scales
+from .belief import Belief
+from .departures import USUAL, Scales
 from .design import Setting
 from .fit import fit_law
 from .fitted import FittedLaw
 from .pilot import Pilot
-from .search import REST, Search
-from .trial import Trial, observe
+from .search import REST, WORSE, Search
+from .trial import FAR, Trial, nearest_to, observe
 from .trials import Ask, PilotRunner
 
 SHARE = 8  # runs that a budget is for at least: none of the first takes more than its part
 MOST_RUNS = 200  # of a pilot: more of them would say no more
 MOST_ROUNDS = 1000  # of a run, where channels are drawn and nobody says how many
+FIRST_SETTINGS = 7  # that are tried before a law is fitted to them
+FIRST_STRIDE = 2.0  # how far from what was tried one of these may be, in parts of e
+CENSORED = 0.4  # of log rounds: how much later a run that was cut is expected, and how unsure
+# Times K and E_l, around a setting that did not reach the target: in time, or at all.
+INWARD = ((0.5, 1), (1, 0.5), (0.5, 0.5), (0.25, 1), (0.25, 0.25))
+OUTWARD = ((2, 1), (1, 2), (2, 2), (4, 1), (1, 0.5), (4, 4))
+REFIT = 1.15  # times as many runs as before, after which scales are fitted again
 NOTHING = 3e-6  # part of the cost that a run saves at the least, for it to be worth it
 
 
@@ -44,6 +56,8 @@ class Looking:
         self.under_way: set[tuple[Setting, int]] = set()
         self.found: deque[Trial] = deque()  # in the store
         self.scales: Scales | None = None
+        self._fitted = 0  # runs that the scales were last fitted to
+        self._race: Path | None = None
 
     @property
     def busy(self) -> set[tuple[Setting, int]]:
@@ -57,12 +71,23 @@ class Looking:
 
     def trials(self) -> Iterator[tuple[Trial, Pilot]]:
         """Each trial, and the pilot with it, until the budget is used up."""
-        for trial in self.runner.run_all(self._asked()):
+        with TemporaryDirectory(prefix="fedcell-") as folder:
+            self._race = Path(folder) / "least-cost"
+            for trial in self.runner.run_all(self._asked()):
+                yield from self._stored()
+                self.under_way.discard((trial.setting, trial.seed))
+                self.pilot = self.pilot.with_trial(trial)
+                self._tell_the_others()
+                yield trial, self.pilot
             yield from self._stored()
-            self.under_way.discard((trial.setting, trial.seed))
-            self.pilot = self.pilot.with_trial(trial)
-            yield trial, self.pilot
-        yield from self._stored()
+
+    def _tell_the_others(self) -> None:
+        """Writes down the least cost so far, by which trials under way know they are beaten."""
+        least = self._least_cost()
+        if self._race is not None and math.isfinite(least):
+            new = self._race.with_suffix(".new")
+            new.write_text(repr(least))
+            new.replace(self._race)
 
     def _stored(self) -> Iterator[tuple[Trial, Pilot]]:
         while self.found:
@@ -104,12 +129,14 @@ class Looking:
         if seed is None:
             return None
         until = min(self.end, time.monotonic() + seconds)
-        return Ask(setting, seed, int(min(self.rounds, most)), until)
+        place, race = self.search.place(setting), None
+        if place is not None and self._race is not None:
+            race = Race(self._race, float(self.search.costs[place]), WORSE)
+        return Ask(setting, seed, int(min(self.rounds, most)), until, race)
 
     def _first(self, setting: Setting) -> Ask | None:
         """Of those to begin with: to the end, if it does not take too long."""
-        share = self.budget * self.runner.workers / SHARE
-        return self._ask(setting, self._most(setting, self._least_cost()), share)
+        return self._ask(setting, self._most(setting, self._least_cost()), self._share)
 
     def _most(self, setting: Setting, least: float) -> float:
         place = self.search.place(setting)
@@ -129,6 +156,10 @@ class Looking:
     def _next(self, runs: Counter[Setting]) -> Ask | None:
         """What the law says is most worth a run now; what else may get there where there is none
         yet."""
+        if not self.pilot.reached(self.pilot.target):
+            return self._otherwise(runs)
+        if len(runs) < FIRST_SETTINGS and (ask := self._towards_the_plan(runs)) is not None:
+            return ask
         law = self.law()
         if law is None:
             return self._otherwise(runs)
@@ -147,37 +178,103 @@ class Looking:
             return self._otherwise(runs) if not known else None
         if gain < NOTHING and not settle and not self.busy and known:
             return None  # nothing is left to be learnt
-        share = math.inf if known else self.budget * self.runner.workers / SHARE
+        share = math.inf if known else self._share
         return self._ask(setting, self._most(setting, least), share)
 
+    def _towards_the_plan(self, runs: Counter[Setting]) -> Ask | None:
+        """A run of a setting that may be the plan, as far as what is usual and the first few runs
+        tell: where the cost may be least, a standard deviation of doubt in its favour."""
+        target, space = self.pilot.target, self.search
+        known: list[tuple[int, float, float]] = []  # place, log rounds, its standard deviation
+        for trial in self.pilot.trials:
+            place, rounds = space.place(trial.setting), trial.rounds_to(target)
+            if place is None or trial.diverged:
+                continue
+            if rounds is None:
+                least = min(trial.least_rounds(target), FAR * len(trial.losses))
+                known.append((place, math.log(least) + CENSORED, CENSORED))
+            else:
+                known.append((place, math.log(rounds), USUAL.single))
+        belief = Belief.usual(space)
+        places, rounds_of, doubt = (np.array(column) for column in zip(*known, strict=True))
+        belief = belief.told(places, rounds_of, np.diag(doubt**2))
+        busy = space.places_of(setting for setting, _ in self.busy)
+        belief = belief.told(busy, belief.mean[busy], USUAL.single**2 * np.eye(busy.size))
+        doubts = np.sqrt(np.maximum(np.diag(belief.covariance), 0.0))
+        score = belief.mean + np.log(space.costs) - doubts
+        score[self.seconds(np.exp(belief.mean)) > min(self._share, self.left)] = math.inf
+        tried = space.places_of(runs)
+        score[space.away(tried) > FIRST_STRIDE] = math.inf
+        score[tried] = math.inf
+        never = self.pilot.never(target)
+        for place in np.flatnonzero(np.isfinite(score)).tolist():
+            if any(other.no_harder_than(space.setting(place)) for other in never):
+                score[place] = math.inf
+        best = int(score.argmin())
+        if not math.isfinite(score[best]):
+            return None
+        setting = space.setting(best)
+        return self._ask(setting, self._most(setting, self._least_cost()), self._share)
+
     def _otherwise(self, runs: Counter[Setting]) -> Ask | None:
-        """A run where nothing is known yet: again of the first, unless they blew up or came to
-        rest; then of more clients and fewer steps, which are steadier."""
-        hopeless = {*self.pilot.diverged, *self.pilot.settled(self.pilot.target)}
-        begun = [s for s in runs if self.search.place(s) is not None]
-        hoped = [s for s in begun if s not in hopeless]
-        if hoped:
-            setting = min(hoped, key=lambda s: runs[s])
-        else:
-            many = 2 * max((s.cohort for s in begun), default=1)
-            few = min((s.local_steps for s in begun), default=1) / 2
-            setting = self.search.nearest(many, few)
-            if runs[setting]:
-                return None  # there is no such setting
-        share = self.budget * self.runner.workers / SHARE
-        return self._ask(setting, self._most(setting, self._least_cost()), share)
+        """A run while none has reached the target: again of the setting whose curve says that it
+        gets there soonest, with more time; of less work a round, if time ran out before curves
+        said anything; else of settings around the one that came nearest."""
+        target, space = self.pilot.target, self.search
+        share = self._share * 2.0 ** min(4, sum(runs.values()) // 4)  # nothing else is known to pay
+        made = [
+            t for t in self.pilot.trials if not t.diverged and space.place(t.setting) is not None
+        ]
+        hopeless = {*self.pilot.diverged, *self.pilot.settled(target)}
+        there = {t.setting: self._seconds_to_target(t) for t in made if t.setting not in hopeless}
+        soonest = min(there, key=lambda s: there[s], default=None)
+        busy = {setting for setting, _ in self.busy}
+        if soonest is not None and there[soonest] <= self.left and soonest not in busy:
+            return self._ask(soonest, math.inf, 1.5 * there[soonest])
+        if made and all(len(t.losses) < FEWEST for t in made):
+            least = min(made, key=lambda t: t.setting.cohort * t.setting.local_steps).setting
+            around = [(least.cohort * k, least.local_steps * e) for k, e in INWARD]
+        elif made:
+            sign = 1 if target.accuracy is None else -1
+            here = min(made, key=lambda t: sign * nearest_to(target, [t])).setting
+            around = [(here.cohort * k, here.local_steps * e) for k, e in OUTWARD]
+        else:  # nothing has ended yet, or all of it diverged
+            many = 2 * max((s.cohort for s in runs), default=1)
+            few = min((s.local_steps for s in runs), default=1) / 2
+            around = [(many, few)]
+        places = [space.nearest(*place) for place in around]
+        if self.busy:  # whatever comes of it: a search that has nothing to ask for ends
+            places += [space.setting(p) for p in np.argsort(space.away(space.places_of(runs)))]
+        fresh = (s for s in places if not runs[s] and s not in hopeless)
+        setting = next(fresh, None)
+        if setting is None:
+            again = [s for s in there if s not in busy]
+            setting = min(again, key=lambda s: runs[s], default=None)
+        return None if setting is None else self._ask(setting, math.inf, share)
+
+    def _seconds_to_target(self, trial: Trial) -> float:
+        """How long a run of the same setting would take to the target, by the curve of a trial."""
+        rounds = likely_rounds(trial.values(self.pilot.target), self.pilot.target)
+        each = trial.wall_seconds / max(1, len(trial.losses))
+        return each * rounds if rounds <= self.rounds else math.inf
+
+    @property
+    def _share(self) -> float:
+        """Seconds that a run is given while none has reached the target."""
+        return self.budget * self.runner.workers / SHARE
 
     def law(self) -> FittedLaw | None:
         """What the runs so far come to; None where they come to nothing."""
         target = self.pilot.target
         try:
             runs = observe(self.pilot.trials, target, self.pilot.kind)
-            if runs.censored.all():  # as if each got there as soon as it can
-                runs = replace(runs, censored=np.zeros(runs.rounds.size, bool))
-            law = fit_law(runs, self.scales)
+            # The scales hardly move with one run more, and they are what takes time.
+            keep = self.scales is not None and runs.rounds.size < REFIT * self._fitted
+            law = fit_law(runs, self.scales, keep)
         except FedcellError:
             return None
-        self.scales = law.departures.scales
+        if not keep:
+            self.scales, self._fitted = law.departures.scales, runs.rounds.size
         return replace(law, never=self.pilot.never(target))
 
     def seconds(self, rounds: Array) -> Array:

@@ -21,7 +21,8 @@ class Observations:
     loss_rate: Array
     rounds: Array  # G, or all that were run where it was not reached
     censored: Bools  # it was not reached: G is larger
-    seed: Ints  # runs of one seed share their dice
+    seed: Ints  # runs of one seed share their random numbers
+    error: Array | None = None  # standard error of log G where models were judged on few samples
     kind: LossKind = "independent"
 
     @property
@@ -42,7 +43,13 @@ class Observations:
 
     def __getitem__(self, where: Any) -> "Observations":
         names = ("cohort", "steps", "loss_rate", "rounds", "censored", "seed")
-        return replace(self, **{name: getattr(self, name)[where] for name in names})
+        error = None if self.error is None else self.error[where]
+        return replace(self, error=error, **{name: getattr(self, name)[where] for name in names})
+
+    @property
+    def variance(self) -> Array:
+        """Of log G, by the samples that models were judged on."""
+        return np.zeros(self.rounds.size) if self.error is None else self.error**2
 
 
 def places_of(cohort: Ints, steps: Ints, loss_rate: Array, kind: LossKind) -> Array:

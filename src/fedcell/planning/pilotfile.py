@@ -70,6 +70,8 @@ class TrialRow(Table, frozen=True, kw_only=True):
     losses: Losses
     accuracies: tuple[Share | None, ...] = ()
     guessing: tuple[Count, ...] = ()
+    errors: tuple[NotNegative, ...] = ()
+    samples: tuple[Count, ...] = ()
 
     def faults(self) -> list[str]:
         faults = []
@@ -77,7 +79,10 @@ class TrialRow(Table, frozen=True, kw_only=True):
             faults.append(f"seed = {self.seed}: expected a whole number below 2^64")
         if max(self.guessing, default=0) > len(self.losses):
             faults.append(f"guessing has round {max(self.guessing)}, of {len(self.losses)} rounds")
-        return faults
+        odd = [
+            n for n in ("errors", "samples") if len(getattr(self, n)) not in (0, len(self.losses))
+        ]
+        return faults + [f"{name} are not as many as losses" for name in odd]
 
     def trial(self) -> Trial:
         """The run."""
@@ -90,6 +95,8 @@ class TrialRow(Table, frozen=True, kw_only=True):
             wall_seconds=self.wall_seconds,
             accuracies=tuple(math.nan if a is None else a for a in self.accuracies),
             guessing=self.guessing,
+            errors=self.errors,
+            samples=self.samples,
         )
 
 
@@ -158,6 +165,8 @@ def _trial_row(trial: Trial) -> dict[str, Any]:
         "losses": _finite(float(f"{x:.9g}") for x in trial.losses),
         **({"accuracies": _finite(trial.accuracies)} if trial.accuracies else {}),
         **({"guessing": list(trial.guessing)} if trial.guessing else {}),
+        **({"errors": [float(f"{x:.3g}") for x in trial.errors]} if trial.errors else {}),
+        **({"samples": list(trial.samples)} if trial.samples else {}),
     }
 
 

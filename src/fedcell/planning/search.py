@@ -20,7 +20,6 @@ from fedcell.scenario.scenario import Scenario
 
 from .design import Setting
 from .fitted import FittedLaw
-from .law import GivenLaw
 from .lost_uploads import LossKind
 from .observations import places_of
 from .policy import AIMS, best_policy
@@ -29,8 +28,7 @@ from .round_costs import callable_clients, price_round_grid
 COHORT_RATIO, STEPS_RATIO = 1.4, 1.5  # between neighbours of the lattice
 FAR = 1.3  # how far from what was tried a setting may be, in parts of e
 WORSE = 2.0  # times the best cost, at which a run is given up
-FIRST_GUESS = GivenLaw(mixing=50, drift=0.02, start=250, floor=12)  # of a law, before any run
-FIRST_BLOCK = ((1, 1), (3, 1), (1, 4), (1 / 3, 1), (1, 1 / 4))  # around the guess, in K and E_l
+MANY_CLIENTS, SOME_STEPS = 20, 10  # of a first run that is likely to reach the target
 MOST_STEPS = 500  # of a client in a round, where nobody says how many
 ANY = 10**5  # steps that may be asked for
 MANY = 12  # runs of a setting: more say little of others
@@ -54,6 +52,7 @@ class Search:
     loss_rate: float
     kind: LossKind
     costs: Array  # of a round, of what is to be least
+    own: tuple[int, int] | None = None  # K and E_l that the scenario itself has
 
     @cached_property
     def places(self) -> Array:
@@ -83,12 +82,11 @@ class Search:
         )
 
     def first(self) -> list[Setting]:
-        """Those to begin with: around where a usual law would have the plan."""
-        rounds = FIRST_GUESS.rounds(self.cohorts, self.steps, self.loss_rate, self.kind)
-        guess = int((rounds * self.costs).argmin())
-        k, e = self.cohorts[guess], self.steps[guess]
-        found = [self.nearest(k * more, e * longer) for more, longer in FIRST_BLOCK]
-        return list(dict.fromkeys(found))
+        """Two settings to begin with that are likely to reach the target whatever they cost: the
+        scenario's own, and one with many clients. What they cost bounds what is worth trying."""
+        own = (MANY_CLIENTS, SOME_STEPS) if self.own is None else self.own
+        many = max(MANY_CLIENTS, 2 * own[0]), max(SOME_STEPS, own[1])
+        return list(dict.fromkeys(self.nearest(*place) for place in (own, many)))
 
     def nearest(self, cohort: float, steps: float) -> Setting:
         """The setting that is nearest to a K and an E_l."""
@@ -102,10 +100,10 @@ class Search:
 
     def best(self, law: FittedLaw, reached: Sequence[Setting]) -> int | None:
         """The place of the setting that costs least of some; None where there are none."""
-        places = self._places(reached)
+        places = self.places_of(reached)
         return int(places[self.log_costs(law)[0][places].argmin()]) if places.size else None
 
-    def _places(self, settings: Iterable[Setting]) -> Ints:
+    def places_of(self, settings: Iterable[Setting]) -> Ints:
         return np.array([p for s in settings if (p := self.place(s)) is not None], int)
 
     def most_rounds(self, best_cost: float, hold: int) -> Array:
@@ -127,15 +125,15 @@ class Search:
         from scipy.special import ndtr
 
         mean, sd = self.log_costs(law)
-        places = self._places(s for s in runs if s not in barred)
+        places = self.places_of(s for s in runs if s not in barred)
         made, pending = np.zeros(len(mean)), np.zeros(len(mean))
         made[places] = [runs[self.setting(p)] for p in places]
         for setting, count in under_way.items():
             if (place := self.place(setting)) is not None:
                 pending[place] = count
-        near = self._away(places) <= (1e-9 if settle else FAR)
+        near = self.away(places) <= (1e-9 if settle else FAR)
         possible = near & (seconds <= left) & np.isfinite(mean) & (made < MANY)
-        possible[self._places(barred)] = False
+        possible[self.places_of(barred)] = False
         known = mean[places][np.isfinite(mean[places])]
         if not possible.any() or not known.size:
             return None, 0.0
@@ -151,7 +149,7 @@ class Search:
         best = int(np.where(possible, gain / np.sqrt(np.maximum(seconds, 1e-9)), -1).argmax())
         return self.setting(best), float(gain[best])
 
-    def _away(self, places: Ints) -> Array:
+    def away(self, places: Ints) -> Array:
         """How far each setting is from the nearest of some, in parts of e."""
         here = np.stack([np.log(self.cohorts), np.log(self.steps)], -1)
         if not places.size:
@@ -182,7 +180,8 @@ def search_space(
         k, e, long = np.append(k, also[0]), np.append(e, also[1]), max(long, also[1])
     priced = price_round_grid(scenario, policy, long, seed)
     costs = np.asarray(getattr(priced, minimise)(k, e), float)
-    return Search(k, e, mean_loss_rate(scenario), scenario.cell.loss_kind, costs)
+    own = scenario.plan.cohort, max(1, round(scenario.mean_local_steps))
+    return Search(k, e, mean_loss_rate(scenario), scenario.cell.loss_kind, costs, own)
 
 
 def check_range(given: Any, name: str, most: int) -> tuple[int, int]:

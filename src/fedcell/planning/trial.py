@@ -9,11 +9,13 @@ import numpy as np
 from fedcell.core.errors import BadInput, Diverged
 from fedcell.core.forecast import LONG, has_settled, least_rounds
 from fedcell.core.targets import Scored, Target
+from fedcell.core.types import Array
 
 from .design import Setting
 from .lost_uploads import LossKind
 from .observations import Observations
 
+WIDE = 1.64  # standard errors on either side, between which 90 % of what may be lies
 FAR = 2.0  # times what was run, beyond which a curve is not believed
 
 
@@ -29,12 +31,29 @@ class Trial:
     wall_seconds: float  # that it took to run; 0 where it was there
     accuracies: Sequence[float] = ()  # on test data after each round, where that was watched
     guessing: Sequence[int] = ()  # rounds, from 1, whose model is known to guess (core.targets)
+    errors: Sequence[float] = ()  # standard error of what was watched, after each round; and
+    samples: Sequence[int] = ()  # samples it was measured on. Empty: exact, on all samples
 
     def rounds_to(self, target: Target) -> int | None:
         """G as observed; None if the target was not reached."""
         return target.reached_by(
             Scored(train_loss=self.losses, accuracy=self.accuracies, guessing=self.guessing)
         )
+
+    def rounds_error(self, target: Target) -> float:
+        """The standard error of log G that comes from models judged on a part of the samples; 0 for
+        the target that the samples were chosen for, which was decided on all of them."""
+        reached = self.rounds_to(target)
+        if not self.errors or reached is None or target.column != self.target.column:
+            return 0.0
+        values, error = np.asarray(self.values(target), float), np.asarray(self.errors, float)
+        hold = np.ones(target.hold)
+        smooth = np.sqrt(np.convolve(error**2, hold)[: values.size] / target.hold**2)
+        early, late = (
+            target.reached(_shifted(values, sign * WIDE * smooth, target), None) or values.size
+            for sign in (-1, 1)
+        )
+        return math.log(max(late, reached) / min(early, reached)) / (2 * WIDE)
 
     @property
     def diverged(self) -> bool:
@@ -55,6 +74,11 @@ class Trial:
     def values(self, target: Target) -> Sequence[float]:
         """What a target is looked for in."""
         return self.losses if target.accuracy is None else self.accuracies
+
+
+def _shifted(values: Array, by: Array, target: Target) -> Array:
+    """Values moved away from a target, or towards it where `by` is negative."""
+    return values + by if target.accuracy is None else values - by
 
 
 def observe(trials: Sequence[Trial], target: Target, kind: LossKind) -> Observations:
@@ -79,6 +103,7 @@ def observe(trials: Sequence[Trial], target: Target, kind: LossKind) -> Observat
         rounds=np.array(bounds, float),
         censored=np.array([g is None for g in reached], bool),
         seed=np.array([trial.seed for trial in kept]),
+        error=np.array([trial.rounds_error(target) for trial in kept], float),
         kind=kind,
     )
 

@@ -11,7 +11,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.targets import Target
 from fedcell.experiments.engines import DiedError, SweepEngine
 from fedcell.experiments.store import Store
-from fedcell.experiments.training import Curve, Training, Until
+from fedcell.experiments.training import Curve, Race, Training, Until
 from fedcell.experiments.work import Done, Job, Trained, train, train_curve
 from fedcell.learning.data.download import Report
 from fedcell.learning.engine import available_threads
@@ -37,6 +37,7 @@ class Ask:
     seed: int
     rounds: int
     deadline: float = inf  # on time.monotonic, which cannot be set
+    race: Race | None = None  # with the other trials under way
 
 
 @dataclass(kw_only=True)
@@ -77,7 +78,9 @@ class PilotRunner:
         return ours and self.scenario.cell.gains is None
 
     def _until(self, ask: Ask) -> Until:
-        return Until(ask.rounds, self.target, ask.deadline, hopeful=True)
+        return Until(
+            ask.rounds, self.target, ask.deadline, hopeful=True, race=ask.race, sampled=True
+        )
 
     def _job(self, ask: Ask) -> Job:
         training = Training.of(self._world(ask.setting), ask.seed)
@@ -144,10 +147,11 @@ class PilotRunner:
         if self.store is None or not self.portable:
             return None
         job = self._job(ask)
-        curve = self.store.get(job.training.key, ask.seed)
-        if curve is None or not curve.answers(job.until):
-            return None
-        return self._trial(ask, curve.first(job.until), 0.0)
+        for target in (None, self.target):  # exact ones first
+            curve = self.store.get(job.training.key, ask.seed, target)
+            if curve is not None and curve.answers(job.until):
+                return self._trial(ask, curve.first(job.until), 0.0)
+        return None
 
     def _keep(self, ask: Ask, done: Done) -> Trial:
         if self.store is not None:
@@ -164,4 +168,6 @@ class PilotRunner:
             wall_seconds=round(seconds, 3),  # as a file keeps it
             accuracies=() if self.target.accuracy is None else tuple(found.accuracies),
             guessing=() if self.target.loss is None else tuple(found.guessing),
+            errors=() if found.sampled is None else found.sampled.errors,
+            samples=() if found.sampled is None else found.sampled.samples,
         )

@@ -70,11 +70,6 @@ def validate_pilot(
     if not reached:
         raise BadInput("every setting that got to the target also blew up: lower learning.rate")
     settings = validation_settings(reached, pilot.tried)
-    if not settings:
-        raise BadInput(
-            "the pilot leaves no setting between those that got to the target: give it more time, "
-            "or wider ranges of `clients` and `steps`"
-        )
     most = most_rounds(scenario, rounds)
     empty = replace(empty, what="validation")
     made = empty

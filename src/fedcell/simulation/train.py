@@ -7,12 +7,14 @@ learning reads only whose uploads arrived.
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput, FedcellWarning
 from fedcell.core.targets import HOLD, Target, as_target
+from fedcell.core.types import Floats
 from fedcell.learning.aggregate import aggregate
 from fedcell.learning.learner import Learner, Remote, Scores, evaluated
 from fedcell.learning.server import OwnServer, Server
@@ -78,6 +80,7 @@ def train_rounds(
     state: State | None = None,
     stop: Sequence[Stop] = (),
     server: OwnServer | None = None,
+    judge: Callable[[Floats], Scores] | None = None,
 ) -> Iterator[State]:
     """The state to begin with, then that after each further round of the trace.
 
@@ -87,6 +90,7 @@ def train_rounds(
     A `server` of your own makes the next model of the old one and the mean of the uploads.
     """
     serving = Server.of(scenario.learning, server)
+    judge = partial(evaluated, learner) if judge is None else judge
     for doubt in aggregation_doubts(scenario):
         warnings.warn(doubt, FedcellWarning, stacklevel=3)
     every = scenario.learning.evaluate_every if scenario.learning else 1
@@ -112,7 +116,7 @@ def train_rounds(
         if mean is not state.model:  # else nothing arrived, and all stays as it is
             model, memory = serving.step(state.model, mean, state.server)
         due = (t + 1) % every == 0 or t + 1 == end
-        scores = evaluated(learner, model) if due else UNKNOWN
+        scores = judge(model) if due else UNKNOWN
         part = 1 / min(t + 1, horizon)
         average = (1 - part) * state.average + part * model
         state = State(model, state.history.with_round(discarded, scores), average, memory)
