@@ -61,7 +61,7 @@ class Watch:
             self.losses.append(Judgement(self.learner, model, "train").loss[0])
         self._last.append((model, judged))
         for column in (self.values, self.errors, self.samples):
-            column.append(0)  # type: ignore[arg-type]
+            column.append(0)
         self._write(len(self._last) - 1)
         while self._in_doubt():
             place = max(range(len(self._last)), key=self._doubt)

@@ -82,7 +82,9 @@ class Store:
         Of two of one training the longer stays, with what either knows; one with other bits, of
         another vector width or version, is replaced.
         """
-        path = self._path(curve.key, _ending(curve.sampled and curve.sampled.target))
+        path = self._path(
+            curve.key, _ending(None if curve.sampled is None else curve.sampled.target)
+        )
         self._make(path.parent)
         with contextlib.suppress(BadInput):  # a damaged one is no loss
             if path.exists():

@@ -66,7 +66,7 @@ class Strata:
 
     @cached_property
     def _weights(self) -> Array:
-        return np.bincount(self.group, self.weight)
+        return np.asarray(np.bincount(self.group, self.weight), float)
 
     @cached_property
     def majority(self) -> float:
