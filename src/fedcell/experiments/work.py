@@ -90,7 +90,7 @@ class Trained:
     train_loss: tuple[float, ...]
     accuracies: tuple[float, ...]  # NaN where models were not judged
     diverged: bool
-    model: Any
+    model: Any  # as it is delivered (learning.deliver)
     guessing: tuple[int, ...] = ()  # rounds, from 1, whose model is known to guess
 
 
@@ -107,14 +107,14 @@ def train_curve(
     fleet = draw_fleet(scenario, seed)
     trace = draw_trace(scenario, fleet, until.rounds, seed)
     with quiet():
-        first = State.start(learner)
+        first = State.start(learner, scenario.deliver)
         scores = evaluated(learner, first.model)
         check_scored(until.target, scores)
         blown = diverging(scores.train_loss)
         guessing: list[int] = []
 
         def guesses(state: State) -> bool:
-            if judge is None or not evaluated(judge, state.model).guesses:
+            if judge is None or not evaluated(judge, state.delivered).guesses:
                 return False
             guessing.append(state.rounds)
             return True
@@ -129,7 +129,7 @@ def train_curve(
         tuple(values.tolist()) for values in (state.history.train_loss, state.history.accuracy)
     )
     known = replace(state.history.scored(), guessing=guessing).guesses
-    return Trained(losses, accuracies, blown(state), state.model, tuple(known.tolist()))
+    return Trained(losses, accuracies, blown(state), state.delivered, tuple(known.tolist()))
 
 
 def hopeless(until: Until) -> Stop:
