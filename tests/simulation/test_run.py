@@ -938,7 +938,10 @@ def test_losses_that_are_not_numbers_are_null(fedcell, tmp_path):
 
 @pytest.mark.usefixtures("no_figure")
 def test_the_model_stays_where_nothing_arrives(fedcell, tmp_path):
-    file = write(tmp_path / "world.json", changed(DIGITS, cell={"loss_rate": 0.97}, learning={"deliver": "last"}))
+    file = write(
+        tmp_path / "world.json",
+        changed(DIGITS, cell={"loss_rate": 0.97}, learning={"deliver": "last"}),
+    )
     words = ["--rounds", 12, "--policy", "even", "--out", tmp_path / "o", "--json"]
     answer = strict_json(fedcell("run", file, *words).out)
     received = column(tmp_path / "o", "received")
