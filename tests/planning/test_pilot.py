@@ -59,6 +59,7 @@ WORLD: dict[str, dict[str, Any]] = {
         "quadratic": {"dimension": 5, "noise": 0.3, "distance": 0.5},
         "rate": 0.02,
         "target": 0.4,
+        "deliver": "last",  # whose loss swings
     },
 }
 
