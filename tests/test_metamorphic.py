@@ -112,6 +112,7 @@ CASES: dict[str, tuple[Tables, Any]] = {  # key: tables before, another value
     "learning.server_tau": (learning(server="yogi"), 1e-2),
     "learning.target": (LEARN, 0.2),
     "learning.target_accuracy": (LEARN, 0.9),
+    "learning.deliver": (LEARN, "last"),
     "learning.hold": (LEARN, 2),
     "learning.evaluate_every": (LEARN, 3),
     "learning.evaluate_samples": (LEARN, 100),

@@ -2,16 +2,14 @@
 
 import csv
 import json
-from pathlib import Path
 
 import pytest
 
 from fedcell import load_scenario
 from fedcell.scenario.save import save_scenario
 from fedcell.simulation.listing import list_runs
+from support.piloted import PILOT, piloted_file
 from support.quadratics import NARROW
-
-PILOT = Path(__file__).parents[2] / "benchmarks" / "results" / "planning" / "pilot-digits.json"
 
 
 @pytest.fixture
@@ -47,9 +45,10 @@ def test_table_json_and_files_tell_of_the_same_changes(fedcell, world, tmp_path)
 @pytest.mark.long
 def test_it_begins_with_the_plan_of_a_pilot_or_with_a_plan(fedcell, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert fedcell("plan", "digits", "--pilot", PILOT, "--out", "plan.json").code == 0
+    digits = piloted_file(tmp_path)
+    assert fedcell("plan", digits, "--pilot", PILOT, "--out", "plan.json").code == 0
     begun = []
-    for start in (["digits", "--pilot", PILOT], ["--plan", "plan.json"], ["digits"]):
+    for start in ([digits, "--pilot", PILOT], ["--plan", "plan.json"], [digits]):
         said = fedcell("run", *start, "--adaptive", "--out", f"run-{len(begun)}", "--json")
         assert said.code == 0, said.err
         answer = json.loads(said.out)
@@ -98,7 +97,7 @@ def test_epochs_do_not_adapt_and_one_start_is_enough(fedcell, tmp_path):
     refused = fedcell("run", tmp_path / "epochs.toml", "--adaptive", "--out", tmp_path / "out")
     assert "plan.local_epochs: a plan that adapts has plan.local_steps" in refused.err
     plan = tmp_path / "plan.json"
-    fedcell("plan", "digits", "--pilot", PILOT, "--out", plan)
+    fedcell("plan", piloted_file(tmp_path), "--pilot", PILOT, "--out", plan)
     both = ["--plan", plan, "--pilot", PILOT, "--out", tmp_path / "out"]
     said = fedcell("run", "digits", "--adaptive", *both)
     assert "--plan and --pilot: give one of them, or none" in said.err

@@ -148,11 +148,11 @@ def test_an_app_is_written_and_says_what_is_run(fedcell, here):
 @pytest.mark.parametrize(
     ("words", "goal"),
     [
-        (["--target-loss", "0.7"], (0.7, None, 5)),
-        (["--target-accuracy", "0.9"], (None, 0.9, 5)),
+        (["--target-loss", "0.7"], (0.7, None, 1)),
+        (["--target-accuracy", "0.9"], (None, 0.9, 1)),
         (["--target-accuracy", "0.9", "--hold", "2"], (None, 0.9, 2)),
-        (["--target-loss", "none"], (None, None, 5)),
-        (["--target-accuracy", "none"], (None, None, 5)),
+        (["--target-loss", "none"], (None, None, None)),
+        (["--target-accuracy", "none"], (None, None, None)),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )

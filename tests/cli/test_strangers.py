@@ -247,7 +247,7 @@ def test_names_are_text_and_no_formulas(folder):
 
 
 def test_a_figure_that_fails_costs_neither_answer_nor_files(fedcell, folder, monkeypatch):
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise ValueError("no\x1bink")
 
     monkeypatch.setattr(run_figures, "run_figure", refuse)
@@ -445,13 +445,13 @@ def test_an_interrupt_while_a_line_is_written_leaves_no_hole(tmp_path, monkeypat
         if i == 2:
             monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
-                records.save(State(model, history, model))
+                records.save(State(model, history, model, deliver="last"))
             monkeypatch.setattr(os, "fsync", fsync)
         else:
-            records.save(State(model, history, model))
-    records.finish(State(model, history, model))
+            records.save(State(model, history, model, deliver="last"))
+    records.finish(State(model, history, model, deliver="last"))
     lines = (tmp_path / "history.csv").read_text().splitlines()
     assert [line.split(",")[0] for line in lines] == ["round", "1", "2", "3", "4"]
-    again = Records.load(tmp_path, State(model, History.none(), model), 10).state
+    again = Records.load(tmp_path, State(model, History.none(), model, deliver="last"), 10).state
     assert again is not None
     assert again.history.train_loss.tolist() == [1.0, 1 / 2, 1 / 3, 1 / 4]

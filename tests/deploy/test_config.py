@@ -123,11 +123,11 @@ def test_a_run_without_a_plan_runs_its_scenario():
     assert RunConfig().settings().policy == "distributed"
     told = RunConfig(rounds=4, target_loss=0.5, data_dir="there").shared()
     assert (told["rounds"], str(told["data_dir"])) == (4, "there")
-    assert told["target"] == Target(loss=0.5, hold=load_scenario("digits").learning.hold)
+    assert told["target"] == Target(loss=0.5, hold=load_scenario("digits").hold)
 
 
 def test_a_target_is_a_loss_or_an_accuracy_and_is_held():
-    hold = load_scenario("digits").learning.hold
+    hold = load_scenario("digits").hold
     assert RunConfig().target() is None
     assert RunConfig(target_accuracy=0.9).target() == Target(accuracy=0.9, hold=hold)
     assert RunConfig(target_accuracy=0.9, hold=2).target() == Target(accuracy=0.9, hold=2)

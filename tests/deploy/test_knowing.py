@@ -179,7 +179,7 @@ def state_after(rounds):
     history = History.none()
     for t in range(rounds):
         history = history.with_round(0, Scores(1 / (t + 1), 0.0, 0.0))
-    return State(np.zeros(1, np.float32), history, np.zeros(1, np.float32))
+    return State(np.zeros(1, np.float32), history, np.zeros(1, np.float32), deliver="average")
 
 
 FIRST = Segment(scenario=WORLD, fleet=FLEET, learner=Devices())

@@ -307,7 +307,7 @@ def test_why_has_the_numbers_that_hold():
     now = steering.settings.place(Setting(10, 2, 0.0))
     first = steering.initial.train_loss
     stands = standing(steering.belief, losses[:5], np.full(5, now), first, 0.6)
-    found = choose_change(stands, steering.settings, now, 5, 5)
+    found = choose_change(stands, steering.settings, now, 5, 1)
     assert (change.round, change.cohort) == (6, steering.settings.cohorts[found.place])
     numbers = re.fullmatch(
         r"loss (\S+) after (\d+) rounds: (\d+) more are expected with 10 clients a round, 2 steps "

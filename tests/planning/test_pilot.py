@@ -59,6 +59,7 @@ WORLD: dict[str, dict[str, Any]] = {
         "quadratic": {"dimension": 5, "noise": 0.3, "distance": 0.5},
         "rate": 0.02,
         "target": 0.4,
+        "deliver": "last",  # whose loss swings
     },
 }
 
@@ -144,10 +145,12 @@ def test_what_a_trial_says_of_a_target():
 
 
 def test_a_trial_is_the_run_that_fedcell_run_would_make(fedcell, world):
-    runner = PilotRunner(scenario=load_scenario(world), target=Target(loss=0.4))
+    runner = PilotRunner(scenario=load_scenario(world), target=Target(loss=0.4, hold=5))
     run = runner.run(Ask(Setting(4, 4, 0.1), 5, 300))
     said = strict(fedcell("run", world, "--seed", 5, "--policy", "even", "--json"))
-    assert said["policies"][0]["rounds"] == len(run.losses) == run.rounds_to(Target(loss=0.4))
+    assert (
+        said["policies"][0]["rounds"] == len(run.losses) == run.rounds_to(Target(loss=0.4, hold=5))
+    )
     assert said["policies"][0]["train_loss"] == run.losses[-1]
 
 

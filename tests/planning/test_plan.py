@@ -4,7 +4,6 @@ import json
 import re
 from dataclasses import replace
 from math import inf
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -39,6 +38,7 @@ from fedcell.planning.unit_costs import full_participation, section_4d, unit_cos
 from fedcell.planning.whatif import least_bandwidth, nearby_worlds, sensitivity
 from support.examples import examples
 from support.laws import FLOOR, observed
+from support.piloted import PILOT, piloted_digits, piloted_file
 
 SMALL = Scenario(clients=Clients(count=8, spread=0.5), plan=RoundPlan(cohort=4)).using(
     task={"model_bits": 2e7, "samples_per_step": "batch"},
@@ -573,9 +573,8 @@ def test_a_law_by_hand_claims_no_interval(fedcell, tmp_path):
 
 
 def test_a_plan_comes_back_from_its_file(tmp_path):
-    world = load_scenario("digits")
+    world, pilot = piloted_digits(), PILOT
     limits = Limits(deadline=60.0, energy_per_client=5.0)
-    pilot = Path(__file__).parents[2] / "benchmarks" / "results" / "planning" / "pilot-digits.json"
     plan = plan_training(
         world, pilot, limits=limits, what_if=True, name="digits", minimise="energy"
     )
@@ -638,24 +637,24 @@ def test_calls_that_are_refused_in_a_sentence(given, message):
 
 def test_a_plan_says_which_limits_it_keeps_and_how_surely(fedcell, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    pilot = Path(__file__).parents[2] / "benchmarks" / "results" / "planning" / "pilot-digits.json"
-    words = ["plan", "digits", "--pilot", pilot, "--deadline", "50s", "--energy-budget", "900J"]
+    world, pilot = piloted_file(tmp_path), PILOT
+    words = ["plan", world, "--pilot", pilot, "--deadline", "50s", "--energy-budget", "900J"]
     said = " ".join(fedcell(*words).out.split())
     assert re.search(r"keeps the deadline of 50 s with a chance of \d\d%", said)
     assert re.search(r"keeps the energy budget of 900 J with a chance of \d+%", said)
-    assert "keeps the" not in fedcell("plan", "digits", "--pilot", pilot).out
+    assert "keeps the" not in fedcell("plan", world, "--pilot", pilot).out
 
 
 def test_a_plan_for_another_target_than_the_scenarios_says_so():
-    pilot = Path(__file__).parents[2] / "benchmarks" / "results" / "planning" / "pilot-digits.json"
-    world = load_scenario("digits").using(learning={"target": 0.5})
-    plan = plan_training(world, pilot, policy="even")
-    assert plan.target == Target(loss=0.2)
+    world = piloted_digits().using(learning={"target": 0.5})
+    plan, held = plan_training(world, PILOT, policy="even"), world.goal()
+    assert held is not None
+    assert plan.target == Target(loss=0.2, hold=held.hold)
     assert plan.notes[0].startswith(
-        "the scenario's own target is training loss 0.5 in the mean of 5 rounds, and this plan is "
-        "for training loss 0.2 in the mean of 5 rounds: `loss` chooses"
+        f"the scenario's own target is training loss 0.5 {held.definition}, and this plan is "
+        f"for training loss 0.2 {held.definition}: `loss` chooses"
     )
-    asked = plan_training(world, pilot, policy="even", target=0.3)
+    asked = plan_training(world, PILOT, policy="even", target=0.3)
     assert not [note for note in asked.notes if "own target" in note]
 
 

@@ -28,9 +28,9 @@ from fedcell import (
 from fedcell.learning.report import describe_partition
 from fedcell.planning.measure import measure_constants
 from fedcell.planning.report import pilot_report
+from support.piloted import PILOT, piloted_digits
 
 ROOT = Path(__file__).parents[2]
-PILOT = ROOT / "benchmarks" / "results" / "planning" / "pilot-digits.json"
 QUADRATIC = Scenario().using(
     clients={"count": 6},
     plan={"cohort": 3, "local_steps": 2, "rounds": 8},
@@ -115,7 +115,7 @@ def test_rounds_without_training_are_drawn_as_what_they_take():
 
 def test_a_plan_is_drawn_where_it_lies(tmp_path):
     limits = Limits(deadline=50.0)
-    plan = plan_training(load_scenario("digits"), load_pilot(PILOT), limits=limits)
+    plan = plan_training(piloted_digits(), load_pilot(PILOT), limits=limits)
     figure = plan.plot(tmp_path / "plan.png")
     assert is_picture(tmp_path / "plan.png")
     panel, bar = figure.axes
@@ -203,7 +203,7 @@ def test_a_picture_that_cannot_be_written_is_refused(tmp_path, name):
 def test_the_answer_comes_before_the_picture(fedcell, tmp_path, monkeypatch):
     """A figure that fails costs neither the table nor the files."""
 
-    def fail(*_):
+    def fail(*_, **__):
         raise OSError("no ink")
 
     monkeypatch.setattr("fedcell.show.figures.runs.run_figure", fail)

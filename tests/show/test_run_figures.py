@@ -31,7 +31,7 @@ from support.quadratics import NARROW
 QUADRATIC = Scenario().using(
     clients={"count": 6},
     plan={"cohort": 3, "local_steps": 2, "rounds": 30},
-    learning={"model": "quadratic-apart", "target": 0.6},
+    learning={"model": "quadratic-apart", "target": 0.6, "deliver": "last"},
 )
 
 
@@ -68,7 +68,7 @@ def test_rounds_show_each_loss_and_the_mean_that_is_to_reach_the_target(result, 
     mean = labelled(panel, "mean of 5 rounds")
     assert_allclose(mean.get_xdata(), np.arange(1, ledger.rounds + 1))
     assert_allclose(mean.get_ydata(), held(ledger.train_loss))
-    reached = ledger.rounds_to(0.6)
+    reached = ledger.rounds_to(Target(loss=0.6, hold=5))
     said = {text.get_text(): text for text in panel.texts}
     assert set(said) == {"target 0.6", f"round {reached}"}
     marks = [line for line in panel.get_lines() if line.get_marker() == "o"]
@@ -87,7 +87,7 @@ def test_time_and_energy_are_those_of_each_policy(trained):
     for name, each in trained.ledgers.items():
         line = labelled(seconds, f"{name}: ")
         assert_allclose(line.get_xdata(), each.total_duration)
-        assert_allclose(line.get_ydata(), held(each.train_loss))
+        assert_allclose(line.get_ydata(), each.train_loss)
         assert f"{name}: {each.seconds_to(1.5):.3g} s" in texts(seconds)
     assert texts(joules)  # what is drawn there has a name
     heading = seconds.get_legend().get_title().get_text()
@@ -99,7 +99,9 @@ def test_policies_that_cannot_be_told_apart_share_a_line(result):
     ledgers["c"] = result.ledgers["optimal"]
     _, seconds, _ = FIGURES[type(result)](replace(result, ledgers=ledgers)).axes
     ends = {"a, b": ledgers["a"], "c": ledgers["c"]}
-    assert texts(seconds) == [f"{n}: {led.seconds_to(0.6):.3g} s" for n, led in ends.items()]
+    assert texts(seconds) == [
+        f"{n}: {led.seconds_to(Target(loss=0.6, hold=5)):.3g} s" for n, led in ends.items()
+    ]
     assert labelled(seconds, "c: ").get_xdata()[-1] == ledgers["c"].total_duration[-1]
 
 
@@ -109,17 +111,17 @@ def test_a_target_that_was_not_reached_is_said_and_totals_are_in_all():
     assert [text.get_text() for text in rounds.texts] == ["target 0.6, not reached"]
     assert texts(seconds) == [f"even: {found.ledgers['even'].duration.sum():.3g} s"]
     assert seconds.get_legend().get_title().get_text() == "in all"
-    assert texts(rounds) == ["after each round"]  # they are too few for a mean
+    assert texts(rounds) == ["after each round, last model"]  # they are too few for a mean
     assert_allclose(labelled(rounds, "after").get_ydata(), found.ledgers["even"].train_loss)
 
 
 def test_an_accuracy_that_is_to_be_reached_is_drawn_over_everything():
-    found = run(load_scenario("digits"), ["even"], rounds=20, target=Target(accuracy=0.6))
+    found = run(load_scenario("digits"), ["even"], rounds=20, target=Target(accuracy=0.6, hold=3))
     rounds, seconds, joules = found.plot().axes
     accuracy = found.ledgers["even"].accuracy
     for panel in (rounds, seconds, joules):
         assert panel.get_ylabel() == "accuracy on test data"
-    assert_allclose(labelled(seconds, "even").get_ydata(), held(accuracy))
+    assert_allclose(labelled(seconds, "even").get_ydata(), held(accuracy, 3))
 
 
 def test_rounds_that_were_not_evaluated_are_passed_over():
@@ -146,7 +148,7 @@ def test_several_seeds_are_drawn_as_their_mean_with_a_band():
 
 
 def test_a_seed_that_was_there_before_the_others_stays_where_it_was():
-    result = run_seeds(load_scenario("digits"), ["even"], seeds=3, target=0.8)
+    result = run_seeds(load_scenario("digits"), ["even"], seeds=3, target=Target(loss=0.8, hold=5))
     curves = [held(one.ledgers["even"].train_loss) for one in result.runs.values()]
     assert len({len(curve) for curve in curves}) > 1
     longest = max(map(len, curves))

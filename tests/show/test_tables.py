@@ -11,11 +11,11 @@ import pytest
 from rich.console import Console
 
 from fedcell.show.tables.console import print_table
+from support.piloted import PILOT, piloted_digits, piloted_file
 from support.printed import four_digits, is_plus_minus, tables
 from support.sealing import rewrite
 
 ROOT = Path(__file__).parents[2]
-PILOT = ROOT / "benchmarks" / "results" / "planning" / "pilot-digits.json"
 
 
 @pytest.fixture
@@ -120,11 +120,21 @@ def test_a_scheduled_round(both):
     assert f"{d['upload_cost']} s to upload + {d['compute_cost']} s to compute" in text
 
 
-def test_a_plan(both):
-    words = ["plan", "digits", "--pilot", "pilot.json", "--sensitivity", "--deadline", "60s"]
+def test_a_plan(both, tmp_path):
+    words = [
+        "plan",
+        piloted_file(tmp_path),
+        "--pilot",
+        "pilot.json",
+        "--sensitivity",
+        "--deadline",
+        "60s",
+    ]
     words.append("--details")
     printed, text, answer = both(*words)
-    totals = printed["One run to training loss 0.2 in the mean of 5 rounds"]
+    goal = piloted_digits().goal()
+    assert goal is not None
+    totals = printed[f"One run to training loss 0.2 {goal.definition}"]
     measures = ["rounds", "duration", "energy", "cost"]
     headings = ["rounds", "time [s]", "energy of all clients [J]", "cost [s]"]
     assert totals.columns[""] == headings
@@ -163,8 +173,10 @@ def span(row):
     return f"{row['low']}" if row["low"] == row["high"] else f"{row['low']} to {row['high']}"
 
 
-def test_a_pilot(both):
-    printed, text, answer = both("pilot", "digits", "--out", "pilot.json", "--details")
+def test_a_pilot(both, tmp_path):
+    printed, text, answer = both(
+        "pilot", piloted_file(tmp_path), "--out", "pilot.json", "--details"
+    )
     settings = printed["Rounds to the target, by clients a round and steps of each"].rows()
     for shown, row in zip(settings, answer["settings_table"], strict=True):
         assert (shown["clients"], shown["steps"]) == (str(row["cohort"]), str(row["local_steps"]))
@@ -226,9 +238,7 @@ def test_a_run_and_its_files(fedcell, tmp_path, monkeypatch, world):
     monkeypatch.chdir(tmp_path)
     told = fedcell("run", world, "--out", "told")
     answer = json.loads(fedcell("run", world, "--out", "answered", "--json").out)
-    table = tables(told.out)[
-        "To training loss 0.4 in the mean of 5 rounds, on the same dice"
-    ].rows()
+    table = tables(told.out)["To training loss 0.4 at the first passage, on the same dice"].rows()
     for shown, row in zip(table, answer["policies"], strict=True):
         assert shown["policy"] == row["policy"]
         assert shown["rounds"] == str(row["to_target"]["rounds"])

@@ -31,12 +31,14 @@ def folder(tmp_path_factory):
 
 def test_a_model_is_worth_what_its_run_says(folder):
     said = json.loads((folder / "summary.json").read_text())
-    last, average = load_model(folder), load_model(folder, "average")
+    last, average = load_model(folder, "last"), load_model(folder, "average")
+    assert said["deliver"] == load_model(folder).which == "average"
+    assert_array_equal(load_model(folder).weights, average.weights)
     with np.load(folder / "checkpoint.npz") as saved:
         assert_array_equal(last.weights, saved["model"])
         assert_array_equal(average.weights, saved["average"])
     row = said["policies"][0]
-    for model, scores in ((last, row), (average, said["average"])):
+    for model, scores in ((average, row), (last, said["other"])):
         found = model.evaluate()
         assert (found.accuracy, found.samples) == (scores["accuracy"], 296)
         assert_allclose(found.loss, scores["test_loss"], rtol=1e-6)
@@ -46,10 +48,11 @@ def test_a_model_is_worth_what_its_run_says(folder):
     assert repr(average) == (
         "<TrainedModel: the average of the last models after 6 rounds, 3658 weights>"
     )
+    assert repr(last) == "<TrainedModel: the last model after 6 rounds, 3658 weights>"
 
 
 def test_other_weights_are_judged_in_place_of_the_run_s(folder, tmp_path):
-    last, average = load_model(folder), load_model(folder, "average")
+    last, average = load_model(folder, "last"), load_model(folder, "average")
     assert last.evaluate() != average.evaluate()
     other = replace(last, weights=average.weights)
     assert other.evaluate() == average.evaluate()
@@ -115,10 +118,11 @@ def test_plain_layers_compute_the_same(name):
     assert_allclose(out, model.logits(x), atol=1e-4)
 
 
-def test_the_command_writes_arrays_and_says_how_to_load_them(fedcell, folder, tmp_path):
-    said = fedcell("export", folder, "--out", tmp_path / "model.npz", "--which", "average")
+@pytest.mark.parametrize("which", ["last", "average"])
+def test_the_command_writes_arrays_and_says_how_to_load_them(fedcell, folder, tmp_path, which):
+    said = fedcell("export", folder, "--out", tmp_path / "model.npz", "--which", which)
     assert (said.code, said.err) == (0, "")
-    model = load_model(folder, "average")
+    model = load_model(folder, which)
     text = constructor(plain_layers(model.classifier))
     assert f"model = {text}" in said.out
     assert "x is (sample, 1, 8, 8), the bytes of the data as floats" in said.out
@@ -175,7 +179,7 @@ def test_folders_that_hold_no_model_are_refused(fedcell, folder, tmp_path):
     for path, message in ((tmp_path / "none", "is not the folder of a run"), (tmp_path, "folder")):
         with pytest.raises(BadFile, match=message):
             load_model(path)
-    with pytest.raises(BadInput, match="expected model or average"):
+    with pytest.raises(BadInput, match="expected last or average"):
         load_model(folder, "best")
     begun = tmp_path / "begun"
     begun.mkdir()
@@ -224,7 +228,7 @@ def test_a_model_that_is_not_finite_is_not_exported(fedcell, folder, tmp_path):
     shutil.copytree(folder, tmp_path / "r")
     with np.load(folder / "checkpoint.npz") as saved:
         arrays = dict(saved)
-    np.savez(tmp_path / "r/checkpoint.npz", **arrays | {"model": np.nan * arrays["model"]})
+    np.savez(tmp_path / "r/checkpoint.npz", **arrays | {"average": np.nan * arrays["model"]})
     said = fedcell("export", tmp_path / "r", "--out", tmp_path / "m.npz")
     assert said.code == 2
     assert "checkpoint.npz: holds a model that is not finite" in said.err

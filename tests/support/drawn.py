@@ -19,7 +19,6 @@ from fedcell import (
     draw_trace,
     load_pilot,
     load_round,
-    load_scenario,
     make_problem,
     plan_training,
     schedule_round,
@@ -41,9 +40,9 @@ from fedcell.planning.outcome import PlanOutcome, PredictionCheck
 from fedcell.planning.validate import SettingCheck
 from fedcell.show.figures import exchanges, paper, partitions, plans, rounds, runs, sweeps, testbeds
 from fedcell.show.figures.curves import RunsDrawing
+from support.piloted import PILOT, piloted_digits
 
 ROOT = Path(__file__).parents[2]
-PILOT = ROOT / "benchmarks" / "results" / "planning" / "pilot-digits.json"
 RESULTS = ROOT / "experiments" / "results"
 LONG = "sensor-behind-the-boiler-in-the-north-wing-of-building-"
 POLICIES = ["even", "distributed", "equal-finish", "optimal-staged", "optimal"]
@@ -239,7 +238,7 @@ def partition_cases() -> dict[str, Callable[[], Any]]:
 
 @cache
 def digits_plan(**more: Any) -> Any:
-    return plan_training(load_scenario("digits"), load_pilot(PILOT), **more)
+    return plan_training(piloted_digits(), load_pilot(PILOT), **more)
 
 
 def by_law(clients: int = 100, start: float = 40.0, **more: Any) -> Any:

@@ -21,7 +21,7 @@ from fedcell.scenario.save import save_scenario
 from fedcell.scenario.scenario import with_goal
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
-from fedcell.simulation.folder import IDENTITY
+from fedcell.simulation.folder import IDENTITY, resumable
 from fedcell.simulation.load import load_run
 
 from .app import AsJson, DataDir, Rounds, Seed, app, draw, file_stem
@@ -145,6 +145,9 @@ def deploy(
         check_target(pilot, ("json",))
     planned = TrainingPlan.load(plan) if plan else None
     name, world = planned_world(scenario, planned, plan)
+    folder = (folder or Path(f"deploy-{file_stem(name)}-seed{seed}")).absolute()
+    if resume:
+        world = resumable(world, folder)
     own_target = planned.target if planned and world.learning is None else None
     world, target = goal_of(world, target_loss, target_accuracy, hold, own_target)
     world = with_goal(world, target)
@@ -154,7 +157,6 @@ def deploy(
         raise BadInput(f"--policy {used}: a federation runs one of: {', '.join(NAMED)}")
     check_choice("--judged-by", judged_by, ("server", "devices"))
     check_choice("--screen", screen_updates, ("none", "clip", "exclude"))
-    folder = (folder or Path(f"deploy-{file_stem(name)}-seed{seed}")).absolute()
     work = folder.with_name(f"{folder.name}-federation") if write is None else write.absolute()
     again = target if plan and adaptive else None  # the app reads the plan, which has a target
     config = RunConfig(

@@ -21,9 +21,12 @@ def export(
         Path, typer.Option("--out", help="Where to: a .pt for PyTorch, or an .npz of arrays.")
     ],
     which: Annotated[
-        Literal["model", "average"],
-        typer.Option(help="The model after the last round, or the average of the last ones."),
-    ] = "model",
+        Literal["last", "average"] | None,
+        typer.Option(
+            help="The model after the last round, or the average of the last ones. Default: what "
+            "the run was judged by, learning.deliver."
+        ),
+    ] = None,
 ) -> None:
     """Write the trained model of a run for PyTorch (.pt) or NumPy (.npz), and say how to load it.
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from fedcell.core.errors import BadInput
-from fedcell.core.targets import HOLD, Target
+from fedcell.core.targets import Target
 from fedcell.scenario.learning import goal_keys
 from fedcell.scenario.scenario import Scenario
 
@@ -47,10 +47,8 @@ def target_of(
     """What is to be reached: what the options say, else one's own, else the scenario's."""
     if loss is not None and accuracy is not None:
         raise BadInput("--target-loss and --target-accuracy: give one of them")
-    learning = scenario.learning
-    if own is None and learning is not None:
-        own = learning.goal
-    usual = own.hold if own else learning.hold if learning else HOLD
+    own = scenario.goal() if own is None else own
+    usual = own.hold if own else scenario.hold
     if loss is not None or accuracy is not None:
         return Target(loss=loss, accuracy=accuracy, hold=hold or usual)
     if own is None and hold is not None:

@@ -16,6 +16,7 @@ from fedcell.planning.plan import TrainingPlan
 from fedcell.scenario.load import load_scenario
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
+from fedcell.simulation.folder import resumable
 from fedcell.simulation.run import run
 
 from .adaptive import Adaptive, Every, Minimise, PilotFile, adaptive_options
@@ -125,6 +126,8 @@ def run_command(
     """
     planned = TrainingPlan.load(plan) if plan else None
     name, world = planned_world(scenario, planned, plan)
+    if resume and seeds is None:
+        world = resumable(world, folder or Path(f"run-{file_stem(name)}-seed{seed}"))
     own_target = planned.target if planned and world.learning is None else None
     world, target = goal_of(world, target_loss, target_accuracy, hold, own_target)
     check_own_code(planned, plan, learner)

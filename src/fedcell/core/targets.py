@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, floor, inf, log10, nan
 from numbers import Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from .dice import check_count
 from .errors import BadInput
 from .types import Array, Ints
 
-HOLD = 5  # rounds: what few clients make swing dips below a loss long before it stays there
+HOLD = 1  # rounds, where a target leaves it out and no scenario says otherwise
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,7 +52,8 @@ class Target:
     """A training loss, or an accuracy on test data, and for how long it is to be there.
 
     It is reached when the mean of the last `hold` evaluated rounds is at the loss or below, at the
-    accuracy or above. With 1 that is the paper's first passage.
+    accuracy or above. With 1 that is the paper's first passage. Where `hold` is left out, a run
+    takes that of its scenario (1, or 5 with learning.deliver = "last"), and everything else 1.
 
     >>> Target(loss=0.5, hold=2).reached([0.9, 0.4, 0.7, 0.3])
     4
@@ -60,9 +61,10 @@ class Target:
     accuracy 0.9
     """
 
+    hold_left_out: ClassVar[bool]  # of each target its own, but no part of its value
     loss: float | None = None
     accuracy: float | None = None
-    hold: int = HOLD
+    hold: int = None  # type: ignore[assignment]  # left out, until it is made
 
     def __post_init__(self) -> None:
         if (self.loss is None) == (self.accuracy is None):
@@ -71,7 +73,9 @@ class Target:
             raise BadInput(f"`target` = {self.loss}: expected a finite number above 0")
         if self.accuracy is not None and not _between(self.accuracy, 1, or_equal=True):
             raise BadInput(f"`accuracy` = {self.accuracy}: expected a number above 0, at most 1")
-        object.__setattr__(self, "hold", check_count(self.hold, "`hold`"))
+        object.__setattr__(self, "hold_left_out", self.hold is None)
+        hold = HOLD if self.hold is None else check_count(self.hold, "`hold`")
+        object.__setattr__(self, "hold", hold)
         for name in ("loss", "accuracy"):  # a number of whatever kind
             if (value := getattr(self, name)) is not None:
                 object.__setattr__(self, name, float(value))
@@ -130,10 +134,13 @@ class Target:
 
 
 def as_target(given: Any, own: Target | None = None, hold: int = HOLD) -> Target | None:
-    """A target from what a caller gave: one, a training loss, or None, which is their `own`."""
+    """A target from what a caller gave: one, a training loss, or None, which is their `own`;
+    with `hold` where the caller left that out."""
     if given is None:
         return own
-    return given if isinstance(given, Target) else Target(loss=given, hold=hold)
+    if not isinstance(given, Target):
+        return Target(loss=given, hold=hold)
+    return replace(given, hold=hold) if given.hold_left_out else given
 
 
 def rounds_to(

@@ -20,7 +20,7 @@ from fedcell.core.schema import (
     documented,
     field_infos,
 )
-from fedcell.core.targets import HOLD, Target
+from fedcell.core.targets import Target
 from fedcell.planning.plan import TrainingPlan
 from fedcell.planning.rounds_law import RoundsLaw
 from fedcell.scenario.load import load_scenario
@@ -145,11 +145,11 @@ class RunConfig(Table, frozen=True, kw_only=True):
             raise BadInput("target-loss and target-accuracy: give one of them")
         if loss is None and accuracy is None and not self.hold:
             return None
-        learning = self.world().learning
-        hold = self.hold or (learning.hold if learning else HOLD)
+        world = self.world()
+        hold = self.hold or world.hold
         if loss is not None or accuracy is not None:
             return Target(loss=loss, accuracy=accuracy, hold=hold)
-        own = learning.goal if learning else None
+        own = world.goal()
         if own is None:
             raise BadInput("hold: there is no target to hold: give target-loss or target-accuracy")
         return replace(own, hold=hold)

@@ -248,5 +248,5 @@ class Federation:
         round = self._unjudged.pop() if self._unjudged else None
         scores = judged(dict(sorted(reports.items())), np.asarray(self.fleet.samples), round or 0)
         if round is not None and self.settings.on_scores is not None:
-            self.settings.on_scores([scores])  # not those of an average of models
+            self.settings.on_scores([scores])  # of what is delivered, not of the other model
         return scores.counted

@@ -9,7 +9,7 @@ from typing import Any, Generic
 from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput
 from fedcell.core.files import write_text
-from fedcell.core.targets import HOLD, Target, as_target
+from fedcell.core.targets import Target
 from fedcell.learning.engine import Engine, vector_width
 from fedcell.learning.own import digest
 from fedcell.network.policies.names import policies_by_name
@@ -19,6 +19,7 @@ from fedcell.planning.rounds_law import RoundsLaw
 from fedcell.scenario.identity import run_identity
 from fedcell.scenario.scenario import Scenario, check_scenario, with_goal
 from fedcell.simulation.drive import PreparedRun, Segment, carry_out, start_of
+from fedcell.simulation.folder import resumable
 from fedcell.simulation.report import Report, RoundReport
 from fedcell.simulation.result import RunResult
 
@@ -84,8 +85,9 @@ def run_federation(
     rounds = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
     if resume and folder is None:
         raise BadInput("`resume` needs the folder of the run: give `folder`")
-    learning = scenario.learning
-    goal = as_target(target, *((learning.goal, learning.hold) if learning else (None, HOLD)))
+    if resume and folder is not None:
+        scenario = resumable(scenario, Path(folder))
+    goal = scenario.goal(target)
     home = None if folder is None else Path(folder)
     chosen = settings.chosen("devices" if arrays is not None else judged_by)
     if resume and home is not None:

@@ -159,7 +159,7 @@ def train_sampled(
     states = train_rounds(scenario, learner, fleet, trace, first, (), server, lambda _: UNKNOWN)
     state = next(states)
     for state in states:
-        reached = watch.add(state.model)
+        reached = watch.add(state.delivered)
         blown = not watch.train_loss[-1] <= BLOWN * first_loss  # NaN too
         diverged = bool(blown or state.history.discarded_uploads[-1] > 0)
         if reached or diverged or is_cut(watch.values, until, begin):

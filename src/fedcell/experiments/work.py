@@ -93,7 +93,7 @@ class Trained:
     train_loss: tuple[float, ...]
     accuracies: tuple[float, ...]  # NaN where models were not judged
     diverged: bool
-    model: Any
+    model: Any  # as it is delivered (learning.deliver)
     guessing: tuple[int, ...] = ()  # rounds, from 1, whose model is known to guess
     sampled: Sampled | None = None  # where models were judged on a part of the samples
 
@@ -111,7 +111,7 @@ def train_curve(
     fleet = draw_fleet(scenario, seed)
     trace = draw_trace(scenario, fleet, until.rounds, seed)
     with quiet():
-        begin, first = time.monotonic(), State.start(learner)
+        begin, first = time.monotonic(), State.start(learner, scenario.deliver)
         if until.sampled and until.target is not None and isinstance(learner, Sampling):
             return _sampled(scenario, learner, fleet, trace, first, until, server, judge)
         scores = evaluated(learner, first.model)
@@ -121,7 +121,7 @@ def train_curve(
         column = "train_loss" if until.target is None else until.target.column
 
         def guesses(state: State) -> bool:
-            if judge is None or not evaluated(judge, state.model).guesses:
+            if judge is None or not evaluated(judge, state.delivered).guesses:
                 return False
             guessing.append(state.rounds)
             return True
@@ -134,7 +134,7 @@ def train_curve(
         tuple(values.tolist()) for values in (state.history.train_loss, state.history.accuracy)
     )
     known = replace(state.history.scored(), guessing=guessing).guesses
-    return Trained(losses, accuracies, blown(state), state.model, tuple(known.tolist()))
+    return Trained(losses, accuracies, blown(state), state.delivered, tuple(known.tolist()))
 
 
 def _sampled(
@@ -161,7 +161,7 @@ def _sampled(
         found.train_loss,
         found.accuracies,
         found.diverged,
-        found.state.model,
+        found.state.delivered,
         found.guessing,
         found.sampled if any(found.sampled.errors) else None,
     )

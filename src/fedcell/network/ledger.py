@@ -81,7 +81,7 @@ class Ledger(Showable):
 
     def rounds_to(self, target: Target | float) -> int | None:
         """G_epsilon as observed: rounds until a target is reached; None if it never was. A number
-        is a training loss that is to hold for five rounds; `Target(loss=0.2, hold=1)` another.
+        is a training loss; `Target(loss=0.2, hold=5)` one that the mean of five rounds must have.
         A loss that is not finite does not count, nor one at the target whose model finds no more
         classes than always answering with the most common."""
         if not self.trained:

@@ -118,7 +118,7 @@ def _quick(given: dict[str, Any]) -> dict[str, Any]:
         "title": f"{rough['title']}, roughly, on digits",
         "scenario": "digits",
         "rounds": 100,
-        "learning": {"rate": 0.1, "target": target, "hold": 1},
+        "learning": {"deliver": "last", "rate": 0.1, "target": target, "hold": 1},
         "variant": [
             {"name": name, "learning": {"partition": partition}}
             for name, partition in reversed(variants.items())

@@ -14,6 +14,7 @@ from fedcell.network.draw import draw_fleet
 from fedcell.network.policies.names import NAMED, Policies, PolicyLike, policy_name
 from fedcell.scenario.scenario import Scenario, check_scenario
 from fedcell.simulation.drive import PreparedRun, carry_out
+from fedcell.simulation.folder import resumable
 from fedcell.simulation.report import Report
 from fedcell.simulation.result import RunResult
 from fedcell.simulation.run import Progress, prepare_run
@@ -68,6 +69,8 @@ def run_adaptive(
     check_scenario(scenario)
     if resume and folder is None:
         raise BadInput("`resume` needs the folder of the run: give `folder`")
+    if resume and folder is not None:
+        scenario = resumable(scenario, Path(folder))
     if sum(given is not None for given in (pilot, plan, law)) > 1:
         raise BadInput("`pilot`, `plan` and `law`: give one of them, or none")
     if pilot is not None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import isclose
 
 from fedcell.core.errors import BadInput
-from fedcell.core.targets import HOLD, Target, as_target
+from fedcell.core.targets import Target, as_target
 from fedcell.network.participation import mean_loss_rate
 from fedcell.scenario.identity import check_pilot_identity, pilot_identity
 from fedcell.scenario.scenario import Scenario
@@ -38,13 +38,12 @@ def law_source(
     """The law of a pilot, or one by hand, with what is known of it."""
     if (pilot is None) == (law is None):
         raise BadInput("a plan needs a `pilot` (`run_pilot` makes one) or a `law`, and not both")
-    learning = world.learning
-    own, hold = (None, HOLD) if learning is None else (learning.goal, learning.hold)
+    own = world.goal()
     if law is not None:
         if not isinstance(law, RoundsLaw):
             raise BadInput(f"`law` = {law!r}: expected a law of rounds, as GivenLaw")
         paper = GivenLaw.of(law.coefficients)
-        return LawSource(law=law, paper=paper, target=as_target(given, own, hold))
+        return LawSource(law=law, paper=paper, target=world.goal(given))
     assert pilot is not None
     if world.learning is None and pilot.sizes is None:
         raise BadInput("the scenario has no [learning], so no pilot is of it")

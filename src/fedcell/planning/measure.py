@@ -7,7 +7,7 @@ import numpy as np
 
 from fedcell.core.errors import BadInput, printable
 from fedcell.core.showing import Showable
-from fedcell.core.targets import HOLD, Target, as_target
+from fedcell.core.targets import Target, as_target
 from fedcell.learning.gradients import Probe, probe
 from fedcell.learning.learner import Differentiable, KnownOptimum, Learner, warm_up
 from fedcell.learning.own import unguarded
@@ -97,7 +97,7 @@ def measure_constants(
     scenario, seed = setup.scenario, setup.seed
     rounds = scenario.rounds if rounds is None else rounds
     learning = require_learning(scenario) if learner is None else scenario.learning
-    goal = as_target(target, hold=learning.hold if learning else HOLD)
+    goal = as_target(target, hold=scenario.hold)
     if learner is None:
         learner = setup.learner(threads, test=goal is not None and goal.accuracy is not None)
     if not isinstance(learner, Differentiable):

@@ -10,7 +10,7 @@ from fedcell.core.dice import check_count
 from fedcell.core.errors import BadFile, BadInput, FedcellWarning, printable
 from fedcell.core.files import naming
 from fedcell.core.locks import locked
-from fedcell.core.targets import HOLD, Target, as_target
+from fedcell.core.targets import Target
 from fedcell.experiments.engines import (
     LocalProcesses,
     SweepEngine,
@@ -87,8 +87,7 @@ def prepare_pilot(
     whose = OwnLearner.of(learner)
     learning = learning_of(scenario, whose)
     Server.of(learning, server)  # or says why that cannot be
-    own, hold = (None, HOLD) if learning is None else (learning.goal, learning.hold)
-    goal = as_target(target, own, hold)
+    goal = scenario.goal(target)
     if goal is None:
         raise BadInput(f"{name}: there is no loss to reach: set learning.target or `target`")
     runner = PilotRunner(

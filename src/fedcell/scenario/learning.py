@@ -25,6 +25,12 @@ from .partition import PartitionSpec
 
 QUADRATICS = ("quadratic-common", "quadratic-apart")
 DATASETS = ("digits", "mnist", "fashion-mnist", "cifar10")  # known by name, not by a path
+Deliver = Literal["last", "average"]
+DELIVER: Deliver = "average"  # where there is no [learning], too
+HOLDS: dict[Deliver, int] = {  # what few clients make swing dips below a loss long before it stays
+    "last": 5,
+    "average": HOLD,  # which is smooth already
+}
 MOVING = ["momentum", "adam", "yogi"]  # servers that do more than average
 USERS = {  # the options that only some optimisers, or some servers, use
     "momentum": ("optimiser", ["sgd"]),
@@ -162,13 +168,21 @@ class Learning(Table, frozen=True, kw_only=True):
         Annotated[float, Meta(gt=0, le=1, description="a number above 0, at most 1")] | None,
         Doc("accuracy on test data at which a run may stop, instead of a loss", example="0.9"),
     ] = None
+    deliver: Annotated[
+        Deliver,
+        Doc(
+            "which model is judged, stopped on, saved and exported: the last one, or an average "
+            "of the last ones, which reaches further back the longer the run (DECISIONS.md, 74)"
+        ),
+    ] = DELIVER
     hold: Annotated[
-        Count,
+        Count | None,
         Doc(
             "evaluated rounds whose mean is to be at the target before it counts as reached; 1: "
-            "the paper's first passage"
+            'the paper\'s first passage; where left out, 1 with deliver = "average", else 5',
+            example="5",
         ),
-    ] = HOLD
+    ] = None
     evaluate_every: Annotated[Count, Doc("rounds between two evaluations")] = 1
     evaluate_samples: Annotated[
         Count, Doc("about so many of the training data, and of the test data: a fixed part")
@@ -194,7 +208,12 @@ class Learning(Table, frozen=True, kw_only=True):
         """What a run stops at, if there is something."""
         if self.target is None and self.target_accuracy is None:
             return None
-        return Target(loss=self.target, accuracy=self.target_accuracy, hold=self.hold)
+        return Target(loss=self.target, accuracy=self.target_accuracy, hold=self.held_rounds)
+
+    @property
+    def held_rounds(self) -> int:
+        """`hold`; where left out, as what is delivered needs it."""
+        return HOLDS[self.deliver] if self.hold is None else self.hold
 
     @property
     def architecture(self) -> Layers:

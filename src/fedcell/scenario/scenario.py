@@ -7,11 +7,11 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.schema import LARGE, SMALL, Doc, Table, decode, documented
-from fedcell.core.targets import Target
+from fedcell.core.targets import Target, as_target
 from fedcell.core.types import Array
 
 from .arrays import ClientTable
-from .learning import Learning, goal_keys
+from .learning import DELIVER, HOLDS, Deliver, Learning, goal_keys
 from .tables import DEFAULT_COUNT, PAPER_BITS, PAPER_CYCLES, Cell, Clients, RoundPlan, Task
 
 
@@ -92,6 +92,22 @@ class Scenario(Table, frozen=True, kw_only=True):
     def samples_per_step(self) -> Literal["dataset", "batch"]:
         """What a local step is charged; where left out, a batch if a model is trained."""
         return self.task.samples_per_step or ("dataset" if self.learning is None else "batch")
+
+    @property
+    def deliver(self) -> Deliver:
+        """Which model is judged and handed over: learning.deliver, or its default."""
+        return DELIVER if self.learning is None else self.learning.deliver
+
+    @property
+    def hold(self) -> int:
+        """Evaluated rounds whose mean is to be at a target, where the target does not say."""
+        return HOLDS[DELIVER] if self.learning is None else self.learning.held_rounds
+
+    def goal(self, given: Target | float | None = None) -> Target | None:
+        """What a run stops at: what its caller gave, a target or a training loss, else that of
+        [learning]; None where there is neither."""
+        own = None if self.learning is None else self.learning.goal
+        return as_target(given, own, self.hold)
 
     @property
     def local_work(self) -> int:

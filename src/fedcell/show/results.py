@@ -74,16 +74,18 @@ def _run_figure(result: RunResult, **options: Any) -> Any:
         raise BadInput("no round was done: there is nothing to draw")
     if changes := _run_drawing(result).changes:
         options["changes"] = changes
-    return runs.run_figure(result.ledgers, result.outcome.target, **options)
+    judged = result.outcome.deliver
+    return runs.run_figure(result.ledgers, result.outcome.target, deliver=judged, **options)
 
 
 def _run_drawing(result: RunResult) -> RunsDrawing:
     changes = [change.round for change in result.outcome.changes]
-    return RunsDrawing([result.ledgers], result.outcome.target, changes)
+    return RunsDrawing([result.ledgers], result.outcome.target, changes, result.outcome.deliver)
 
 
 def _seeds_drawing(result: SeedsResult) -> RunsDrawing:
-    return RunsDrawing([found.ledgers for found in result.finished], result.target)
+    deliver = next((found.outcome.deliver for found in result.finished), None)
+    return RunsDrawing([found.ledgers for found in result.finished], result.target, deliver=deliver)
 
 
 def _pilot_checks(pilot: Pilot) -> tuple[Any, str]:

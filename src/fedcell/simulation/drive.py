@@ -95,7 +95,7 @@ class PreparedRun:
 
 def start_of(learner: Learner, scenario: Scenario, server: OwnServer | None) -> State:
     """The state before the first round."""
-    return State.start(learner, Server.of(scenario.learning, server))
+    return State.start(learner, scenario.deliver, Server.of(scenario.learning, server))
 
 
 def carry_out(
@@ -138,11 +138,12 @@ def carry_out(
 
         def result(state: State, complete: bool) -> RunResult:
             ledgers = {n: with_training(net, state) for n, net in networks.items() if state.rounds}
-            average = evaluated(segments[-1].learner, state.average)
+            other = evaluated(segments[-1].learner, state.other)
             changes = tuple(segment.change for segment in segments[1:])
             fleet = segments[0].fleet
             outcome = summarise(
-                run.setup, fleet, initial, average, ledgers, run.goal, complete, changes
+                *(run.setup, fleet, initial, state.deliver, other),
+                *(ledgers, run.goal, complete, changes),
             )
             return RunResult(
                 ledgers=ledgers, outcome=outcome, state=state, identity=dict(run.identity)

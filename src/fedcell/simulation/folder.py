@@ -32,7 +32,7 @@ from fedcell.scenario.save import GAINS, to_tables
 from fedcell.scenario.scenario import Scenario
 
 from .history import State
-from .records import Records
+from .records import Records, knows_delivery
 from .summary import RunSummary
 
 FORMAT = 3
@@ -208,6 +208,19 @@ def read_identity(folder: Path, way_out: str) -> tuple[dict[str, Any], bool]:
         check_stamp(content, "run", [FORMAT], way_out)
     with naming(folder / IDENTITY):
         return content, check_seal(content, way_out)
+
+
+def resumable(scenario: Scenario, folder: Path) -> Scenario:
+    """The scenario that the run in a folder is resumed with: one that fedcell 0.2 began, before
+    there was learning.deliver, continues with the last model."""
+    if scenario.learning is None or not (folder / IDENTITY).is_file() or knows_delivery(folder):
+        return scenario
+    content, _ = read_identity(folder, "run it anew in another `folder`")
+    own = content.get("scenario")
+    began = own.get("learning") if isinstance(own, dict) else None
+    if not isinstance(began, dict) or "deliver" in began:
+        return scenario
+    return scenario.using(learning={"deliver": "last"})
 
 
 def _note(sentence: str) -> None:

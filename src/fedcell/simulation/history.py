@@ -1,7 +1,7 @@
 """What a training has seen so far, and all that it carries from one round to the next."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import isnan, nan
 from typing import Any
 
@@ -11,6 +11,7 @@ from fedcell.core.targets import Scored
 from fedcell.core.types import Array, Floats, Ints
 from fedcell.learning.learner import Learner, Scores, first_model
 from fedcell.learning.server import Server
+from fedcell.scenario.learning import Deliver
 
 COLUMNS: dict[str, type] = {
     "discarded_uploads": np.int64,  # uploads that arrived and were not finite
@@ -18,6 +19,8 @@ COLUMNS: dict[str, type] = {
     "test_loss": np.float64,
     "accuracy": np.float64,
 }
+
+AVERAGE_DECAY = 16  # eta of the average of the last models (DECISIONS.md, 74)
 
 
 class _Rows:
@@ -120,13 +123,24 @@ class State:
 
     model: Floats
     history: History
-    average: Floats  # of the last models: each round moves it a part of the way (learning.hold)
+    average: Floats  # of the last models: `moved_average`
     server: Floats | None = None  # what the server remembers, (vector, number), if it does
+    deliver: Deliver = field(kw_only=True)  # which of both models is judged and handed over
 
     @property
     def rounds(self) -> int:
         """Rounds that are done."""
         return self.history.rounds
+
+    @property
+    def delivered(self) -> Floats:
+        """The model that is judged, stopped on and handed over (learning.deliver)."""
+        return self.average if self.deliver == "average" else self.model
+
+    @property
+    def other(self) -> Floats:
+        """The one of both models that is not delivered."""
+        return self.model if self.deliver == "average" else self.average
 
     def judged_beside(self, majority: float) -> "State":
         """With the share of the most common class, which no file keeps for each round."""
@@ -138,7 +152,18 @@ class State:
         return float(self.history.train_loss[-1]) if self.rounds else float("nan")
 
     @classmethod
-    def start(cls, learner: Learner, server: Server = Server()) -> "State":  # noqa: B008
+    def start(cls, learner: Learner, deliver: Deliver, server: Server = Server()) -> "State":  # noqa: B008
         """Before the first round."""
         model = first_model(learner)
-        return cls(model, History.none(), model, server.start(learner, model.size))
+        memory = server.start(learner, model.size)
+        return cls(model, History.none(), model, memory, deliver=deliver)
+
+
+def moved_average(average: Floats, model: Floats, round: int) -> Floats:
+    """The average of the last models after a round, counted from 1: polynomial decay (Shamir and
+    Zhang, 2013), p_t = (eta + 1) / (t + eta). Round s weighs about (s / t)^eta, so the average
+    has a mean age of about t / (eta + 2) rounds: its window grows with the rounds, and nothing
+    has to be chosen for it."""
+    part = (AVERAGE_DECAY + 1) / (round + AVERAGE_DECAY)
+    # So written, a model that stays as it is keeps the bits of an average that is equal to it.
+    return model if part == 1 else average + part * (model - average)

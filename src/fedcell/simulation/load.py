@@ -90,7 +90,7 @@ def read_run(place: Path) -> tuple[RunResult, list[Path]]:
     outcome = replace(
         stored,
         complete=stored.complete and ended,
-        average=stored.average if ended else UNKNOWN,
+        other=stored.other if ended else UNKNOWN,
         swing=swing_of(state.history.train_loss),
         policies=tuple(
             replace(row, **known.get(row.policy, {}) if ended else {})
@@ -118,7 +118,9 @@ def _read_summary(
         files = dict(content.pop(FILES, {}))
         policies = content.pop("policies")
         done = max((row["rounds"] for row in policies), default=0)
-        for name in ("initial", "average"):
+        if "average" in content:  # of fedcell 0.2, which judged the last model
+            content |= {"deliver": "last", "other": content.pop("average")}
+        for name in ("initial", "other"):
             content[name] = {k: math.nan if v is None else v for k, v in content[name].items()}
         known: dict[str, Any] = {"partition": None} | content | {"policies": ()}
         own = {row["policy"]: _names_and_batteries(row) for row in policies}

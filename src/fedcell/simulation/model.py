@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from msgspec import Meta
@@ -18,13 +18,14 @@ from fedcell.learning.data.dataset import load_data
 from fedcell.learning.neural import NeuralNetwork
 from fedcell.learning.plain import PlainLayer, constructor, plain_layers, state_of
 from fedcell.learning.setup import TrainingSetup
+from fedcell.scenario.learning import Deliver
 from fedcell.scenario.load import load_scenario
 from fedcell.scenario.scenario import Scenario
 
 from .folder import IDENTITY, SCENARIO, read_identity, seeds_inside
-from .records import CHECKPOINT
+from .records import CHECKPOINT, delivery_of
 
-Which = Literal["model", "average"]
+ARRAYS: dict[Deliver, str] = {"last": "model", "average": "average"}  # of a checkpoint
 WAY_OUT = "name one that `run` made"
 
 
@@ -59,7 +60,7 @@ class TrainedModel:
     """The model of a run, and what it was trained in. `load_model` reads one."""
 
     weights: Floats  # flat; of a learner of one's own, as its `start` gives them
-    which: Which  # the last model, or the average of the last ones
+    which: Deliver  # the last model, or the average of the last ones
     rounds: int
     scenario: Scenario
     data: str | None  # the checksum of the data that it was trained on
@@ -129,12 +130,13 @@ class TrainedModel:
         return replace(self.classifier, weights=self.weights)  # others were put in their place
 
     def __repr__(self) -> str:
-        what = "average of the last models" if self.which == "average" else "model"
+        what = "average of the last models" if self.which == "average" else "last model"
         return f"<TrainedModel: the {what} after {self.rounds} rounds, {self.weights.size} weights>"
 
 
-def load_model(folder: str | Path, which: Which = "model") -> TrainedModel:
-    """The model that a run trained, from its folder: the last one, or the "average" of the last.
+def load_model(folder: str | Path, which: Deliver | None = None) -> TrainedModel:
+    """The model that a run trained, from its folder: the one that it delivers and was judged by
+    (learning.deliver), or `which` says: the "last" one, or the "average" of the last ones.
 
     >>> from tempfile import mkdtemp
     >>> from fedcell import load_scenario, run
@@ -144,16 +146,16 @@ def load_model(folder: str | Path, which: Which = "model") -> TrainedModel:
     296
     """
     path = Path(folder)
-    if which not in ("model", "average"):
-        raise BadInput(f"`which` = {which}: expected model or average")
+    if which not in (None, *get_args(Deliver)):
+        raise BadInput(f"`which` = {which}: expected last or average")
     if not (path / IDENTITY).is_file():
         raise BadFile(f"{path}: is not the folder of a run: {WAY_OUT}{seeds_inside(path)}")
     content, checked = read_identity(path, WAY_OUT)
     note_unsealed([] if checked else [path / IDENTITY])
-    scenario, arrays = load_scenario(path / SCENARIO), _arrays(path, which)
+    scenario, (arrays, which) = load_scenario(path / SCENARIO), _arrays(path, which)
     learner = content.get("learner") or {}
     name = str(learner.get("name")) if isinstance(learner, dict) and learner else None
-    weights, classifier = arrays[which], None
+    weights, classifier = arrays[ARRAYS[which]], None
     if scenario.learning is not None and not scenario.learning.analytic and name is None:
         if not isinstance(content.get("input"), dict):
             raise BadFile(
@@ -169,19 +171,22 @@ def load_model(folder: str | Path, which: Which = "model") -> TrainedModel:
     return TrainedModel(weights, which, rounds, scenario, data, name, classifier)
 
 
-def _arrays(folder: Path, which: Which) -> Arrays:
+def _arrays(folder: Path, which: Deliver | None) -> tuple[Arrays, Deliver]:
+    """What a checkpoint holds, and which of its models is wanted."""
     path = folder / CHECKPOINT
     if not path.is_file():
         raise BadFile(f"{folder}: has no trained model: not a round of it was done")
 
     def check(announced: Arrays) -> None:
-        if announced[which].dtype != np.float32 or announced[which].ndim != 1:
-            raise BadInput("does not hold a model")
+        for name in ARRAYS.values():
+            if announced[name].dtype != np.float32 or announced[name].ndim != 1:
+                raise BadInput("does not hold a model")
         if announced["rounds"].dtype != np.int64 or announced["rounds"].shape != ():
             raise BadInput("does not say how many rounds were done")
 
     with naming(path):
-        found = read_npz(path, (which, "rounds"), check)
-        if not np.isfinite(found[which]).all():
+        found = read_npz(path, (*ARRAYS.values(), "rounds"), check, optional=("deliver",))
+        which = which or delivery_of(found)
+        if not np.isfinite(found[ARRAYS[which]]).all():
             raise BadInput("holds a model that is not finite: it is damaged")
-    return found
+    return found, which

@@ -17,14 +17,30 @@ from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.files import write_file
 from fedcell.core.npz import Arrays, read_npz
 from fedcell.core.regular import NO_LINKS, open_handle, open_regular
+from fedcell.scenario.learning import Deliver
 
 from .history import COLUMNS, History, State
 
+DELIVERIES: tuple[Deliver, ...] = ("last", "average")  # by their numbers in a checkpoint
 HISTORY, CHECKPOINT = "history.csv", "checkpoint.npz"
 HEADER = (",".join(["round", *COLUMNS, "checksum"]) + "\n").encode()
 ENDING = b",%08x\n"  # of a line: its checksum
 LONGEST = 1000  # [byte] of a line
 MOST_UPLOADS = 10**9  # of a round
+
+
+def delivery_of(checkpoint: Arrays) -> Deliver:
+    """Which of its models a checkpoint delivers; fedcell 0.2 knew only the last."""
+    return DELIVERIES[int(checkpoint.get("deliver", 0))]
+
+
+def knows_delivery(folder: Path) -> bool:
+    """Whether the checkpoint of a folder says which model it delivers, as all since fedcell 0.3 do;
+    also where there is none, or none that can be read."""
+    try:
+        return "deliver" in read_npz(folder / CHECKPOINT, (), lambda _: None, ("deliver",))
+    except BadInput:
+        return True
 
 
 class Records:
@@ -54,7 +70,9 @@ class Records:
         rows.append(_checked(tuple(found["last"].tolist())))
         columns = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
         history, server = History.of(columns), found.get("server")
-        records.state = State(found["model"], history, found["average"], server)
+        records.state = State(
+            *(found["model"], history, found["average"], server), deliver=delivery_of(found)
+        )
         return records
 
     def save(self, state: State) -> None:
@@ -64,6 +82,7 @@ class Records:
         arrays: dict[str, Any] = {
             "model": state.model,
             "average": state.average,
+            "deliver": np.int64(DELIVERIES.index(state.deliver)),
             "rounds": np.int64(state.rounds),
             "last": np.array(rows[-1], float),
             "checksum": np.int64(self._checksum),
@@ -183,13 +202,16 @@ def _read_checkpoint(path: Path, start: State | None) -> Arrays:
             wanted = expected(start.model, start.server)
         else:  # whatever was trained
             wanted = expected(announced["model"].ravel(), announced.get("server"))
+        if "deliver" in announced:
+            wanted |= {"deliver": (np.int64, ())}
         if {n: (a.dtype, a.shape) for n, a in announced.items()} != wanted:
             raise BadFile(f"{path}: does not fit this run: delete it to start anew")
 
     try:
         nothing = np.empty(0)
         names = expected(nothing, None if start is None else start.server)
-        found = read_npz(path, names, check, optional=("server",) if start is None else ())
+        optional = ("deliver", "server") if start is None else ("deliver",)
+        found = read_npz(path, names, check, optional=optional)
     except BadFile:
         raise
     except BadInput as error:
@@ -200,7 +222,8 @@ def _read_checkpoint(path: Path, start: State | None) -> Arrays:
         raise _damaged(path) from error
     models = [found[name] for name in ("model", "average", "server") if name in found]
     sound = all(np.isfinite(values).all() for values in models)
-    if found["rounds"] < 1 or not sound:
+    known = found.get("deliver", 0) in range(len(DELIVERIES))
+    if found["rounds"] < 1 or not sound or not known:
         raise _damaged(path)
     return found
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput
-from fedcell.core.targets import HOLD, Target, as_target
+from fedcell.core.targets import Target
 from fedcell.learning.data.download import Report as Download
 from fedcell.learning.engine import Engine, vector_width
 from fedcell.learning.learner import Learner
@@ -26,6 +26,7 @@ from fedcell.scenario.scenario import Scenario, check_scenario, with_goal
 
 from .checks import learning_of, own_learner_setup
 from .drive import PreparedRun, Segment, carry_out, start_of
+from .folder import resumable
 from .report import Report
 from .result import RunResult
 
@@ -80,6 +81,8 @@ def run(
     """
     if resume and folder is None:
         raise BadInput("`resume` needs the folder of the run: give `folder`")
+    if resume and folder is not None:
+        scenario = resumable(check_scenario(scenario), Path(folder))
     prepared = prepare_run(
         scenario,
         policies,
@@ -115,7 +118,7 @@ def prepare_run(
     own = OwnLearner.of(learner)
     learning = learning_of(scenario, own)
     Server.of(learning, server)  # refuses two of them at once
-    goal = as_target(target, *((learning.goal, learning.hold) if learning else (None, HOLD)))
+    goal = scenario.goal(target)
     known = policies_by_name(policies)
     mine = None if own is None else own(scenario, seed)
     if mine is None:

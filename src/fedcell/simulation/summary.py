@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcell.core.targets import HOLD, Target
+from fedcell.core.targets import Target
 from fedcell.core.types import Array
 from fedcell.learning.learner import Scores
 from fedcell.learning.partition import PartitionSummary, summarise_partition
@@ -15,10 +15,12 @@ from fedcell.learning.setup import TrainingSetup
 from fedcell.network.ledger import Ledger
 from fedcell.network.participation import rarely_heard
 from fedcell.network.trace import Fleet
+from fedcell.scenario.learning import Deliver
 
 from .checks import aggregation_rule
 
 SCORED = ("train_loss", "test_loss", "accuracy")
+SWING_ROUNDS = 10  # the last evaluated ones, in which a loss is looked at
 SWINGING = 0.5  # parts of its mean by which a loss climbs and falls again, or the reverse
 
 
@@ -61,7 +63,7 @@ class PolicyOutcome:
     to_target: RunTotals | None  # None if the target was not reached, or there is none
     received: float  # uploads that arrived a round, on average
     discarded_uploads: int  # that were not finite, in all
-    scores: Scores  # after the last round
+    scores: Scores  # after the last round, of the model that is delivered
     mean_client_energy: float  # [J]; NaN while a run that was loaded is under way
     highest_client_energy: float  # of the client that pays most [J]
     highest_client: int | None  # which that is,
@@ -159,7 +161,8 @@ class RunSummary:
     samples_per_step: str  # what a step was charged
     aggregation: str
     initial: Scores  # before the first round
-    average: Scores  # of the average of the last models, beside that of the last
+    deliver: Deliver  # which model was judged and is handed over: learning.deliver
+    other: Scores  # at the end, of the model that is not: the last one, or the average
     swing: str | None  # where the loss is not steady at the end, how far it swings
     partition: PartitionSummary | None
     policies: tuple[PolicyOutcome, ...]
@@ -177,7 +180,7 @@ class RunSummary:
         return row
 
 
-def swing_of(losses: Array, rounds: int = 2 * HOLD) -> str | None:
+def swing_of(losses: Array, rounds: int = SWING_ROUNDS) -> str | None:
     """How far the loss swings in the last evaluated rounds, in words; None where it is steady.
 
     The largest climb and the largest fall are compared: a loss that only falls, however steeply,
@@ -224,7 +227,8 @@ def summarise(
     setup: TrainingSetup,
     fleet: Fleet,
     initial: Scores,
-    average: Scores,
+    deliver: Deliver,
+    other: Scores,
     ledgers: Mapping[str, Ledger],
     target: Target | None,
     complete: bool,
@@ -246,7 +250,8 @@ def summarise(
         samples_per_step=scenario.samples_per_step,
         aggregation=aggregation_rule(scenario),
         initial=initial,
-        average=average,
+        deliver=deliver,
+        other=other,
         swing=next((swing_of(ledger.train_loss) for ledger in ledgers.values()), None),
         partition=partition,
         policies=outcomes_of(ledgers, target, setup.client_names, fleet.battery),

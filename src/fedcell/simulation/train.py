@@ -13,7 +13,7 @@ import numpy as np
 
 from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput, FedcellWarning
-from fedcell.core.targets import HOLD, Target, as_target
+from fedcell.core.targets import Target, as_target
 from fedcell.core.types import Floats
 from fedcell.learning.aggregate import aggregate
 from fedcell.learning.learner import Learner, Remote, Scores, evaluated
@@ -26,7 +26,7 @@ from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
 
 from .checks import aggregation_doubts, aggregation_rule, check_scored, with_learner_sizes
-from .history import State
+from .history import State, moved_average
 from .report import Report, Reporter
 
 BLOWN = 100  # a training has diverged when its loss is so many times the first
@@ -34,6 +34,7 @@ UNKNOWN = Scores(float("nan"))  # of a round that was not evaluated
 
 
 Stop = Callable[[State], bool]  # says whether a training ends here
+Judge = Callable[[Floats], Scores]  # what a model is worth
 
 
 def at_target(target: Target | None, every: int = 1, guesses: Stop | None = None) -> Stop:
@@ -80,7 +81,7 @@ def train_rounds(
     state: State | None = None,
     stop: Sequence[Stop] = (),
     server: OwnServer | None = None,
-    judge: Callable[[Floats], Scores] | None = None,
+    judge: Judge | None = None,
 ) -> Iterator[State]:
     """The state to begin with, then that after each further round of the trace.
 
@@ -88,18 +89,20 @@ def train_rounds(
     goes on from a `state` that it gave before to the same bits as if it had never stopped; the
     trace has the rounds from its first on, which is none after the next.
     A `server` of your own makes the next model of the old one and the mean of the uploads.
+
+    The scores of a round are those of the model that is delivered (learning.deliver). `judge`
+    scores it; where left out, the learner does.
     """
-    serving = Server.of(scenario.learning, server)
     judge = partial(evaluated, learner) if judge is None else judge
+    serving = Server.of(scenario.learning, server)
     for doubt in aggregation_doubts(scenario):
         warnings.warn(doubt, FedcellWarning, stacklevel=3)
     every = scenario.learning.evaluate_every if scenario.learning else 1
-    horizon = scenario.learning.hold if scenario.learning else HOLD  # of the average
     samples = np.where(has_enough_data(scenario, fleet), fleet.samples, 0)
     rule, shares = aggregation_rule(scenario), samples / samples.sum()  # q_j of those drawn from
-    state = State.start(learner, serving) if state is None else state
+    state = State.start(learner, scenario.deliver, serving) if state is None else state
     end = trace.first_round + trace.rounds
-    state = _as_scheduled(state, learner, end, every)
+    state = _as_scheduled(state, judge, end, every)
     if state.server is None:
         state = replace(state, server=serving.start(learner, state.model.size))
     yield state
@@ -115,22 +118,22 @@ def train_rounds(
         model, memory = mean, state.server
         if mean is not state.model:  # else nothing arrived, and all stays as it is
             model, memory = serving.step(state.model, mean, state.server)
+        average = moved_average(state.average, model, t + 1)
+        state = replace(state, model=model, average=average, server=memory)
         due = (t + 1) % every == 0 or t + 1 == end
-        scores = judge(model) if due else UNKNOWN
-        part = 1 / min(t + 1, horizon)
-        average = (1 - part) * state.average + part * model
-        state = State(model, state.history.with_round(discarded, scores), average, memory)
+        scores = judge(state.delivered) if due else UNKNOWN
+        state = replace(state, history=state.history.with_round(discarded, scores))
         yield state
 
 
-def _as_scheduled(state: State, learner: Learner, rounds: int, every: int) -> State:
+def _as_scheduled(state: State, judge: Judge, rounds: int, every: int) -> State:
     """A state to go on from, evaluated when an uninterrupted run of `rounds` would have been:
     out of turn after its last round, and after no other."""
     if state.rounds > rounds:
         raise BadInput(f"`rounds` = {rounds}: the run has done {state.rounds} already")
     if state.rounds % every == 0:
         return state
-    scores = learner.evaluate(state.model) if state.rounds == rounds else UNKNOWN
+    scores = judge(state.delivered) if state.rounds == rounds else UNKNOWN
     return replace(state, history=state.history.with_last(scores))
 
 
@@ -158,11 +161,10 @@ def simulate(
     >>> from fedcell import load_scenario, prepare_training
     >>> setup = prepare_training(load_scenario("digits"))
     >>> simulate(setup.scenario, "optimal", setup.learner(), rounds=20, target=1.0).rounds
-    13
+    10
     """
-    learning = scenario.learning
-    hold, every = (learning.hold, learning.evaluate_every) if learning else (HOLD, 1)
-    target = as_target(target, hold=hold)
+    every = scenario.learning.evaluate_every if scenario.learning else 1
+    target = as_target(target, hold=scenario.hold)
     wanted = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
     if trace is not None and rounds is not None and trace.rounds < wanted:
         raise BadInput(

@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.core.targets import HOLD, Target
+from fedcell.core.targets import Target
 from fedcell.core.types import Array
 from fedcell.network.ledger import Ledger
+from fedcell.scenario.learning import Deliver
 
+JUDGED: dict[Deliver, str] = {"last": ", last model", "average": ", average model"}
+SMOOTHED = 5  # rounds that a mean is drawn of where no target says
 Ledgers = Mapping[str, Ledger]  # of one run, by policy
 
 
@@ -44,6 +47,7 @@ class RunsDrawing:
     runs: Sequence[Ledgers]
     target: Target | None = None
     changes: Sequence[int] = ()  # rounds, counted from 1, from which one run had another plan
+    deliver: Deliver | None = None  # which model was judged, where that is known
 
     def __post_init__(self) -> None:
         if not self.runs or not all(self.runs):
@@ -69,9 +73,14 @@ class RunsDrawing:
         return [Curve.of(first(run), measure, self.hold) for run in self.runs]
 
     @property
+    def judged(self) -> str:
+        """Which model the curves are of, in words that follow others."""
+        return "" if self.deliver is None else JUDGED[self.deliver]
+
+    @property
     def hold(self) -> int:
         """Rounds that a held mean is of."""
-        return HOLD if self.target is None else self.target.hold
+        return SMOOTHED if self.target is None else self.target.hold
 
     def reached(self) -> list[int | None]:
         """Rounds of each run to the target."""

@@ -8,6 +8,7 @@ import numpy as np
 from fedcell.core.targets import Target
 from fedcell.core.types import Array
 from fedcell.experiments.statistics import mean_band
+from fedcell.scenario.learning import Deliver
 
 from .curves import Ledgers, RunsDrawing, first
 from .style import (
@@ -41,10 +42,11 @@ def draw_rounds(panel: Any, drawing: RunsDrawing, measure: str | None = None) ->
     alone = len(curves) == 1
     held = f"mean of {drawing.hold} rounds" if alone else f"mean of {len(curves)} seeds, 95 % band"
     if alone and curves[0].held is curves[0].values:  # too few for a mean
-        held = "after each round"
+        held = f"after each round{drawing.judged}"
     else:
         for i, curve in enumerate(curves):
             y, label = (curve.values, "after each round") if alone else (curve.held, "each seed")
+            label += drawing.judged
             looks = {"color": BLUE, "linewidth": 0.7, "alpha": 0.45}
             named = label if i == 0 else None
             panel.plot(curve.seen + 1, y, label=named, **looks, **lone_marker(curve.seen))
@@ -170,10 +172,11 @@ def run_figure(
     target: Target | None = None,
     columns: int | None = None,
     changes: Sequence[int] = (),
+    deliver: Deliver | None = None,
 ) -> Any:
     """One run: its loss over rounds, beside its accuracy; and over seconds and joules by policy.
-    `changes` has the rounds from which it had another plan."""
-    return runs_figure(RunsDrawing([ledgers], target, changes), columns)
+    `changes` has the rounds from which it had another plan, `deliver` which model was judged."""
+    return runs_figure(RunsDrawing([ledgers], target, changes, deliver), columns)
 
 
 def runs_figure(drawing: RunsDrawing, columns: int | None = None) -> Any:

@@ -9,8 +9,10 @@ from rich.console import Console
 
 from fedcell.core.showing import client_title
 from fedcell.experiments.seeds_result import SeedsResult
+from fedcell.learning.learner import Scores
 from fedcell.learning.report import PartitionReport
 from fedcell.network.participation import MOST_NAMED
+from fedcell.scenario.learning import Deliver
 from fedcell.simulation.listing import RunEntry
 from fedcell.simulation.result import RunResult
 from fedcell.simulation.summary import PolicyOutcome, RunSummary, shared_policies
@@ -19,6 +21,12 @@ from .console import counted, digits, plus_minus, print_notes, print_table
 
 MOST_OWNERS = 50  # clients that have a line of their own
 SCORES = {"train_loss": "training loss", "test_loss": "test loss", "accuracy": "accuracy"}
+
+DELIVERED: dict[Deliver, str] = {
+    "last": "the last model",
+    "average": "the average of the last models",
+}
+_OTHER: dict[Deliver, Deliver] = {"last": "average", "average": "last"}
 
 
 def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
@@ -39,15 +47,9 @@ def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
         out.print("no round was done")
         return
     first, scores, target = rows[0], rows[0].scores, run.target
-    out.print(
-        f"after {first.total.rounds} rounds: training loss {digits(scores.train_loss)}, test loss "
-        f"{digits(scores.test_loss)}, accuracy {digits(scores.accuracy)}"
-    )
-    mean = run.average
-    out.print(
-        f"the average of the last models: training loss {digits(mean.train_loss)}, test loss "
-        f"{digits(mean.test_loss)}, accuracy {digits(mean.accuracy)}"
-    )
+    out.print(f"judged and delivered: {DELIVERED[run.deliver]}")
+    out.print(f"after {first.total.rounds} rounds: {_scores(scores)}")
+    out.print(f"{DELIVERED[_OTHER[run.deliver]]}: {_scores(run.other)}")
     if run.swing:
         out.print(run.swing)
     if isnan(scores.train_loss) and run.complete:  # else it may only not be evaluated
@@ -79,6 +81,13 @@ def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
         )
     _print_changes(out, run)
     print_notes(out, run.notes)
+
+
+def _scores(scores: Scores) -> str:
+    return (
+        f"training loss {digits(scores.train_loss)}, test loss {digits(scores.test_loss)}, "
+        f"accuracy {digits(scores.accuracy)}"
+    )
 
 
 def _print_changes(out: Console, run: RunSummary) -> None:
@@ -133,9 +142,8 @@ def print_seeds(out: Console, result: SeedsResult, name: str = "scenario") -> No
     out.print(f"{name}: {clients}, {work} each, {every} {counted(every, 'seed')}")
     scores = result.scores()
     known = [(words, scores[key]) for key, words in SCORES.items() if not isnan(scores[key].value)]
-    out.print(
-        "\n".join(f"{words} of the last models: {plus_minus(score)}" for words, score in known)
-    )
+    out.print(f"judged and delivered: {DELIVERED[run.deliver]}")
+    out.print("\n".join(f"{words} at the end: {plus_minus(score)}" for words, score in known))
     goal = target is not None and result.reached == every
     if target is not None and not goal:
         missed = every - result.reached
