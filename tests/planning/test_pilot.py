@@ -264,7 +264,7 @@ def test_a_pilot_that_misses_an_accuracy_speaks_of_accuracies(tmp_path):
     goal = Target(accuracy=0.95, hold=2)
     run = trial_of((2.0, 1.0, 0.9), goal, accuracies=(0.2, 0.81, 0.82))
     pilot = Pilot(identity={}, target=goal, seed=0, kind="independent", trials=(run,))
-    words = r"the nearest was 0\.815: take an easier `accuracy`, a larger `budget`"
+    words = r"the nearest was 0\.815 \(4 clients a round, 2 steps each, after 3 rounds\): take an "
     with pytest.raises(NotReached, match=words) as error:
         pilot.fit()
     assert "already holds" not in str(error.value)  # no file, so nothing to be given

@@ -156,7 +156,7 @@ def train_sampled(
     assert target is not None
     begin, watch = time.monotonic(), Watch(learner, target, guesses)
     first_loss, diverged = Judgement(learner, first.model, "train").loss[0], False
-    states = train_rounds(scenario, learner, fleet, trace, first, (), server, lambda _: UNKNOWN)
+    states = train_rounds(scenario, learner, fleet, trace, first, (), server, lambda *_: UNKNOWN)
     state = next(states)
     for state in states:
         reached = watch.add(state.delivered)

@@ -137,12 +137,20 @@ class Engine:
         train_by_gradient(*begin, *batches, rates, settings, *ends)
 
     def evaluate(self, model: Floats) -> Scores:
+        scores = self.train_scores(model)
+        return self.with_test_scores(model, scores) if self.test_samples else scores
+
+    def train_scores(self, model: Floats) -> Scores:
         losses, _ = self._losses(model, *self._train, self._training_samples)
-        train_loss = float((self._weights * losses).sum())  # not @: BLAS sums by threads
-        if not self._test_samples.size:
-            return Scores(train_loss)
+        return Scores(float((self._weights * losses).sum()))  # not @: BLAS sums by threads
+
+    @property
+    def test_samples(self) -> int:
+        return self._test_samples.size
+
+    def with_test_scores(self, model: Floats, scores: Scores) -> Scores:
         test, hits = self._losses(model, *self._test, self._test_samples)
-        return Scores(train_loss, float(test.mean()), float(hits.mean()), self._majority)
+        return Scores(scores.train_loss, float(test.mean()), float(hits.mean()), self._majority)
 
     @cached_property
     def _strata(self) -> dict[Part, Strata]:

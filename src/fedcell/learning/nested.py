@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
+from numpy.random import Generator
 
 from fedcell.core.types import Array, Floats, Ints
 
@@ -34,7 +35,7 @@ class Strata:
     weight: Array  # of each place in the mean over all; they sum to 1
 
     @classmethod
-    def of(cls, labels: Ints, weight: Array, rng: np.random.Generator) -> "Strata":
+    def of(cls, labels: Ints, weight: Array, rng: Generator) -> "Strata":
         """Of samples with these labels; the order within a class is random."""
         group = np.unique(labels, return_inverse=True)[1].ravel()
         position = np.empty(len(labels))

@@ -1,13 +1,15 @@
 """A pilot: short runs that tell how many rounds training takes, where the plan is likely to be."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fedcell.core.errors import NotReached
+from fedcell.core.forecast import likely_rounds
+from fedcell.core.quantities import readable_duration
 from fedcell.core.showing import Showable
 from fedcell.core.targets import Target, as_target
 from fedcell.learning.own import Sources
@@ -18,6 +20,8 @@ from .fitted import FittedLaw
 from .law import GivenLaw
 from .lost_uploads import LossKind
 from .trial import Trial, nearest_to, observe, settled
+
+FORESEEABLE = 20.0  # times the rounds of a run, beyond which its curve is not continued
 
 if TYPE_CHECKING:
     from .report import PilotReport
@@ -73,8 +77,27 @@ class Pilot(Showable):
             return
         raise NotReached(
             f"no run reached {target} {target.definition}, the nearest was "
-            f"{nearest_to(target, sound):.4g}: take an easier {target.argument}, a larger "
-            f"`budget`, or longer runs (`rounds`){self._served_instead(target)}"
+            f"{nearest_to(target, sound):.4g}{self._nearest(target, sound)}: take an easier "
+            f"{target.argument}, a larger `budget`, or longer runs (`rounds`)"
+            f"{self._served_instead(target)}"
+        )
+
+    def _nearest(self, target: Target, sound: Sequence[Trial]) -> str:
+        """Which run came nearest to a target and, by its curve, when it would be there, in words;
+        nothing where no run was judged for such a target."""
+        judged = [run for run in sound if len(run.values(target))]
+        if not judged:
+            return ""
+        sign = 1 if target.accuracy is None else -1
+        nearest = min(judged, key=lambda run: sign * nearest_to(target, [run]))
+        words = f" ({nearest.setting}, after {len(nearest.losses)} rounds"
+        rounds = likely_rounds(nearest.values(target), target)
+        if not math.isfinite(rounds) or rounds > FORESEEABLE * len(nearest.losses):
+            return f"{words})"
+        seconds = nearest.wall_seconds / len(nearest.losses) * rounds
+        return (
+            f"{words}; by its curve it takes about {rounds:.0f}, which run in "
+            f"{readable_duration(seconds)} here)"
         )
 
     def _served_instead(self, target: Target) -> str:

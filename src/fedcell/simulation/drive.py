@@ -27,6 +27,7 @@ from fedcell.scenario.scenario import Scenario
 from .checks import check_scored
 from .folder import CHANGES, SUMMARY, RunFolder
 from .history import State
+from .judge import judge_of
 from .ledgerfile import LedgerFile, check_known, check_same_prices, policies_before
 from .model import input_of
 from .report import Report, Reporter
@@ -156,8 +157,9 @@ def carry_out(
             while not ended:
                 now, reporter = segments[-1], Reporter(networks)
                 rules = [at_target(run.goal, every)]
+                judge = judge_of(now.learner, run.goal)
                 states = train_rounds(
-                    now.scenario, now.learner, now.fleet, trace, state, rules, run.server
+                    now.scenario, now.learner, now.fleet, trace, state, rules, run.server, judge
                 )
                 state = next(states)
                 if home and lines and now is segments[begun]:

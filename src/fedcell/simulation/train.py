@@ -7,14 +7,12 @@ learning reads only whose uploads arrived.
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 
 from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput, FedcellWarning
 from fedcell.core.targets import Target, as_target
-from fedcell.core.types import Floats
 from fedcell.learning.aggregate import aggregate
 from fedcell.learning.learner import Learner, Remote, Scores, evaluated
 from fedcell.learning.server import OwnServer, Server
@@ -27,6 +25,7 @@ from fedcell.scenario.scenario import Scenario
 
 from .checks import aggregation_doubts, aggregation_rule, check_scored, with_learner_sizes
 from .history import State, moved_average
+from .judge import Judge, judge_of
 from .report import Report, Reporter
 
 BLOWN = 100  # a training has diverged when its loss is so many times the first
@@ -34,7 +33,6 @@ UNKNOWN = Scores(float("nan"))  # of a round that was not evaluated
 
 
 Stop = Callable[[State], bool]  # says whether a training ends here
-Judge = Callable[[Floats], Scores]  # what a model is worth
 
 
 def at_target(target: Target | None, every: int = 1, guesses: Stop | None = None) -> Stop:
@@ -93,7 +91,6 @@ def train_rounds(
     The scores of a round are those of the model that is delivered (learning.deliver). `judge`
     scores it; where left out, the learner does.
     """
-    judge = partial(evaluated, learner) if judge is None else judge
     serving = Server.of(scenario.learning, server)
     for doubt in aggregation_doubts(scenario):
         warnings.warn(doubt, FedcellWarning, stacklevel=3)
@@ -102,7 +99,7 @@ def train_rounds(
     rule, shares = aggregation_rule(scenario), samples / samples.sum()  # q_j of those drawn from
     state = State.start(learner, scenario.deliver, serving) if state is None else state
     end = trace.first_round + trace.rounds
-    state = _as_scheduled(state, judge, end, every)
+    state = _as_scheduled(state, learner, judge, end, every)
     if state.server is None:
         state = replace(state, server=serving.start(learner, state.model.size))
     yield state
@@ -121,19 +118,30 @@ def train_rounds(
         average = moved_average(state.average, model, t + 1)
         state = replace(state, model=model, average=average, server=memory)
         due = (t + 1) % every == 0 or t + 1 == end
-        scores = judge(state.delivered) if due else UNKNOWN
+        scores = _scores(state, learner, judge, t + 1, end) if due else UNKNOWN
         state = replace(state, history=state.history.with_round(discarded, scores))
         yield state
 
 
-def _as_scheduled(state: State, judge: Judge, rounds: int, every: int) -> State:
-    """A state to go on from, evaluated when an uninterrupted run of `rounds` would have been:
-    out of turn after its last round, and after no other."""
+def _scores(state: State, learner: Learner, judge: Judge | None, round: int, end: int) -> Scores:
+    """What the delivered model of a round is worth."""
+    if judge is None:
+        return evaluated(learner, state.delivered)
+    return judge(state.delivered, round, round == end)
+
+
+def _as_scheduled(
+    state: State, learner: Learner, judge: Judge | None, rounds: int, every: int
+) -> State:
+    """A state to resume from, judged as an uninterrupted run of `rounds` would have judged it: the
+    last round of a run is judged out of turn, and on all that there is."""
     if state.rounds > rounds:
         raise BadInput(f"`rounds` = {rounds}: the run has done {state.rounds} already")
-    if state.rounds % every == 0:
+    due = state.rounds % every == 0
+    if state.rounds == 0 or (due and judge is None):
         return state
-    scores = judge(state.delivered) if state.rounds == rounds else UNKNOWN
+    known = due or state.rounds == rounds
+    scores = _scores(state, learner, judge, state.rounds, rounds) if known else UNKNOWN
     return replace(state, history=state.history.with_last(scores))
 
 
@@ -178,7 +186,8 @@ def simulate(
     if target is not None and target.accuracy is not None:
         check_scored(target, learner.evaluate(learner.start()))
     rules = [at_target(target, every)]
-    states = train_rounds(scenario, learner, fleet, trace, state, rules, server)
+    judge = judge_of(learner, target)
+    states = train_rounds(scenario, learner, fleet, trace, state, rules, server, judge)
     last, reporter = next(states), Reporter({policy_name(policy): ledger})
     for last in states:
         if report:
