@@ -913,3 +913,81 @@ def test_laws_of_a_pilot_follow_from_its_own_runs(piloted):
     own, other, whole = ([*each.coefficients] for each in (some.fit(), fresh.fit(), law))
     assert own == other != whole
     assert pilot.fit() is law
+
+
+# Curves that were judged on a part of the samples.
+
+
+def sampled_trial(error, target=0.5, hold=1):
+    """A run to a target, thinly sampled before it."""
+    losses = np.linspace(2.0, 0.5, 31)
+    errors = np.where(losses > 0.6, error, 0.0)
+    return Trial(
+        setting=HERE,
+        seed=0,
+        losses=tuple(losses.tolist()),
+        target=Target(loss=target, hold=hold),
+        wall_seconds=1.0,
+        errors=tuple(errors.tolist()),
+        samples=(128,) * 31,
+    )
+
+
+def test_other_targets_of_a_sampled_run_are_less_certain():
+    run = sampled_trial(0.1)
+    assert run.rounds_error(run.target) == 0
+    assert run.rounds_to(passing(1.0)) == 21
+    # Two errors of 0.1 at a fall of 0.05 a round.
+    assert run.rounds_error(passing(1.0)) == pytest.approx(0.1 / 0.05 / 21, rel=0.2)
+    assert sampled_trial(0.02).rounds_error(passing(1.0)) < run.rounds_error(passing(1.0))
+    assert sampled_trial(0.1, hold=4).rounds_error(Target(loss=1.0, hold=4)) < (
+        run.rounds_error(passing(1.0))
+    )
+    assert sampled_trial(0.0).rounds_error(passing(1.0)) == 0
+
+
+def test_a_law_of_thinly_sampled_runs_has_wider_intervals():
+    laws = []
+    for error in (0.0, 0.3):
+        trials = [
+            replace(sampled_trial(error), setting=Setting(k, e, 0.1), seed=seed)
+            for k in (2, 8)
+            for e in (2, 8)
+            for seed in range(2)
+        ]
+        pilot = Pilot(
+            identity={}, target=trials[0].target, seed=0, kind="independent", trials=tuple(trials)
+        )
+        laws.append(pilot.fit(passing(1.0)))
+    exact, thin = (law.log_rounds(np.array(4), np.array(4), 0.1)[1] for law in laws)
+    assert float(thin) > 1.05 * float(exact)
+
+
+def test_a_pilot_file_keeps_how_sure_each_round_is(tmp_path):
+    pilot = Pilot(
+        identity={},
+        target=passing(0.5),
+        seed=0,
+        kind="independent",
+        trials=(sampled_trial(0.1), trial([1.0, 0.4], seed=1)),
+    )
+    save_pilot(tmp_path / "p.json", pilot)
+    thin, exact = load_pilot(tmp_path / "p.json").trials
+    assert thin.errors == pytest.approx(pilot.trials[0].errors)
+    assert thin.samples == (128,) * 31
+    assert exact.errors == exact.samples == ()
+    content = json.loads((tmp_path / "p.json").read_text())
+    content["trials"][0]["errors"].pop()
+    (tmp_path / "p.json").write_text(json.dumps(content))
+    with pytest.raises(BadInput, match="errors are not as many as losses"):
+        load_pilot(tmp_path / "p.json")
+
+
+def test_a_failed_pilot_says_what_came_nearest_and_how_long_it_would_take():
+    goal = passing(0.5)
+    losses = tuple((2.3 * np.arange(1, 61) ** -0.3).tolist())
+    run = Trial(setting=HERE, seed=0, losses=losses, target=goal, wall_seconds=6.0)
+    pilot = Pilot(identity={}, target=goal, seed=0, kind="independent", trials=(run,))
+    words = r"the nearest was 0\.6734 \(4 clients a round, 4 steps each, after 60 rounds; by its "
+    with pytest.raises(NotReached, match=rf"{words}curve it takes about 162, which run in 16"):
+        pilot.fit()

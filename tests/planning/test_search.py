@@ -16,7 +16,7 @@ from fedcell import (
     run_pilot,
     simulate_network,
 )
-from fedcell.core.forecast import has_settled, least_rounds
+from fedcell.core.forecast import has_settled, least_rounds, likely_rounds
 from fedcell.core.targets import Target
 from fedcell.planning.design import Setting
 from fedcell.planning.looking import Looking
@@ -327,3 +327,99 @@ LOGNORMAL = {
     "sizes": "lognormal",
     "sigma": 0.5,
 }
+
+
+# A search that cannot starve.
+
+
+def test_a_pilot_begins_with_settings_that_are_likely_to_reach_the_target():
+    scenario = load_scenario("digits").using(plan={"cohort": 7, "local_steps": 30})
+    own, many = search_space(scenario).first()
+    assert abs(np.log(own.cohort / 7)) < 0.35
+    assert abs(np.log(own.local_steps / 30)) < 0.35
+    assert many.cohort >= 14
+    assert many.local_steps == own.local_steps
+    few = search_space(scenario, clients=(1, 3), steps=(1, 2))
+    assert {(s.cohort, s.local_steps) for s in few.first()} == {(3, 2)}
+
+
+def test_cheap_corners_that_never_get_there_do_not_eat_the_budget(monkeypatch):
+    """One client with few steps is cheapest by far, and takes a thousand rounds and more."""
+
+    def rounds(k, e):
+        k, e = np.asarray(k, float), np.asarray(e, float)
+        return np.where((k >= 10) & (e >= 8), 20 + 200 / k + 300 / e, 1e6)
+
+    costs = lambda k, e: 0.01 * k + 0.02 * e
+    seconds = lambda k, e: 2e-3 + 1e-4 * k * e
+    pilot, best, regret, _ = look(rounds, costs, 60.0, seconds, monkeypatch=monkeypatch)
+    assert pilot.reached(TARGET)
+    assert regret < 0.15, (best, regret)
+
+
+def test_a_search_moves_outward_where_small_settings_rest_short_of_the_target(monkeypatch):
+    search = looking(monkeypatch)
+    rest = 0.9 + 0.01 * np.random.default_rng(0).standard_normal(200)
+    for setting in search.search.first():
+        trial = Trial(setting=setting, seed=0, losses=tuple(rest), target=TARGET, wall_seconds=1.0)
+        search.pilot = search.pilot.with_trial(trial)
+    ask = search._next(search._runs())
+    tried = search.pilot.tried
+    assert ask.setting not in tried
+    assert all(ask.setting.cohort * ask.setting.local_steps > 0 for _ in tried)
+    assert ask.setting.cohort > max(s.cohort for s in tried) or ask.setting.local_steps > max(
+        s.local_steps for s in tried
+    )
+
+
+def test_a_search_moves_inward_where_time_ran_out_before_curves_said_anything(monkeypatch):
+    search = looking(monkeypatch)
+    for setting in search.search.first():
+        trial = Trial(setting=setting, seed=0, losses=(2.3, 2.2), target=TARGET, wall_seconds=12.0)
+        search.pilot = search.pilot.with_trial(trial)
+    ask = search._next(search._runs())
+    least = min(s.cohort * s.local_steps for s in search.pilot.tried)
+    assert ask.setting.cohort * ask.setting.local_steps < least
+
+
+def test_a_run_whose_curve_would_get_there_is_given_the_time(monkeypatch):
+    search = looking(monkeypatch)
+    own, many = search.search.first()
+    falls = tuple((2.3 * np.arange(1, 61) ** -0.3).tolist())  # at the target after 162 rounds
+    for setting, losses in ((own, falls), (many, (2.3, 2.2))):
+        trial = Trial(setting=setting, seed=0, losses=losses, target=TARGET, wall_seconds=6.0)
+        search.pilot = search.pilot.with_trial(trial)
+    search.rounds = 1000
+    ask = search._next(search._runs())
+    assert ask.setting == own
+    assert ask.deadline == pytest.approx(1.5 * 0.1 * 162, rel=0.05)
+
+
+def test_trials_under_way_learn_what_the_finished_ones_cost(monkeypatch):
+    search = looking(monkeypatch)
+    states = search.trials()
+    trial, _ = next(states)
+    cost = trial.rounds_to(TARGET) * search.search.costs[search.search.place(trial.setting)]
+    assert float(search._race.read_text()) == pytest.approx(cost)
+    ask = search._ask(trial.setting, 50)
+    assert ask.race.file == search._race
+    folder = search._race.parent
+    states.close()
+    assert not folder.exists()
+
+
+@given(st.floats(0.1, 1.5), st.integers(60, 300))
+def test_a_likely_end_of_a_power_law_is_found(power, seen):
+    curve = 3.0 * np.arange(1, seen + 1.0) ** -power
+    there = (3.0 / 0.05) ** (1 / power)
+    found = likely_rounds(curve, Target(loss=0.05, hold=1))
+    assert found == pytest.approx(max(seen, min(there, np.exp(50))), rel=1e-3)
+
+
+def test_a_likely_end_is_unknown_where_a_curve_does_not_fall_or_is_short():
+    assert likely_rounds(falling(20), TARGET) == np.inf
+    assert likely_rounds(np.full(100, 0.9), TARGET) == np.inf
+    rising = Target(accuracy=0.9, hold=1)
+    curve = 1 - 0.8 * np.arange(1, 101.0) ** -0.25  # 0.9 after 4096 rounds
+    assert likely_rounds(curve, rising) == pytest.approx(4096, rel=1e-3)
+    assert likely_rounds(curve, Target(accuracy=1.0, hold=1)) == np.inf
