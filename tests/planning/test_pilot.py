@@ -148,7 +148,9 @@ def test_a_trial_is_the_run_that_fedcell_run_would_make(fedcell, world):
     runner = PilotRunner(scenario=load_scenario(world), target=Target(loss=0.4, hold=5))
     run = runner.run(Ask(Setting(4, 4, 0.1), 5, 300))
     said = strict(fedcell("run", world, "--seed", 5, "--policy", "even", "--json"))
-    assert said["policies"][0]["rounds"] == len(run.losses) == run.rounds_to(Target(loss=0.4, hold=5))
+    assert (
+        said["policies"][0]["rounds"] == len(run.losses) == run.rounds_to(Target(loss=0.4, hold=5))
+    )
     assert said["policies"][0]["train_loss"] == run.losses[-1]
 
 
