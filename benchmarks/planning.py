@@ -46,7 +46,7 @@ NEXT = 1.5  # times K and E_l, between neighbours where the grid is refined
 FIRST, CHOOSE, JUDGE = 1, 2, {True: 5, False: 10}  # seeds: of all settings; of the better; fresh
 NEAR = 5  # settings that the best is chosen among
 CHECKED = 5  # settings that the pilot tried and 2 others, for its intervals
-WORSE, FAR_WORSE = 1.5, 4.0  # times the best cost, at which a run of the grid, or a judge, ends
+WORSE, FAR_WORSE = 1.5, 10.0  # times the best cost, at which a run of the grid, or a judge, ends
 ROUNDS = 1000
 
 
@@ -78,7 +78,7 @@ class Grid:
                     self.rounds.setdefault((k, e), {})[seed] = -most
                     continue
                 world = Setting(k, e, self.gamma).apply_to(self.scenario)
-                until = Until(most, self.target, hopeful=True, sampled=True)
+                until = Until(most, self.target, hopeful=worse == WORSE, sampled=True)
                 job = Job(Training.of(world, seed), until, self.data_dir)
                 known[job] = (k, e), seed
                 yield job
@@ -164,7 +164,10 @@ def judge(number, data_dir, workers, pilots=None):
     best = reference(grid, chosen, count, choose)
     judged = list(dict.fromkeys([chosen, best]))
     grid.measure(judged, fresh, FAR_WORSE)
-    costs = {p: grid.mean_cost(p, fresh) for p in judged}
+    # A judge that was ended counts as what it cost by then.
+    costs = {
+        p: float(np.mean([abs(grid.rounds[p][s]) for s in fresh])) * grid.cost(*p) for p in judged
+    }
     rng = np.random.default_rng(number)
     tried = [(s.cohort, s.local_steps) for s in pilot.reached(pilot.target)]
     sound = [p for p in grid.rounds if np.isfinite(grid.mean_cost(p, choose[:FIRST]))]

@@ -12,6 +12,7 @@ FEWEST = 30  # rounds before which a curve says nothing: many begin with a plate
 SURE = 4.0  # standard errors that are given to a curve before it is given up
 SETTLED = 3.0  # and before it is taken to rest
 EARLY = 1.5  # times that a curve may be earlier than its line: some fall faster after a plateau
+FLAT = 1e-6  # power of the round below which a curve does not fall
 LONG = 50  # rounds before which nobody says that a curve has settled
 
 
@@ -43,7 +44,7 @@ def likely_rounds(values: Sequence[float] | Array, target: Target) -> float:
         return inf
     t = np.log(late + 1.0)
     slope, level = np.polyfit(t, np.log(gap), 1)
-    if slope >= 0:
+    if slope > -FLAT:
         return inf
     there = (np.log(wanted) - level) / slope
     return float(max(len(values), np.exp(min(there, 50.0))))

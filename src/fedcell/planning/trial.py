@@ -44,7 +44,8 @@ class Trial:
         """The standard error of log G that comes from models judged on a part of the samples; 0 for
         the target that the samples were chosen for, which was decided on all of them."""
         reached = self.rounds_to(target)
-        if not self.errors or reached is None or target.column != self.target.column:
+        exact = target == self.target or target.column != self.target.column
+        if not self.errors or reached is None or exact:
             return 0.0
         values, error = np.asarray(self.values(target), float), np.asarray(self.errors, float)
         hold = np.ones(target.hold)
