@@ -14,6 +14,7 @@ from fedcell.experiments.sampling import GIVEN, is_cut, judges_to_guess
 from fedcell.experiments.store import Store
 from fedcell.experiments.training import Curve, Race, Sampled, Training, Until
 from fedcell.experiments.work import Job, train
+from fedcell.learning.nested import Sampling
 
 DIGITS = load_scenario("digits")
 
@@ -148,6 +149,7 @@ def test_a_training_that_another_has_beaten_is_cut(tmp_path):
 def test_who_guesses_is_told_on_as_many_samples_as_it_takes():
     setup = prepare_training(DIGITS, 1)
     judge = setup.learner(1)
+    assert isinstance(judge, Sampling)
     assert judges_to_guess(judge, np.zeros_like(judge.start()))
     done = train(Job(Training.of(DIGITS, 1), Until(15)))
     assert done.curve.accuracy > 0.5

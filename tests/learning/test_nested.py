@@ -55,10 +55,10 @@ def test_errors_of_estimates_are_honest(kind):
         for known in strata.sizes[:-1]:
             value, error = strata.estimate(values, known, unseen)
             scores.append((value - exact) / error)
-    scores = np.array(scores)
-    assert abs(scores.mean()) < 0.2
-    assert 0.85 < scores.std() < 1.15
-    assert (np.abs(scores) > 4).mean() < 0.01
+    z = np.array(scores)
+    assert abs(z.mean()) < 0.2
+    assert 0.85 < z.std() < 1.15
+    assert (np.abs(z) > 4).mean() < 0.01
 
 
 def test_an_estimate_of_a_class_that_was_not_seen_is_not_certain():
@@ -107,5 +107,7 @@ def test_a_share_of_which_no_class_is_mixed_is_not_certain(engine):
 
 def test_a_learner_without_test_data_has_one_part():
     setup = prepare_training(load_scenario("digits"), 1)
-    assert setup.learner(1, test=False).parts == ("train",)
-    assert setup.learner(1).parts == ("train", "test")
+    for test, parts in ((False, ("train",)), (True, ("train", "test"))):
+        learner = setup.learner(1, test=test)
+        assert isinstance(learner, Sampling)
+        assert learner.parts == parts

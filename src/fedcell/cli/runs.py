@@ -181,6 +181,8 @@ def run_command(
         print_json(result.to_dict() | beside)
     elif result.ledgers:
         print_result(out, result, name=printable(name))
+        if result.stopwatch is not None and result.stopwatch.training > 0:
+            out.print(f"this machine took {result.stopwatch}")
         if outcome:
             print_result(out, outcome)
     if not result.complete:

@@ -26,6 +26,7 @@ from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
 from fedcell.simulation.checks import check_scored
 from fedcell.simulation.history import State
+from fedcell.simulation.judge import Stopwatch
 from fedcell.simulation.train import Stop, at_target, diverging, train_rounds
 
 from .sampling import is_cut, judges_to_guess, train_sampled
@@ -47,6 +48,7 @@ class Done:
 
     curve: Curve
     seconds: float
+    judging: float = 0.0  # seconds of these in which models were judged
 
 
 def train(job: Job, threads: int = 1) -> Done:
@@ -83,7 +85,7 @@ def train(job: Job, threads: int = 1) -> Done:
         guessing=trained.guessing,
         sampled=trained.sampled,
     )
-    return Done(curve, time.perf_counter() - begin)
+    return Done(curve, time.perf_counter() - begin, trained.judging)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +98,7 @@ class Trained:
     model: Any  # as it is delivered (learning.deliver)
     guessing: tuple[int, ...] = ()  # rounds, from 1, whose model is known to guess
     sampled: Sampled | None = None  # where models were judged on a part of the samples
+    judging: float = 0.0  # seconds that judging models took
 
 
 def train_curve(
@@ -128,13 +131,19 @@ def train_curve(
 
         rules: list[Stop] = [blown, at_target(until.target, guesses=guesses)]
         rules.append(lambda at: is_cut(getattr(at.history, column), until, begin))
-        states = train_rounds(scenario, learner, fleet, trace, first, rules, server)
+        watch = Stopwatch()
+        states = train_rounds(
+            *(scenario, learner, fleet, trace, first, rules, server), stopwatch=watch
+        )
         (state,) = deque(states, maxlen=1)  # the last: earlier ones are not kept
     losses, accuracies = (
         tuple(values.tolist()) for values in (state.history.train_loss, state.history.accuracy)
     )
     known = replace(state.history.scored(), guessing=guessing).guesses
-    return Trained(losses, accuracies, blown(state), state.delivered, tuple(known.tolist()))
+    return Trained(
+        *(losses, accuracies, blown(state), state.delivered, tuple(known.tolist())),
+        judging=watch.judging,
+    )
 
 
 def _sampled(
@@ -164,6 +173,7 @@ def _sampled(
         found.state.delivered,
         found.guessing,
         found.sampled if any(found.sampled.errors) else None,
+        found.judging,
     )
 
 

@@ -66,6 +66,7 @@ class TrialRow(Table, frozen=True, kw_only=True):
     seed: Seed
     target: TargetRow
     wall_seconds: NotNegative
+    judging_seconds: NotNegative = 0.0
     diverged: bool
     losses: Losses
     accuracies: tuple[Share | None, ...] = ()
@@ -93,6 +94,7 @@ class TrialRow(Table, frozen=True, kw_only=True):
             losses=tuple([*losses[:-1], math.inf] if self.diverged else losses),
             target=self.target.target(),
             wall_seconds=self.wall_seconds,
+            judging_seconds=self.judging_seconds,
             accuracies=tuple(math.nan if a is None else a for a in self.accuracies),
             guessing=self.guessing,
             errors=self.errors,
@@ -161,6 +163,7 @@ def _trial_row(trial: Trial) -> dict[str, Any]:
         "seed": trial.seed,
         "target": asdict(trial.target),
         "wall_seconds": round(trial.wall_seconds, 3),
+        **({"judging_seconds": trial.judging_seconds} if trial.judging_seconds else {}),
         "diverged": trial.diverged,
         "losses": _finite(float(f"{x:.9g}") for x in trial.losses),
         **({"accuracies": _finite(trial.accuracies)} if trial.accuracies else {}),

@@ -21,6 +21,8 @@ class PilotReport:
     seconds: float  # that it took
     runs: int
     settings: int
+    run_seconds: float  # that its runs took, on as many processors as there were,
+    judging_seconds: float  # and of these, in which models were judged
     cut: int  # runs that were given up, or did not get there
     law: FittedLaw
     target_exponent: float | None  # how rounds grow towards the target; Theorem 1 says -1
@@ -32,6 +34,8 @@ class PilotReport:
         return {
             "target": asdict(self.target),
             "seconds": self.seconds,
+            "run_seconds": self.run_seconds,
+            "judging_seconds": self.judging_seconds,
             "runs": self.runs,
             "cut": self.cut,
             "settings": self.settings,
@@ -66,6 +70,8 @@ def pilot_report(pilot: Pilot) -> PilotReport:
         name=pilot.name,
         target=pilot.target,
         seconds=pilot.seconds,
+        run_seconds=sum(trial.wall_seconds for trial in pilot.trials),
+        judging_seconds=sum(trial.judging_seconds for trial in pilot.trials),
         runs=len(pilot.trials),
         settings=len(pilot.tried),
         cut=sum(t.rounds_to(pilot.target) is None and not t.diverged for t in pilot.trials),

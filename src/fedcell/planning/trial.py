@@ -29,6 +29,7 @@ class Trial:
     losses: Sequence[float]  # NaN where it was not evaluated; ends in infinity where it diverged
     target: Target  # at which it was stopped
     wall_seconds: float  # that it took to run; 0 where it was there
+    judging_seconds: float = 0.0  # of these, in which models were judged
     accuracies: Sequence[float] = ()  # on test data after each round, where that was watched
     guessing: Sequence[int] = ()  # rounds, from 1, whose model is known to guess (core.targets)
     errors: Sequence[float] = ()  # standard error of what was watched, after each round; and

@@ -94,7 +94,7 @@ class PilotRunner:
         warm_up(learner)
         begin = time.perf_counter()
         found = train_curve(scenario, learner, ask.seed, self._until(ask), self.server, judge)
-        return self._trial(ask, found, time.perf_counter() - begin)
+        return self._trial(ask, found, time.perf_counter() - begin, found.judging)
 
     def _learner(self, setting: Setting, seed: int) -> tuple[Scenario, Learner, Learner | None]:
         """The learner of a trial, the scenario with its D_j, and a judge on test data where the
@@ -156,9 +156,11 @@ class PilotRunner:
     def _keep(self, ask: Ask, done: Done) -> Trial:
         if self.store is not None:
             self.store.put(done.curve, done.seconds)
-        return self._trial(ask, done.curve, done.seconds)
+        return self._trial(ask, done.curve, done.seconds, done.judging)
 
-    def _trial(self, ask: Ask, found: Curve | Trained, seconds: float) -> Trial:
+    def _trial(
+        self, ask: Ask, found: Curve | Trained, seconds: float, judging: float = 0.0
+    ) -> Trial:
         losses = found.train_loss
         return Trial(
             setting=ask.setting,
@@ -166,6 +168,7 @@ class PilotRunner:
             losses=tuple([*losses[:-1], math.inf] if found.diverged else losses),
             target=self.target,
             wall_seconds=round(seconds, 3),  # as a file keeps it
+            judging_seconds=round(judging, 3),
             accuracies=() if self.target.accuracy is None else tuple(found.accuracies),
             guessing=() if self.target.loss is None else tuple(found.guessing),
             errors=() if found.sampled is None else found.sampled.errors,

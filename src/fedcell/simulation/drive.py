@@ -27,7 +27,7 @@ from fedcell.scenario.scenario import Scenario
 from .checks import check_scored
 from .folder import CHANGES, SUMMARY, RunFolder
 from .history import State
-from .judge import judge_of
+from .judge import Stopwatch, judge_of
 from .ledgerfile import LedgerFile, check_known, check_same_prices, policies_before
 from .model import input_of
 from .report import Report, Reporter
@@ -137,6 +137,8 @@ def carry_out(
             if segments[1:]:  # one that was killed may not have written its last change
                 _write_changes(home, segments)
 
+        stopwatch = Stopwatch()
+
         def result(state: State, complete: bool) -> RunResult:
             ledgers = {n: with_training(net, state) for n, net in networks.items() if state.rounds}
             other = evaluated(segments[-1].learner, state.other)
@@ -147,7 +149,11 @@ def carry_out(
                 *(ledgers, run.goal, complete, changes),
             )
             return RunResult(
-                ledgers=ledgers, outcome=outcome, state=state, identity=dict(run.identity)
+                ledgers=ledgers,
+                outcome=outcome,
+                state=state,
+                identity=dict(run.identity),
+                stopwatch=stopwatch,
             )
 
         learning = run.first.scenario.learning
@@ -159,7 +165,8 @@ def carry_out(
                 rules = [at_target(run.goal, every)]
                 judge = judge_of(now.learner, run.goal)
                 states = train_rounds(
-                    now.scenario, now.learner, now.fleet, trace, state, rules, run.server, judge
+                    *(now.scenario, now.learner, now.fleet, trace, state, rules, run.server),
+                    *(judge, stopwatch),
                 )
                 state = next(states)
                 if home and lines and now is segments[begun]:

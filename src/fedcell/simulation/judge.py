@@ -16,6 +16,17 @@ NEAR_TARGET = 2.0  # times the target: from there on test data tells whether a m
 Judge = Callable[[Floats, int, bool], Scores]
 
 
+@dataclass
+class Stopwatch:
+    """Where the time of a training goes, in wall-clock seconds of this machine."""
+
+    training: float = 0.0  # clients, and the aggregation of what they upload
+    judging: float = 0.0  # models, on training and test data
+
+    def __str__(self) -> str:
+        return f"{self.training:.3g} s training, {self.judging:.3g} s judging models"
+
+
 @runtime_checkable
 class TestsApart(Learner, Protocol):
     """A learner that can leave test data out when it judges a model."""

@@ -8,6 +8,7 @@ from fedcell.core.showing import Showable
 from fedcell.network.ledger import Ledger
 
 from .history import State
+from .judge import Stopwatch
 from .summary import RunSummary
 
 
@@ -21,6 +22,7 @@ class RunResult(Showable):
     identity: Mapping[str, Any] = field(
         default_factory=dict
     )  # what makes it this run; empty: unknown
+    stopwatch: Stopwatch | None = None  # where its time went; None where it was loaded
 
     @property
     def complete(self) -> bool:

@@ -4,6 +4,7 @@ Nothing that the network does depends on the weights, so its side is computed fi
 learning reads only whose uploads arrived.
 """
 
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -25,7 +26,7 @@ from fedcell.scenario.scenario import Scenario
 
 from .checks import aggregation_doubts, aggregation_rule, check_scored, with_learner_sizes
 from .history import State, moved_average
-from .judge import Judge, judge_of
+from .judge import Judge, Stopwatch, judge_of
 from .report import Report, Reporter
 
 BLOWN = 100  # a training has diverged when its loss is so many times the first
@@ -80,6 +81,7 @@ def train_rounds(
     stop: Sequence[Stop] = (),
     server: OwnServer | None = None,
     judge: Judge | None = None,
+    stopwatch: Stopwatch | None = None,
 ) -> Iterator[State]:
     """The state to begin with, then that after each further round of the trace.
 
@@ -89,8 +91,9 @@ def train_rounds(
     A `server` of your own makes the next model of the old one and the mean of the uploads.
 
     The scores of a round are those of the model that is delivered (learning.deliver). `judge`
-    scores it; where left out, the learner does.
+    scores it; where left out, the learner does. A `stopwatch` is told where the time goes.
     """
+    stopwatch = Stopwatch() if stopwatch is None else stopwatch
     serving = Server.of(scenario.learning, server)
     for doubt in aggregation_doubts(scenario):
         warnings.warn(doubt, FedcellWarning, stacklevel=3)
@@ -107,6 +110,7 @@ def train_rounds(
         if any(rule_says(state) for rule_says in stop):
             return
         clients, counts = trace.uploads(t - trace.first_round)
+        begin = time.perf_counter()
         state.model.flags.writeable = False  # a learner trains a copy
         uploads = learner.train(state.model, clients, t)
         mean, discarded = aggregate(
@@ -118,7 +122,10 @@ def train_rounds(
         average = moved_average(state.average, model, t + 1)
         state = replace(state, model=model, average=average, server=memory)
         due = (t + 1) % every == 0 or t + 1 == end
+        trained = time.perf_counter()
         scores = _scores(state, learner, judge, t + 1, end) if due else UNKNOWN
+        stopwatch.training += trained - begin
+        stopwatch.judging += time.perf_counter() - trained
         state = replace(state, history=state.history.with_round(discarded, scores))
         yield state
 

@@ -48,6 +48,9 @@ def print_pilot(out: Console, pilot: Pilot, details: bool = False) -> None:
         f"{report.name}: {report.runs} runs of {report.settings} settings to {report.target} "
         f"{report.target.definition}, {law.seeds} seeds, {readable_duration(report.seconds)}"
     )
+    if report.run_seconds > 0:
+        share = report.judging_seconds / report.run_seconds
+        out.print(f"judging models took {share:.0%} of the time of the runs, training the rest")
     if report.cut:
         runs, longer = ("run was", "it takes") if report.cut == 1 else ("runs were", "they take")
         out.print(f"{report.cut} {runs} given up, or did not get there: {longer} longer")
