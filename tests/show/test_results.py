@@ -112,7 +112,7 @@ def results(tmp_path_factory):
     world = Scenario().using(
         clients={"count": 12, "samples": 40, "spread": 0.0},
         plan={"cohort": 4, "local_steps": 4, "rounds": 300},
-        learning={"model": "quadratic-apart", "rate": 0.02, "target": 1.5, "deliver": "last"},
+        learning={"model": "quadratic-apart", "rate": 0.02, "target": 1.5},
     )
     pilot = run_pilot(world, budget=2.0, steps=(1, 16))
     plan = plan_training(world, pilot)

@@ -247,9 +247,16 @@ def by_law(clients: int = 100, start: float = 40.0, **more: Any) -> Any:
     return plan_training(world, law=law, policy="even", **more)
 
 
+def beyond_the_grid() -> Any:
+    """A plan of few settings, beyond which the paper's choice lies."""
+    plan = by_law(steps=(5, 40))
+    return replace(plan, paper=replace(plan.paper, local_steps=1, cohort=400))
+
+
 def plan_cases() -> dict[str, Callable[[], Any]]:
     draw = plans.plan_figure
     return {
+        "far off": lambda: draw(beyond_the_grid()),
         "pilot": lambda: draw(digits_plan()),
         "limits": lambda: draw(digits_plan(limits=Limits(deadline=50.0))),
         "law": lambda: draw(by_law(steps=(1, 40))),

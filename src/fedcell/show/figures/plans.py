@@ -77,8 +77,9 @@ def draw_plan(panel: Any, plan: TrainingPlan) -> None:
         label=f"paper: K = {paper.cohort}, $E_l$ = {paper.local_steps} ({more:+.0%})",
     )
     panel.set(xscale="log", yscale="log", xlabel="local steps, $E_l$", ylabel="clients a round, K")
-    panel.set_xlim(e[0], e[-1])
-    panel.set_ylim(k[0], k[-1])
+    # The paper's choice may lie beyond what was tried.
+    panel.set_xlim(min(e[0], paper.local_steps), max(e[-1], paper.local_steps))
+    panel.set_ylim(min(k[0], paper.cohort), max(k[-1], paper.cohort))
     readable_logarithms(panel.xaxis, panel.yaxis, whole=True)
     label = f"{AIMS[plan.minimised]}, over the plan's"
     bar = panel.figure.colorbar(shades, ax=panel, label=label, ticks=LEVELS)
