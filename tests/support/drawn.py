@@ -250,7 +250,7 @@ def by_law(clients: int = 100, start: float = 40.0, **more: Any) -> Any:
 def beyond_the_grid() -> Any:
     """A plan of few settings, beyond which the paper's choice lies."""
     plan = by_law(steps=(5, 40))
-    return replace(plan, paper=replace(plan.paper, local_steps=1, cohort=400))
+    return replace(plan, paper=replace(plan.paper, local_steps=90, cohort=120))
 
 
 def plan_cases() -> dict[str, Callable[[], Any]]:

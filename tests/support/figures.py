@@ -102,17 +102,20 @@ def _is_joined(line: Any) -> bool:
 
 
 def _outside(panel: Any, marks: Sequence[Mark]) -> Iterator[str]:
-    """Marks that leave the axes, or, where nothing clips them, the figure."""
+    """Marks whose points leave the axes, and those of which the axes or, where nothing clips them,
+    the figure cut off a part."""
     for mark in marks:
         if mark.joined is None:
             yield f"{mark.name}: one point without a marker is not seen"
         box = panel.bbox if mark.clipped else panel.figure.bbox
         ends = ((box.x0, box.x1), (box.y0, box.y1))
+        inside = panel.bbox.intervalx, panel.bbox.intervaly
         for axis, (low, high) in enumerate(ends):
             if not mark.bound[axis]:
                 continue
             at = mark.points[~mark.reaches_zero, axis]
-            beyond = (at < low - SLACK) | (at > high + SLACK)
+            first, last = inside[axis]
+            beyond = (at < first - SLACK) | (at > last + SLACK)
             if beyond.any():
                 yield f"{mark.name}: {beyond.sum()} points lie outside in {'xy'[axis]}"
             cut = (at - mark.radius < low - SLACK) | (at + mark.radius > high + SLACK)
