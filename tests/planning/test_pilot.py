@@ -963,6 +963,17 @@ def test_a_law_of_thinly_sampled_runs_has_wider_intervals():
     assert float(thin) > 1.05 * float(exact)
 
 
+def test_intervals_of_a_pilot_allow_for_where_it_looks(piloted):
+    pilot = load_pilot(piloted)
+    law, plain = pilot.fit(), fit_law(observe(pilot.trials, pilot.target, pilot.kind))
+    here = pilot.reached(pilot.target)[0]
+    k, e = np.array(here.cohort), np.array(here.local_steps)
+    wide, narrow = (each.predict(k, e, here.loss_rate, runs=math.inf) for each in (law, plain))
+    spans = [math.log(float(high) / float(low)) for _, low, high in (wide, narrow)]
+    assert spans[0] == pytest.approx(2 * spans[1])
+    assert law.spread(k, e, here.loss_rate) > plain.spread(k, e, here.loss_rate)
+
+
 def test_a_pilot_file_keeps_how_sure_each_round_is(tmp_path):
     pilot = Pilot(
         identity={},

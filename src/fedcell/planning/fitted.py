@@ -34,6 +34,7 @@ class FittedLaw(Showable):
     runs: Observations
     never: tuple[Setting, ...] = ()  # settings that cannot get to the target
     least: int = 1  # rounds that any run takes: as many as the target is to hold for
+    doubt: float = 1.0  # times what the runs leave uncertain of a setting, in intervals
 
     @property
     def coefficients(self) -> Array:
@@ -99,7 +100,7 @@ class FittedLaw(Showable):
         many runs give the interval of the expectation."""
         median, sd = self.log_rounds(cohort, steps, loss_rate, kind)
         single = self.departures.scales.single
-        away = self.quantile((1 + level) / 2) * np.hypot(sd, single / np.sqrt(runs))
+        away = self.quantile((1 + level) / 2) * np.hypot(self.doubt * sd, single / np.sqrt(runs))
         middle = median + self.excess * (runs > 1)  # of a mean of runs, or of one
         found = np.exp(median + self.excess), np.exp(middle - away), np.exp(middle + away)
         mean, low, high = (np.maximum(rounds, self.least) for rounds in found)
@@ -115,7 +116,7 @@ class FittedLaw(Showable):
     ) -> Array:
         """The standard deviation of the logarithm of a run's rounds, all doubts included."""
         _, sd = self.log_rounds(cohort, steps, loss_rate, kind)
-        return np.hypot(sd, self.departures.scales.single)
+        return np.hypot(self.doubt * sd, self.departures.scales.single)
 
     @property
     def freedom(self) -> int:

@@ -21,6 +21,9 @@ from .law import GivenLaw
 from .lost_uploads import LossKind
 from .trial import Trial, nearest_to, observe, settled
 
+# A pilot runs most often the settings whose first runs were lucky, so that of a setting less is known
+# than its runs alone say, by this factor (DECISIONS.md, 76).
+CHOSEN_DOUBT = 2.0
 FORESEEABLE = 20.0  # times the rounds of a run, beyond which its curve is not continued
 
 if TYPE_CHECKING:
@@ -51,7 +54,9 @@ class Pilot(Showable):
         if goal not in self._laws:
             self._check_reached(goal)
             law = fit_law(observe(self.trials, goal, self.kind))
-            self._laws[goal] = replace(law, never=self.never(goal), least=goal.hold)
+            self._laws[goal] = replace(
+                law, never=self.never(goal), least=goal.hold, doubt=CHOSEN_DOUBT
+            )
         return self._laws[goal]
 
     @cached_property
