@@ -21,7 +21,7 @@ from .law import GivenLaw
 from .lost_uploads import LossKind
 from .trial import Trial, nearest_to, observe, settled
 
-# A pilot runs most often the settings whose first runs were lucky, so that of a setting less is known
+# A pilot runs most often the settings whose first runs were lucky, so less is known of a setting
 # than its runs alone say, by this factor (DECISIONS.md, 76).
 CHOSEN_DOUBT = 2.0
 FORESEEABLE = 20.0  # times the rounds of a run, beyond which its curve is not continued

@@ -26,7 +26,7 @@ from .trials import Ask, PilotRunner, TrainedBy
 Report = Callable[[Trial, float], None]  # hears of each trial, and of the seconds spent so far
 Tell = Callable[[str], None]  # hears what is going on, in a sentence
 Range = tuple[int, int]
-LEAST_ROUNDS = 100  # of a budget: fewer are not worth a pilot
+LEAST_ROUNDS = 40  # of the first setting: a budget for fewer is not worth a pilot
 USED_UP = 0.05  # part of a budget that is as good as none
 TINY = 1e-300  # a loss that nobody reaches
 SAVED_EVERY = 1.0  # [s] between two writings of the file
