@@ -974,6 +974,14 @@ def test_intervals_of_a_pilot_allow_for_where_it_looks(piloted):
     assert law.spread(k, e, here.loss_rate) > plain.spread(k, e, here.loss_rate)
 
 
+def test_a_pilot_says_which_part_of_its_time_went_into_judging(fedcell, piloted):
+    report = load_pilot(piloted).report
+    assert 0 < report.judging_seconds < report.run_seconds
+    assert report.to_dict()["judging_seconds"] == report.judging_seconds
+    said = fedcell("pilot", "world.json", "--budget", "2s", *FEW, "--out", piloted)
+    assert re.search(r"judging models took \d+% of the time of the runs", said.out), said.err
+
+
 def test_a_pilot_file_keeps_how_sure_each_round_is(tmp_path):
     pilot = Pilot(
         identity={},

@@ -1,11 +1,12 @@
 """When the models of a run are judged on test data."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from fedcell import load_scenario, prepare_training
+from fedcell import load_scenario, prepare_training, run
 from fedcell.core.targets import Target
 from fedcell.learning.learner import Scores
 from fedcell.network.draw import draw_fleet, draw_trace
@@ -91,3 +92,13 @@ def test_a_resumed_run_is_judged_as_an_uninterrupted_one(setup, first):
     for name in ("train_loss", "test_loss", "accuracy"):
         one, other = (getattr(state.history, name) for state in (resumed, whole))
         np.testing.assert_array_equal(one, other)
+
+
+def test_a_run_says_where_its_time_went(fedcell, tmp_path):
+    result = run(DIGITS, ["even"], rounds=3)
+    watch = result.stopwatch
+    assert watch is not None
+    assert watch.training > 0
+    assert watch.judging > 0
+    said = fedcell("run", "digits", "--rounds", 3, "--policy", "even", "--out", tmp_path / "r")
+    assert re.search(r"this machine took \S+ s training, \S+ s judging models", said.out)
