@@ -168,7 +168,7 @@ class PilotRunner:
             losses=tuple([*losses[:-1], math.inf] if found.diverged else losses),
             target=self.target,
             wall_seconds=round(seconds, 3),  # as a file keeps it
-            judging_seconds=round(judging, 3),
+            judging_seconds=round(judging, 6),
             accuracies=() if self.target.accuracy is None else tuple(found.accuracies),
             guessing=() if self.target.loss is None else tuple(found.guessing),
             errors=() if found.sampled is None else found.sampled.errors,
