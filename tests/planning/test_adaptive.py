@@ -28,9 +28,20 @@ from fedcell.planning.adaptive import AdaptivePlan
 from fedcell.planning.belief import USUAL_LAW, Belief
 from fedcell.planning.design import Setting
 from fedcell.planning.fit import fit_law
-from fedcell.planning.prospects import NEAR, choose_change, near, rest_with
+from fedcell.planning.forecast import Forecast
+from fedcell.planning.prospects import CLEAR, NEAR, WORTH, choose_change, near, rest_of, rest_with
 from fedcell.planning.search import Search
-from fedcell.planning.standing import SHAPE, Standing, end_of, level_of, share_of_way, standing
+from fedcell.planning.standing import (
+    SHAPE,
+    Standing,
+    average_gain,
+    average_of,
+    end_of,
+    level_of,
+    progress_of,
+    share_of_way,
+    standing,
+)
 from fedcell.simulation.drive import carry_out
 from fedcell.simulation.run import Progress, prepare_run
 from support.laws import FLOOR, observed
@@ -60,6 +71,13 @@ def losses_of(settings, log_rounds, places, shape=SHAPE, first=2.0, target=0.2, 
     luck = noise * np.random.default_rng(1).standard_normal(len(places))
     logs = way * share_of_way(shape, stage) - level_of(shape, effective[places], way)
     return first * np.exp(-logs + luck), stage
+
+
+def changed(stands, settings, now, every, hold, start=None, reluctance=1.0):
+    """The change that is chosen, from a run that began with `start`: with `now`, if left out."""
+    start = now if start is None else start
+    rest = rest_of(stands, settings, now, every, hold, start)
+    return choose_change(rest, now, start, every, reluctance)
 
 
 # What is believed before a run.
@@ -116,12 +134,12 @@ def test_what_never_gets_there_is_not_believed_to():
         belief, losses_of(settings, belief.mean, np.full(9, now))[0], np.full(9, now), 2.0, 0.2
     )
     cheap = replace(settings, costs=np.where(hopeless, 0.01, 1.0))  # however cheap they are
-    change = choose_change(stands, cheap, now, 5, 5)
+    change = changed(stands, cheap, now, 5, 5)
     assert change is None or not hopeless[change.place]
     # One that is there all the same may be left.
     there = np.full(9, place(settings, 4, 40))
     stands = standing(belief, losses_of(settings, belief.mean, there)[0], there, 2.0, 0.2)
-    assert choose_change(stands, settings, int(there[0]), 5, 5) is not None
+    assert changed(stands, settings, int(there[0]), 5, 5) is not None
 
 
 # What losses say.
@@ -185,6 +203,56 @@ def test_rounds_that_were_not_evaluated_and_long_runs_are_looked_at_too():
         assert np.median(found.stage) == pytest.approx(stage[-1], rel=0.4)  # usual: 10 times it
 
 
+@pytest.mark.parametrize("rounds", [1, 7, 40])
+def test_the_average_counts_rounds_as_the_delivered_model_does(rounds):
+    """Its weights sum to 1, and their squares say how far it damps noise."""
+    weights = average_of(np.eye(rounds))[-1]
+    assert weights.sum() == pytest.approx(1)
+    damped = average_of(np.ones(rounds), power=2)[-1]
+    assert damped == pytest.approx(weights @ weights)
+    assert 1 / damped == pytest.approx(float(average_gain(np.array(float(rounds)))), rel=0.06)
+
+
+def test_progress_lags_after_a_change_of_setting_with_the_average_only():
+    which = np.repeat([0, 1], [30, 10])
+    last, average = progress_of(which, False), progress_of(which, True)
+    assert_array_equal(last[-1], [30, 10])
+    assert_allclose(average[:30], last[:30])
+    assert_allclose(average.sum(1), last.sum(1))
+    assert 7 < average[-1, 1] < 9.5
+
+
+def test_losses_of_an_average_are_fitted_with_less_noise_of_few_clients():
+    """Where damped noise is mistaken for that of one model, the gap of two settings is wrong."""
+    settings = lattice()
+    belief = Belief.first(settings)
+    one, many = place(settings, 1, 20), place(settings, 16, 20)
+    places = np.repeat([many, one], [20, 20])
+    way, effective = np.log(10), np.exp(settings.places[:, 0])
+    shape = SHAPE + np.array([0.0, 0.0, 0.5])
+    total = average_gain(np.maximum(np.exp(belief.mean), places.size))
+    speed = end_of(shape, effective * total, way) * np.exp(-belief.mean)
+    stage = average_of(speed[places].cumsum())
+    noise = level_of(shape, 1 / average_of(1 / effective[places], power=2), way)
+    losses = 2.0 * np.exp(noise - way * share_of_way(shape, stage))
+    gaps = [
+        (found[:, one] - found[:, many]).mean() - (belief.mean[one] - belief.mean[many])
+        for averaged in (True, False)
+        for found in [standing(belief, losses, places, 2.0, 0.2, averaged=averaged).log_rounds]
+    ]
+    assert abs(gaps[0]) < 0.1
+    assert abs(gaps[1]) > 2 * abs(gaps[0])
+
+
+def test_a_widened_posterior_is_less_sure():
+    settings, here = lattice(), place(lattice(), 8, 20)
+    belief, places = Belief.first(settings), np.full(15, here)
+    losses, _ = losses_of(settings, belief.mean, places, noise=0.02)
+    sure, unsure = (standing(belief, losses, places, 2.0, 0.2, widening=w) for w in (1.0, 3.0))
+    assert_allclose(unsure.doubt, 3 * sure.doubt)
+    assert unsure.log_rounds[:, here].std() > 1.3 * sure.log_rounds[:, here].std()
+
+
 # When a change is worth it.
 
 
@@ -197,8 +265,6 @@ def known(settings, log_rounds, stage=0.2, doubt=0.0):
         log_rounds=np.tile(log_rounds, (4, 1)),
         doubt=np.full(settings.cohorts.size, doubt),
         never=np.zeros(settings.cohorts.size, bool),
-        pace=0.05,
-        noise=0.1,
     )
 
 
@@ -206,13 +272,13 @@ def test_the_best_setting_is_kept():
     settings = lattice(lambda k, e: 1 + 0.1 * k + 0.02 * e)
     rounds = USUAL_LAW.rounds(settings.cohorts, settings.steps)
     best = int((rounds * settings.costs).argmin())
-    assert choose_change(known(settings, np.log(rounds)), settings, best, 5, 5) is None
+    assert changed(known(settings, np.log(rounds)), settings, best, 5, 5) is None
 
 
 def test_a_better_setting_is_gone_to_no_further_than_trusted():
     settings = lattice(lambda k, _: k * 1.0)
     now = place(settings, 16, 20)
-    change = choose_change(known(settings, np.full(30, np.log(40.0))), settings, now, 5, 5)
+    change = changed(known(settings, np.full(30, np.log(40.0))), settings, now, 5, 5)
     assert change is not None
     k = settings.cohorts[change.place]
     assert k == min(x for x in settings.cohorts if 16 / x <= NEAR)
@@ -225,8 +291,40 @@ def test_doubt_counts_against_a_change_that_cannot_be_taken_back():
     settings = lattice(lambda k, _: np.where(k == 8, 0.9, 1.0))
     now, logs = place(settings, 16, 20), np.full(30, np.log(40.0))
     late = 0.8  # of 40 rounds: 8 are left, and 5 the next time that somebody looks
-    assert choose_change(known(settings, logs, late), settings, now, 8, 5) is not None
-    assert choose_change(known(settings, logs, late, doubt=0.5), settings, now, 8, 5) is None
+    assert changed(known(settings, logs, late), settings, now, 8, 5) is not None
+    assert changed(known(settings, logs, late, doubt=0.5), settings, now, 8, 5) is None
+
+
+def test_a_saving_is_to_be_clear_against_its_doubt():
+    """Early on as well, when much could still be learnt from it."""
+    settings = lattice(lambda k, _: np.where(k == 8, 0.7, 1.0))
+    now, logs = place(settings, 16, 20), np.full(30, np.log(40.0))
+    clear = (-np.log(0.7) - WORTH) / CLEAR
+    assert changed(known(settings, logs, doubt=0.9 * clear), settings, now, 5, 5) is not None
+    assert changed(known(settings, logs, doubt=1.1 * clear), settings, now, 5, 5) is None
+
+
+def test_failed_forecasts_make_a_change_need_more():
+    settings = lattice(lambda k, _: np.where(k == 8, 0.85, 1.0))
+    now, stands = place(settings, 16, 20), known(settings, np.full(30, np.log(40.0)))
+    assert changed(stands, settings, now, 5, 5, reluctance=2) is not None  # 15 % against 10 %
+    assert changed(stands, settings, now, 5, 5, reluctance=4) is None
+
+
+def test_the_way_back_to_the_start_is_open_from_anywhere_and_needs_no_clarity():
+    settings = lattice(lambda k, _: np.where(k == 32, 0.8, 1.0))
+    start, now = place(settings, 32, 80), place(settings, 2, 5)
+    stands = known(settings, np.full(30, np.log(40.0)), doubt=1.0)
+    change = changed(stands, settings, now, 5, 5, start)
+    assert change is not None
+    assert change.place == start
+    assert changed(stands, settings, now, 5, 5) is None
+
+
+def test_a_forecast_is_missed_by_cost_in_standard_deviations():
+    forecast = Forecast(round=15, rounds=39.0, cost=100.0, sd=0.5)
+    assert forecast.surprise(spent=60.0, left=40.0) == pytest.approx(0)
+    assert forecast.surprise(spent=60.0, left=100 * np.e - 60) == pytest.approx(2)
 
 
 def test_a_run_may_be_finished_by_more_clients():
@@ -306,8 +404,8 @@ def test_why_has_the_numbers_that_hold():
     steering = adaptive(prepare_run(SLOW, POLICY)).steering
     now = steering.settings.place(Setting(10, 2, 0.0))
     first = steering.initial.train_loss
-    stands = standing(steering.belief, losses[:5], np.full(5, now), first, 0.6)
-    found = choose_change(stands, steering.settings, now, 5, 1)
+    stands = standing(steering.belief, losses[:5], np.full(5, now), first, 0.6, averaged=True)
+    found = changed(stands, steering.settings, now, 5, 1)
     assert (change.round, change.cohort) == (6, steering.settings.cohorts[found.place])
     numbers = re.fullmatch(
         r"loss (\S+) after (\d+) rounds: (\d+) more are expected with 10 clients a round, 2 steps "
