@@ -22,6 +22,7 @@ from .search import Search
 from .standing import standing
 
 EVERY = 5  # rounds between two looks at a plan
+PATIENCE = 2  # looks before a forecast can fail: an average lags after a change
 LEAST_ERROR = 1e-3  # share of samples: an accuracy nearer to 1 is not told apart
 
 
@@ -105,6 +106,7 @@ class AdaptivePlan:
         change, why = None, ""
         if (
             worst is not None
+            and rounds >= worst.round + PATIENCE * self.every
             and worst.failed(*self._since(worst, expected, places))
             and expected.more[back] < CLEAR * expected.sd[back]
         ):

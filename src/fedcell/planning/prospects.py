@@ -10,7 +10,7 @@ from .search import Search
 from .standing import Standing
 
 NEAR = 3.0  # times by which K and E_l may change at once
-WORTH = 0.05  # of the rest: what a change is to save at the least
+WORTH = 0.1  # of the rest: what a change is to save at the least
 CLEAR = 0.5  # standard deviations of a saving by which it is to be above that
 LEAST_SD = 0.1  # of the logarithm of a forecast cost: runs of one setting differ by as much
 
