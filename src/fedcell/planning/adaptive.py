@@ -102,19 +102,14 @@ class AdaptivePlan:
         if min(surprise, WIDEST) > self._widening:
             self._widening = min(surprise, WIDEST)
             expected = rest()
-        back = expected.at(start)
         change, why = None, ""
-        if (
-            worst is not None
-            and rounds >= worst.round + PATIENCE * self.every
-            and worst.failed(*self._since(worst, expected, places))
-            and expected.more[back] < CLEAR * expected.sd[back]
-        ):
+        if worst is not None and self._gives_up(worst, expected, places):
             self._failed += 1
             change = change_to(expected, start, now, start)
             why = self._why_back(worst, expected, places)
         else:
-            change = choose_change(expected, now, start, self.every, 2.0**self._failed)
+            reluctance = self._widening * 2.0**self._failed
+            change = choose_change(expected, now, start, self.every, reluctance)
             if change is not None:
                 old, new = self.settings.setting(now), self.settings.setting(change.place)
                 why = self._why(values, old, new, change)
@@ -140,6 +135,16 @@ class AdaptivePlan:
         )
         self._turns.append(turn)
         return turn
+
+    def _gives_up(self, worst: Forecast, expected: Rest, places: Ints) -> bool:
+        """Whether a forecast has failed, and the run returns to its first setting: unless that is
+        clearly dearer for the rest, and the run has spent less than it would have cost."""
+        if places.size < worst.round + PATIENCE * self.every:
+            return False
+        spent, left = self._since(worst, expected, places)
+        start = expected.at(int(places[0]))
+        dearer = expected.more[start] > CLEAR * expected.sd[start]
+        return worst.failed(spent, left) and (spent > worst.stay_cost or not dearer)
 
     def _worst(self, expected: Rest, places: Ints) -> Forecast | None:
         """The forecast since the run left its first setting that is missed by most."""

@@ -8,7 +8,7 @@ average of the last models (learning.deliver) damps that noise, and lags: each r
 weight in the progress, and with the square of it in the noise.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -59,19 +59,20 @@ def standing(
 
     `places` has the setting of each round; a loss is NaN where a round was not evaluated;
     `first_loss` was there before the first round. `averaged`: they are losses of the average of the
-    last models. `widening` multiplies the standard deviations of losses around their curve, and of
-    settings around each other, after forecasts that failed.
+    last models. `widening` multiplies the standard deviations of the prior after forecasts that
+    failed, so that settings may differ by more than was believed.
     """
     from scipy.linalg import cholesky, solve_triangular
     from scipy.optimize import least_squares
 
     known = np.flatnonzero(np.isfinite(losses) & (losses > 0))
-    noise = widening * noise_of(np.log(losses[known]))
+    belief = replace(belief, covariance=widening**2 * belief.covariance)
+    noise = noise_of(np.log(losses[known]))
     known = known[::-1][:: -(-known.size // MOST_ROUNDS)][::-1]
     seen, which = np.unique(places, return_inverse=True)
     way, gone = np.log(first_loss / target), np.log(first_loss / losses[known])
     rounds = known + 1.0
-    wander = (widening * WANDER) ** 2 * np.minimum.outer(rounds, rounds)
+    wander = WANDER**2 * np.minimum.outer(rounds, rounds)
     spent, clients = progress_of(which, averaged), belief.effective[places]
     at_end = belief.effective
     if averaged:  # it leaves as much noise as more clients would
@@ -122,7 +123,7 @@ def standing(
         end=end,
         shift=np.array([end_from_here(values) for values in drawn]) - end,
         log_rounds=log_rounds,
-        doubt=widening * doubt,
+        doubt=doubt,
         never=belief.never,
     )
 
