@@ -29,7 +29,16 @@ from fedcell.planning.belief import USUAL_LAW, Belief
 from fedcell.planning.design import Setting
 from fedcell.planning.fit import fit_law
 from fedcell.planning.forecast import Forecast
-from fedcell.planning.prospects import CLEAR, NEAR, WORTH, choose_change, near, rest_of, rest_with
+from fedcell.planning.prospects import (
+    CLEAR,
+    NEAR,
+    WORTH,
+    Rest,
+    choose_change,
+    near,
+    rest_of,
+    rest_with,
+)
 from fedcell.planning.search import Search
 from fedcell.planning.standing import (
     SHAPE,
@@ -45,7 +54,7 @@ from fedcell.planning.standing import (
 from fedcell.simulation.drive import carry_out
 from fedcell.simulation.run import Progress, prepare_run
 from support.laws import FLOOR, observed
-from support.quadratics import NARROW, QUADRATICS, SLOW
+from support.quadratics import MISLED, NARROW, QUADRATICS, SLOW, STEPS_ARE_WORTHLESS
 
 POLICY = ["optimal-staged"]
 
@@ -311,6 +320,25 @@ def test_failed_forecasts_make_a_change_need_more():
     assert changed(stands, settings, now, 5, 5, reluctance=4) is None
 
 
+def test_a_run_that_ends_before_the_next_look_is_left_alone():
+    settings = lattice(lambda k, _: k * 1.0)
+    now, logs = place(settings, 16, 20), np.full(30, np.log(40.0))
+    assert changed(known(settings, logs, stage=0.86), settings, now, 5, 1) is not None
+    assert changed(known(settings, logs, stage=0.89), settings, now, 5, 1) is None
+
+
+def test_losses_above_their_curve_put_the_end_further_away():
+    """What a run is off its curve now, it is expected to be later."""
+    settings, here = lattice(), place(lattice(), 8, 20)
+    belief, places = Belief.first(settings), np.full(40, here)
+    losses, _ = losses_of(settings, belief.mean + 0.8, places, noise=0.01)
+    stuck = np.where(np.arange(40) < 25, losses, losses[24])
+    rest = [standing(belief, seen, places, 2.0, 0.2) for seen in (losses, stuck)]
+    shifts = [stands.shift[:, here].mean() / stands.end[:, here].mean() for stands in rest]
+    assert abs(shifts[0]) < 0.03
+    assert shifts[1] > 0.03
+
+
 def test_the_way_back_to_the_start_is_open_from_anywhere_and_needs_no_clarity():
     settings = lattice(lambda k, _: np.where(k == 32, 0.8, 1.0))
     start, now = place(settings, 32, 80), place(settings, 2, 5)
@@ -322,9 +350,12 @@ def test_the_way_back_to_the_start_is_open_from_anywhere_and_needs_no_clarity():
 
 
 def test_a_forecast_is_missed_by_cost_in_standard_deviations():
-    forecast = Forecast(round=15, rounds=39.0, cost=100.0, sd=0.5)
+    forecast = Forecast(round=15, rounds=39.0, cost=100.0, sd=0.5, stay_cost=150.0)
     assert forecast.surprise(spent=60.0, left=40.0) == pytest.approx(0)
     assert forecast.surprise(spent=60.0, left=100 * np.e - 60) == pytest.approx(2)
+    assert forecast.failed(spent=60.0, left=160.0)
+    assert not forecast.failed(spent=60.0, left=140.0)  # by less than FAILED
+    assert not replace(forecast, stay_cost=250.0).failed(spent=60.0, left=160.0)
 
 
 def test_a_run_may_be_finished_by_more_clients():
@@ -417,6 +448,102 @@ def test_why_has_the_numbers_that_hold():
     assert float(loss) == pytest.approx(losses[4], rel=0.005)
     expected = [5, found.rounds_before, found.rounds, change.cohort, change.local_steps]
     assert list(map(int, whole)) == [round(x) for x in (*expected, 100 * found.saved)]
+
+
+# When a forecast fails.
+
+FAILURE = re.compile(
+    r"forecast at round (\d+) failed: (\d+) more rounds were expected, (\d+) are done and (\d+) "
+    r"more are expected: back to 10 clients a round, 16 steps each"
+)
+
+
+def misled(**options):
+    return run_adaptive(MISLED, POLICY, law=STEPS_ARE_WORTHLESS, clients=(10, 10), **options)
+
+
+def test_a_failed_forecast_takes_the_run_back_to_its_start():
+    stays = run(MISLED, POLICY).outcome.policies[0].to_target
+    result = misled()
+    first, *_, last = result.outcome.changes
+    assert first.local_steps < 16
+    assert (last.cohort, last.local_steps) == (10, 16)
+    failed = FAILURE.fullmatch(last.why)
+    assert failed is not None, last.why
+    made, expected, done, left = map(int, failed.groups())
+    assert made == first.round - 1
+    assert done == last.round - 1 - made
+    assert done + left > 1.5 * expected
+    assert int(first.why.split(", and ")[1].split()[0]) == expected
+    assert result.outcome.policies[0].to_target.cost < 1.15 * stays.cost
+
+
+@pytest.mark.parametrize("rule", ["FAILED", "PATIENCE"])
+def test_without_the_rule_the_same_run_costs_far_more(monkeypatch, rule):
+    """Forecasts that cannot fail, or only when all is over, are those of runs before."""
+    import fedcell.planning.adaptive as module
+    import fedcell.planning.forecast as forecasts
+
+    monkeypatch.setattr(forecasts if rule == "FAILED" else module, rule, 1000)
+    stays = run(MISLED, POLICY).outcome.policies[0].to_target
+    result = misled()
+    assert not any("failed" in change.why for change in result.outcome.changes)
+    taken = result.outcome.policies[0]
+    assert (taken.to_target or taken.total).cost > 1.5 * stays.cost
+
+
+def test_a_run_that_went_back_resumes_to_the_same_bits(tmp_path):
+    straight = misled(folder=tmp_path / "straight")
+    back = straight.outcome.changes[-1]
+    assert FAILURE.fullmatch(back.why)
+    for rounds in (7, back.round - 1, back.round, back.round + 6):
+        folder = tmp_path / str(rounds)
+        assert not misled(folder=folder, progress=stop_after(rounds)).complete
+        assert said(misled(folder=folder, resume=True)) == said(straight)
+        assert files(folder) == files(tmp_path / "straight")
+
+
+def prepared_misled():
+    return adaptive(prepare_run(MISLED, POLICY), STEPS_ARE_WORTHLESS, clients=(10, 10))
+
+
+@pytest.mark.parametrize(
+    ("rounds", "spent", "more", "back"),
+    [
+        (15, 50.0, 0.0, True),
+        (10, 50.0, 0.0, False),  # one look after the change, which an average has not shown yet
+        (15, 50.0, 2.0, False),  # the first setting is clearly dearer
+        (15, 150.0, 2.0, True),  # and yet more is spent than it would have cost
+        (15, 20.0, 0.0, False),  # less is expected than with the first setting
+    ],
+)
+def test_when_a_run_goes_back(rounds, spent, more, back):
+    steering = prepared_misled().steering
+    start, now = (steering.settings.place(Setting(10, e, 0.0)) for e in (16, 6))
+    places = np.repeat([start, now], [5, rounds - 5])
+    costs = steering.settings.costs.copy()
+    costs[now] = spent / (rounds - 5)
+    steering.settings = replace(steering.settings, costs=costs)
+    rest = Rest(
+        places=np.array([start, now]),
+        rounds=np.array([50.0, 50.0]),
+        costs=np.array([70.0 * np.exp(more), 70.0]),
+        more=np.array([more, 0.0]),
+        sd=np.array([0.5, 0.0]),
+        cost_sd=np.array([0.5, 0.5]),
+    )
+    forecast = Forecast(round=5, rounds=30.0, cost=40.0, sd=0.3, stay_cost=100.0)
+    assert steering._gives_up(forecast, rest, rest, places) is back
+
+
+def test_a_missed_forecast_widens_the_posterior_once_and_for_the_rest_of_the_run():
+    prepared = prepared_misled()
+    steering, result = prepared.steering, carry_out(prepared)
+    assert steering._widening > 1
+    assert steering._failed == 1
+    widening = steering._widening
+    assert [turn.change for turn in steering.replay(result.state)] == [*result.outcome.changes]
+    assert (steering._widening, steering._failed) == (widening, 1)
 
 
 def test_accuracies_are_steered_to_as_losses_are():

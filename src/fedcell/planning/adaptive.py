@@ -32,7 +32,7 @@ class AdaptivePlan:
 
     It belongs to one run and keeps the turns of it, so it is not a value. What it decides after a
     round follows from its fields and the losses up to there, so a run that is resumed takes the same
-    turns. A change is made for a forecast. Where the forecast fails, the posterior is widened, and
+    turns. A change is made for a forecast. Where the forecast fails, the prior is widened, and
     the run returns to its first setting unless that is clearly dearer; each failure doubles the
     saving that another change needs. `learner_of` and `fleet_of` say with whom it goes on, ours or
     real ones.
@@ -84,7 +84,7 @@ class AdaptivePlan:
         places = self._places(rounds)
         now, start = int(places[-1]), int(places[0])
 
-        def rest() -> Rest:
+        def rest(widening: float) -> Rest:
             stands = standing(
                 self.belief,
                 losses,
@@ -92,21 +92,22 @@ class AdaptivePlan:
                 first_loss,
                 target,
                 averaged=state.deliver == "average",
-                widening=self._widening,
+                widening=widening,
             )
             return rest_of(stands, self.settings, now, self.every, self.goal.hold, start)
 
-        expected = rest()
-        worst = self._worst(expected, places)
-        surprise = worst.surprise(*self._since(worst, expected, places)) if worst else 0.0
-        if min(surprise, WIDEST) > self._widening:
-            self._widening = min(surprise, WIDEST)
-            expected = rest()
+        expected = usual = rest(1.0)
+        worst = self._worst(usual, places)
+        if worst is not None:  # judged by the prior that it was made with
+            surprise = worst.surprise(*self._since(worst, usual, places))
+            self._widening = max(self._widening, min(surprise, WIDEST))
+        if self._widening > 1:
+            expected = rest(self._widening)
         change, why = None, ""
-        if worst is not None and self._gives_up(worst, expected, places):
+        if worst is not None and self._gives_up(worst, usual, expected, places):
             self._failed += 1
             change = change_to(expected, start, now, start)
-            why = self._why_back(worst, expected, places)
+            why = self._why_back(worst, usual, places)
         else:
             reluctance = self._widening * 2.0**self._failed
             change = choose_change(expected, now, start, self.every, reluctance)
@@ -136,14 +137,14 @@ class AdaptivePlan:
         self._turns.append(turn)
         return turn
 
-    def _gives_up(self, worst: Forecast, expected: Rest, places: Ints) -> bool:
+    def _gives_up(self, worst: Forecast, usual: Rest, widened: Rest, places: Ints) -> bool:
         """Whether a forecast has failed, and the run returns to its first setting: unless that is
         clearly dearer for the rest, and the run has spent less than it would have cost."""
         if places.size < worst.round + PATIENCE * self.every:
             return False
-        spent, left = self._since(worst, expected, places)
-        start = expected.at(int(places[0]))
-        dearer = expected.more[start] > CLEAR * expected.sd[start]
+        spent, left = self._since(worst, usual, places)
+        start = widened.at(int(places[0]))
+        dearer = widened.more[start] > CLEAR * widened.sd[start]
         return worst.failed(spent, left) and (spent > worst.stay_cost or not dearer)
 
     def _worst(self, expected: Rest, places: Ints) -> Forecast | None:

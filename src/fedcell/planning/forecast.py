@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-FAILED = 1.0  # standard deviations by which a forecast is missed clearly
-WIDEST = 4.0  # times that a posterior is widened at most
+FAILED = 1.5  # standard deviations by which a forecast is missed clearly
+WIDEST = 4.0  # times that a prior is widened at most
 
 
 @dataclass(frozen=True)
