@@ -22,7 +22,7 @@ from .search import Search
 from .standing import standing
 
 EVERY = 5  # rounds between two looks at a plan
-PATIENCE = 2  # looks before a forecast can fail: an average lags after a change
+PATIENCE = 3  # looks before a forecast can fail: an average lags after a change
 LEAST_ERROR = 1e-3  # share of samples: an accuracy nearer to 1 is not told apart
 
 
@@ -109,8 +109,7 @@ class AdaptivePlan:
             change = change_to(expected, start, now, start)
             why = self._why_back(worst, usual, places)
         else:
-            reluctance = self._widening * 2.0**self._failed
-            change = choose_change(expected, now, start, self.every, reluctance)
+            change = choose_change(expected, now, start, self.every, 2.0**self._failed)
             if change is not None:
                 old, new = self.settings.setting(now), self.settings.setting(change.place)
                 why = self._why(values, old, new, change)
