@@ -13,9 +13,9 @@ of a pilot of a minute (benchmarks/results/planning), from which it adapts witho
 cost is (12) as the run took it; a run that does not get there in ROUNDS rounds counts as what it
 took. One file a world in benchmarks/results/adaptive; runs that are there are not made again.
 
-Hard worlds (worlds.draw_hard_world; numbers below 100 are to be tuned on) have eight paired seeds and
-three starts: the scenario's own K and E_l, a setting drawn at random, and the plan of a short pilot
-(a world whose pilot has no plan lacks that case, and the summary says so). A world counts as worse
+Hard worlds (worlds.draw_hard_world; numbers below 100 are to be tuned on) have eight paired seeds
+and three starts: the scenario's own K and E_l, a random setting, and the plan of a short pilot (a
+world whose pilot has no plan lacks that case, and the summary says so). A world counts as worse
 where the mean cost of its adapting runs is above 1.1 times that of the runs that stay. `--tighten`
 multiplies the drawn target loss, or the share of errors that a target accuracy leaves.
 """

@@ -11,8 +11,8 @@ QUADRATICS = Scenario().using(
 SLOW = QUADRATICS.using(cell={"broadcast_time": 30.0})  # a round costs as much, whatever is done
 NARROW = QUADRATICS.using(cell={"bandwidth": 2e5})  # every upload counts
 
-# Steps are dear, and a law says that they are worth nothing: few of them are expected to save half of
-# the cost, and take twice the cost.
+# Steps are dear, and a law says that they are worth nothing: a change to few of them is expected to
+# save half of the cost, and would multiply it.
 MISLED = QUADRATICS.using(
     plan={"cohort": 10, "local_steps": 16},
     task={"cycles_per_sample": 1e6},

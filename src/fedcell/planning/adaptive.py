@@ -15,7 +15,7 @@ from fedcell.simulation.history import State
 
 from .belief import Belief
 from .design import Setting
-from .forecast import FAILED, WIDEST, Forecast
+from .forecast import WIDEST, Forecast
 from .plan import Aim
 from .prospects import CLEAR, Change, Rest, change_to, choose_change, rest_of
 from .search import Search
@@ -31,10 +31,10 @@ class AdaptivePlan:
     """Steers a run (`simulation.drive.Steering`) to the K and E_l that make its rest least.
 
     It belongs to one run and keeps the turns of it, so it is not a value. What it decides after a
-    round follows from its fields and the losses up to there, so a run that is resumed takes the same
-    turns. A change is made for a forecast. Where the forecast fails, the prior is widened, and
-    the run returns to its first setting unless that is clearly dearer; each failure doubles the
-    saving that another change needs. `learner_of` and `fleet_of` say with whom it goes on, ours or
+    round follows from its fields and the losses up to there, so a resumed run takes the same turns.
+    A change is made for a forecast. Where that is missed, the prior is widened; where it fails, the
+    run returns to its first setting, unless that is clearly dearer, and each failure doubles the
+    saving that another change needs. `learner_of` and `fleet_of` have the clients, simulated or
     real ones.
     """
 

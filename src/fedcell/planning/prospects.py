@@ -76,8 +76,8 @@ def choose_change(
 
     The saving is to be above WORTH by CLEAR standard deviations, so that a setting of which little
     is known is left alone; `reluctance` multiplies both after forecasts that failed. Going back to
-    the setting of the start is what was asked for, and needs the expected saving only. A run that is
-    expected to end before the next look, after `every` rounds, is not changed.
+    the setting of the start is what was asked for, and needs the expected saving only. A run that
+    is expected to end before the next look, after `every` rounds, is not changed.
     """
     if rest.rounds[rest.at(now)] < every:
         return None
