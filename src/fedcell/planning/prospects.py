@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcell.core.types import Array, Bools
+from fedcell.core.types import Array, Bools, Ints
 
 from .search import Search
 from .standing import Standing
@@ -19,7 +19,7 @@ LEAST_SD = 0.1  # of the logarithm of a forecast cost: runs of one setting diffe
 class Rest:
     """What the rest of a run is expected to take with some settings: (setting,) each."""
 
-    places: Array
+    places: Ints
     rounds: Array  # geometric means
     costs: Array
     more: Array  # mean logarithm of the cost over that with the present setting
