@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from fedcell import load_scenario
+from fedcell import load_scenario, plan_training
 from fedcell.scenario.save import save_scenario
 from fedcell.simulation.listing import list_runs
 from support.piloted import PILOT, piloted_file
-from support.quadratics import NARROW
+from support.quadratics import MISLED, NARROW, STEPS_ARE_WORTHLESS
 
 
 @pytest.fixture
@@ -40,6 +40,24 @@ def test_table_json_and_files_tell_of_the_same_changes(fedcell, world, tmp_path)
     assert "10 clients a round, each trains for 2 steps, a batch each, at first;" in sentences
     assert "changes.csv" in told.out.splitlines()[-1]
     assert [entry.status for entry in list_runs([tmp_path / "a"])] == ["complete"]
+
+
+def test_a_forecast_that_failed_is_named_where_changes_are(fedcell, tmp_path):
+    """On the screen, in changes.csv, in summary.json and in --json."""
+    law = STEPS_ARE_WORTHLESS
+    plan = plan_training(MISLED, law=law, clients=(10, 10), steps=(16, 16), policy="even")
+    plan.save(tmp_path / "plan.json")
+    words = ["run", "--plan", tmp_path / "plan.json", "--adaptive", "--clients", "10..10"]
+    said = fedcell(*words, "--out", tmp_path / "a")
+    asked = fedcell(*words, "--out", tmp_path / "b", "--json")
+    assert (said.code, asked.code) == (0, 0), said.err
+    last = json.loads(asked.out)["changes"][-1]
+    assert (last["cohort"], last["local_steps"]) == (10, 16)
+    assert last["why"].startswith("forecast at round ")
+    assert last["why"].endswith("back to 10 clients a round, 16 steps each")
+    assert f"round {last['round']}: {last['why']}" in " ".join(said.out.split())
+    assert json.loads((tmp_path / "a" / "summary.json").read_text())["changes"][-1] == last
+    assert last["why"] in (tmp_path / "a" / "changes.csv").read_text()
 
 
 @pytest.mark.long

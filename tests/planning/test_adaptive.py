@@ -28,13 +28,33 @@ from fedcell.planning.adaptive import AdaptivePlan
 from fedcell.planning.belief import USUAL_LAW, Belief
 from fedcell.planning.design import Setting
 from fedcell.planning.fit import fit_law
-from fedcell.planning.prospects import NEAR, choose_change, near, rest_with
+from fedcell.planning.forecast import Forecast
+from fedcell.planning.prospects import (
+    CLEAR,
+    NEAR,
+    WORTH,
+    Rest,
+    choose_change,
+    near,
+    rest_of,
+    rest_with,
+)
 from fedcell.planning.search import Search
-from fedcell.planning.standing import SHAPE, Standing, end_of, level_of, share_of_way, standing
+from fedcell.planning.standing import (
+    SHAPE,
+    Standing,
+    average_gain,
+    average_of,
+    end_of,
+    level_of,
+    progress_of,
+    share_of_way,
+    standing,
+)
 from fedcell.simulation.drive import carry_out
 from fedcell.simulation.run import Progress, prepare_run
 from support.laws import FLOOR, observed
-from support.quadratics import NARROW, QUADRATICS, SLOW
+from support.quadratics import MISLED, NARROW, QUADRATICS, SLOW, STEPS_ARE_WORTHLESS
 
 POLICY = ["optimal-staged"]
 
@@ -60,6 +80,13 @@ def losses_of(settings, log_rounds, places, shape=SHAPE, first=2.0, target=0.2, 
     luck = noise * np.random.default_rng(1).standard_normal(len(places))
     logs = way * share_of_way(shape, stage) - level_of(shape, effective[places], way)
     return first * np.exp(-logs + luck), stage
+
+
+def changed(stands, settings, now, every, hold, start=None, reluctance=1.0):
+    """The change that is chosen, from a run that began with `start`: with `now`, if left out."""
+    start = now if start is None else start
+    rest = rest_of(stands, settings, now, every, hold, start)
+    return choose_change(rest, now, start, every, reluctance)
 
 
 # What is believed before a run.
@@ -116,12 +143,12 @@ def test_what_never_gets_there_is_not_believed_to():
         belief, losses_of(settings, belief.mean, np.full(9, now))[0], np.full(9, now), 2.0, 0.2
     )
     cheap = replace(settings, costs=np.where(hopeless, 0.01, 1.0))  # however cheap they are
-    change = choose_change(stands, cheap, now, 5, 5)
+    change = changed(stands, cheap, now, 5, 5)
     assert change is None or not hopeless[change.place]
     # One that is there all the same may be left.
     there = np.full(9, place(settings, 4, 40))
     stands = standing(belief, losses_of(settings, belief.mean, there)[0], there, 2.0, 0.2)
-    assert choose_change(stands, settings, int(there[0]), 5, 5) is not None
+    assert changed(stands, settings, int(there[0]), 5, 5) is not None
 
 
 # What losses say.
@@ -185,6 +212,60 @@ def test_rounds_that_were_not_evaluated_and_long_runs_are_looked_at_too():
         assert np.median(found.stage) == pytest.approx(stage[-1], rel=0.4)  # usual: 10 times it
 
 
+@pytest.mark.parametrize("rounds", [1, 7, 40])
+def test_the_average_counts_rounds_as_the_delivered_model_does(rounds):
+    """Its weights sum to 1, and their squares say how far it damps noise."""
+    weights = average_of(np.eye(rounds))[-1]
+    assert weights.sum() == pytest.approx(1)
+    damped = average_of(np.ones(rounds), power=2)[-1]
+    assert damped == pytest.approx(weights @ weights)
+    assert 1 / damped == pytest.approx(float(average_gain(np.array(float(rounds)))), rel=0.06)
+
+
+def test_progress_lags_after_a_change_of_setting_with_the_average_only():
+    which = np.repeat([0, 1], [30, 10])
+    last, average = progress_of(which, False), progress_of(which, True)
+    assert_array_equal(last[-1], [30, 10])
+    assert_allclose(average[:30], last[:30])
+    assert_allclose(average.sum(1), last.sum(1))
+    assert 7 < average[-1, 1] < 9.5
+
+
+def test_losses_of_an_average_are_fitted_with_less_noise_of_few_clients():
+    """Where damped noise is mistaken for that of one model, the gap of two settings is wrong."""
+    settings = lattice()
+    belief = Belief.first(settings)
+    one, many = place(settings, 1, 20), place(settings, 16, 20)
+    places = np.repeat([many, one], [20, 20])
+    way, effective = np.log(10), np.exp(settings.places[:, 0])
+    shape = SHAPE + np.array([0.0, 0.0, 0.5])
+    total = average_gain(np.maximum(np.exp(belief.mean), places.size))
+    speed = end_of(shape, effective * total, way) * np.exp(-belief.mean)
+    stage = average_of(speed[places].cumsum())
+    noise = level_of(shape, 1 / average_of(1 / effective[places], power=2), way)
+    losses = 2.0 * np.exp(noise - way * share_of_way(shape, stage))
+    gaps = [
+        (found[:, one] - found[:, many]).mean() - (belief.mean[one] - belief.mean[many])
+        for averaged in (True, False)
+        for found in [standing(belief, losses, places, 2.0, 0.2, averaged=averaged).log_rounds]
+    ]
+    assert abs(gaps[0]) < 0.1
+    assert abs(gaps[1]) > 2 * abs(gaps[0])
+
+
+def test_a_widened_prior_is_less_sure_and_learns_more():
+    settings = lattice()
+    belief = Belief.first(settings)
+    few, many = place(settings, 8, 10), place(settings, 8, 40)
+    truth = belief.mean + 1.5 * np.log(settings.steps / 10) / np.log(4)
+    places = np.repeat([few, many], 8)
+    losses, _ = losses_of(settings, truth, places, noise=0.02)
+    usual, wide = (standing(belief, losses, places, 2.0, 0.2, widening=w) for w in (1.0, 3.0))
+    assert_allclose(wide.doubt, 3 * usual.doubt, rtol=0.01, atol=1e-3)
+    gaps = [(x.log_rounds[:, many] - x.log_rounds[:, few]).mean() for x in (usual, wide)]
+    assert gaps[0] + 0.1 < gaps[1] < truth[many] - truth[few] + 0.1
+
+
 # When a change is worth it.
 
 
@@ -197,8 +278,6 @@ def known(settings, log_rounds, stage=0.2, doubt=0.0):
         log_rounds=np.tile(log_rounds, (4, 1)),
         doubt=np.full(settings.cohorts.size, doubt),
         never=np.zeros(settings.cohorts.size, bool),
-        pace=0.05,
-        noise=0.1,
     )
 
 
@@ -206,13 +285,13 @@ def test_the_best_setting_is_kept():
     settings = lattice(lambda k, e: 1 + 0.1 * k + 0.02 * e)
     rounds = USUAL_LAW.rounds(settings.cohorts, settings.steps)
     best = int((rounds * settings.costs).argmin())
-    assert choose_change(known(settings, np.log(rounds)), settings, best, 5, 5) is None
+    assert changed(known(settings, np.log(rounds)), settings, best, 5, 5) is None
 
 
 def test_a_better_setting_is_gone_to_no_further_than_trusted():
     settings = lattice(lambda k, _: k * 1.0)
     now = place(settings, 16, 20)
-    change = choose_change(known(settings, np.full(30, np.log(40.0))), settings, now, 5, 5)
+    change = changed(known(settings, np.full(30, np.log(40.0))), settings, now, 5, 5)
     assert change is not None
     k = settings.cohorts[change.place]
     assert k == min(x for x in settings.cohorts if 16 / x <= NEAR)
@@ -220,13 +299,61 @@ def test_a_better_setting_is_gone_to_no_further_than_trusted():
     assert change.saved == pytest.approx(1 - k / 16)
 
 
-def test_doubt_counts_against_a_change_that_cannot_be_taken_back():
-    """Two rounds before the end there is nothing more to learn from it."""
-    settings = lattice(lambda k, _: np.where(k == 8, 0.9, 1.0))
+@pytest.mark.parametrize("stage", [0.2, 0.8])
+def test_a_saving_is_to_be_clear_against_its_doubt(stage):
+    """Early on as well, when much could still be learnt from it."""
+    settings = lattice(lambda k, _: np.where(k == 8, 0.7, 1.0))
     now, logs = place(settings, 16, 20), np.full(30, np.log(40.0))
-    late = 0.8  # of 40 rounds: 8 are left, and 5 the next time that somebody looks
-    assert choose_change(known(settings, logs, late), settings, now, 8, 5) is not None
-    assert choose_change(known(settings, logs, late, doubt=0.5), settings, now, 8, 5) is None
+    rest = rest_of(known(settings, logs, stage), settings, now, 5, 5, now)
+    clear = (-rest.more.min() - WORTH) / CLEAR
+    assert clear > 0.1
+    assert changed(known(settings, logs, stage, 0.9 * clear), settings, now, 5, 5) is not None
+    assert changed(known(settings, logs, stage, 1.1 * clear), settings, now, 5, 5) is None
+
+
+def test_failed_forecasts_make_a_change_need_more():
+    settings = lattice(lambda k, _: np.where(k == 8, 0.75, 1.0))
+    now, stands = place(settings, 16, 20), known(settings, np.full(30, np.log(40.0)))
+    assert changed(stands, settings, now, 5, 5, reluctance=2) is not None  # 22 % against 20 %
+    assert changed(stands, settings, now, 5, 5, reluctance=4) is None
+
+
+def test_a_run_that_ends_before_the_next_look_is_left_alone():
+    settings = lattice(lambda k, _: k * 1.0)
+    now, logs = place(settings, 16, 20), np.full(30, np.log(40.0))
+    assert changed(known(settings, logs, stage=0.86), settings, now, 5, 1) is not None
+    assert changed(known(settings, logs, stage=0.89), settings, now, 5, 1) is None
+
+
+def test_losses_above_their_curve_put_the_end_further_away():
+    """What a run is off its curve now, it is expected to be later."""
+    settings, here = lattice(), place(lattice(), 8, 20)
+    belief, places = Belief.first(settings), np.full(40, here)
+    losses, _ = losses_of(settings, belief.mean + 0.8, places, noise=0.01)
+    stuck = np.where(np.arange(40) < 25, losses, losses[24])
+    rest = [standing(belief, seen, places, 2.0, 0.2) for seen in (losses, stuck)]
+    shifts = [stands.shift[:, here].mean() / stands.end[:, here].mean() for stands in rest]
+    assert abs(shifts[0]) < 0.03
+    assert shifts[1] > 0.03
+
+
+def test_the_way_back_to_the_start_is_open_from_anywhere_and_needs_no_clarity():
+    settings = lattice(lambda k, _: np.where(k == 32, 0.8, 1.0))
+    start, now = place(settings, 32, 80), place(settings, 2, 5)
+    stands = known(settings, np.full(30, np.log(40.0)), doubt=1.0)
+    change = changed(stands, settings, now, 5, 5, start)
+    assert change is not None
+    assert change.place == start
+    assert changed(stands, settings, now, 5, 5) is None
+
+
+def test_a_forecast_is_missed_by_cost_in_standard_deviations():
+    forecast = Forecast(round=15, rounds=39.0, cost=100.0, sd=0.5, stay_cost=150.0)
+    assert forecast.surprise(spent=60.0, left=40.0) == pytest.approx(0)
+    assert forecast.surprise(spent=60.0, left=100 * np.e - 60) == pytest.approx(2)
+    assert forecast.failed(spent=60.0, left=160.0)
+    assert not forecast.failed(spent=60.0, left=140.0)  # by less than FAILED
+    assert not replace(forecast, stay_cost=250.0).failed(spent=60.0, left=160.0)
 
 
 def test_a_run_may_be_finished_by_more_clients():
@@ -306,8 +433,8 @@ def test_why_has_the_numbers_that_hold():
     steering = adaptive(prepare_run(SLOW, POLICY)).steering
     now = steering.settings.place(Setting(10, 2, 0.0))
     first = steering.initial.train_loss
-    stands = standing(steering.belief, losses[:5], np.full(5, now), first, 0.6)
-    found = choose_change(stands, steering.settings, now, 5, 1)
+    stands = standing(steering.belief, losses[:5], np.full(5, now), first, 0.6, averaged=True)
+    found = changed(stands, steering.settings, now, 5, 1)
     assert (change.round, change.cohort) == (6, steering.settings.cohorts[found.place])
     numbers = re.fullmatch(
         r"loss (\S+) after (\d+) rounds: (\d+) more are expected with 10 clients a round, 2 steps "
@@ -319,6 +446,100 @@ def test_why_has_the_numbers_that_hold():
     assert float(loss) == pytest.approx(losses[4], rel=0.005)
     expected = [5, found.rounds_before, found.rounds, change.cohort, change.local_steps]
     assert list(map(int, whole)) == [round(x) for x in (*expected, 100 * found.saved)]
+
+
+# When a forecast fails.
+
+FAILURE = re.compile(
+    r"forecast at round (\d+) failed: (\d+) more rounds were expected, (\d+) are done and (\d+) "
+    r"more are expected: back to 10 clients a round, 16 steps each"
+)
+
+
+def misled(**options):
+    return run_adaptive(MISLED, POLICY, law=STEPS_ARE_WORTHLESS, clients=(10, 10), **options)
+
+
+def test_a_failed_forecast_takes_the_run_back_to_its_start():
+    stays = run(MISLED, POLICY).outcome.policies[0].to_target
+    result = misled()
+    first, *_, last = result.outcome.changes
+    assert first.local_steps < 16
+    assert (last.cohort, last.local_steps) == (10, 16)
+    failed = FAILURE.fullmatch(last.why)
+    assert failed is not None, last.why
+    made, expected, done, left = map(int, failed.groups())
+    assert made == first.round - 1
+    assert done == last.round - 1 - made
+    assert done + left > 1.5 * expected
+    assert int(first.why.split(", and ")[1].split()[0]) == expected
+    assert result.outcome.policies[0].to_target.cost < 1.15 * stays.cost
+
+
+def test_a_prior_that_is_not_widened_keeps_the_run_away_for_longer(monkeypatch):
+    """It takes the whole world to be slow, and the first setting with it."""
+    import fedcell.planning.adaptive as module
+
+    usual = misled().outcome
+    monkeypatch.setattr(module, "WIDEST", 1.0)
+    never = misled().outcome
+    assert never.changes[-1].round > usual.changes[-1].round
+    costs = [o.policies[0].to_target.cost for o in (usual, never)]
+    assert costs[1] > 1.2 * costs[0]
+
+
+def test_a_run_that_went_back_resumes_to_the_same_bits(tmp_path):
+    straight = misled(folder=tmp_path / "straight")
+    back = straight.outcome.changes[-1]
+    assert FAILURE.fullmatch(back.why)
+    for rounds in (7, back.round - 1, back.round, back.round + 6):
+        folder = tmp_path / str(rounds)
+        assert not misled(folder=folder, progress=stop_after(rounds)).complete
+        assert said(misled(folder=folder, resume=True)) == said(straight)
+        assert files(folder) == files(tmp_path / "straight")
+
+
+def prepared_misled():
+    return adaptive(prepare_run(MISLED, POLICY), STEPS_ARE_WORTHLESS, clients=(10, 10))
+
+
+@pytest.mark.parametrize(
+    ("rounds", "spent", "more", "back"),
+    [
+        (20, 50.0, 0.0, True),
+        (15, 50.0, 0.0, False),  # two looks after the change, which an average may not show yet
+        (20, 50.0, 2.0, False),  # the first setting is clearly dearer
+        (20, 150.0, 2.0, True),  # and yet more is spent than it would have cost
+        (20, 20.0, 0.0, False),  # less is expected than with the first setting
+    ],
+)
+def test_when_a_run_goes_back(rounds, spent, more, back):
+    steering = prepared_misled().steering
+    start, now = (steering.settings.place(Setting(10, e, 0.0)) for e in (16, 6))
+    places = np.repeat([start, now], [5, rounds - 5])
+    costs = steering.settings.costs.copy()
+    costs[now] = spent / (rounds - 5)
+    steering.settings = replace(steering.settings, costs=costs)
+    rest = Rest(
+        places=np.array([start, now]),
+        rounds=np.array([50.0, 50.0]),
+        costs=np.array([70.0 * np.exp(more), 70.0]),
+        more=np.array([more, 0.0]),
+        sd=np.array([0.5, 0.0]),
+        cost_sd=np.array([0.5, 0.5]),
+    )
+    forecast = Forecast(round=5, rounds=30.0, cost=40.0, sd=0.3, stay_cost=100.0)
+    assert steering._gives_up(forecast, rest, rest, places) is back
+
+
+def test_a_missed_forecast_widens_the_posterior_once_and_for_the_rest_of_the_run():
+    prepared = prepared_misled()
+    steering, result = prepared.steering, carry_out(prepared)
+    assert steering._widening > 1
+    assert steering._failed == 1
+    widening = steering._widening
+    assert [turn.change for turn in steering.replay(result.state)] == [*result.outcome.changes]
+    assert (steering._widening, steering._failed) == (widening, 1)
 
 
 def test_accuracies_are_steered_to_as_losses_are():

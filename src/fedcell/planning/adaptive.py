@@ -15,12 +15,14 @@ from fedcell.simulation.history import State
 
 from .belief import Belief
 from .design import Setting
+from .forecast import WIDEST, Forecast
 from .plan import Aim
-from .prospects import Change, choose_change
+from .prospects import CLEAR, Change, Rest, change_to, choose_change, rest_of
 from .search import Search
 from .standing import standing
 
 EVERY = 5  # rounds between two looks at a plan
+PATIENCE = 3  # looks before a forecast can fail: an average lags after a change
 LEAST_ERROR = 1e-3  # share of samples: an accuracy nearer to 1 is not told apart
 
 
@@ -28,9 +30,11 @@ LEAST_ERROR = 1e-3  # share of samples: an accuracy nearer to 1 is not told apar
 class AdaptivePlan:
     """Steers a run (`simulation.drive.Steering`) to the K and E_l that make its rest least.
 
-    It belongs to one run and keeps the turns of it, so it is not a value.
-    What it decides after a round follows from its fields and the losses up to there, so a run that
-    is resumed takes the same turns. `learner_of` and `fleet_of` say with whom it goes on, ours or
+    It belongs to one run and keeps the turns of it, so it is not a value. What it decides after a
+    round follows from its fields and the losses up to there, so a resumed run takes the same turns.
+    A change is made for a forecast. Where that is missed, the prior is widened; where it fails, the
+    run returns to its first setting, unless that is clearly dearer, and each failure doubles the
+    saving that another change needs. `learner_of` and `fleet_of` have the clients, simulated or
     real ones.
     """
 
@@ -46,10 +50,15 @@ class AdaptivePlan:
     every: int = EVERY
     evaluate_every: int = 1
     _turns: list[Segment] = field(default_factory=list, init=False)  # of the run so far
+    _forecasts: list[Forecast] = field(default_factory=list, init=False)  # since it left its start
+    _failed: int = field(default=0, init=False)  # forecasts, so far
+    _widening: float = field(default=1.0, init=False)  # of the posterior
 
     def replay(self, state: State) -> Sequence[Segment]:
         """The turns that led to a state."""
         self._turns.clear()
+        self._forecasts.clear()
+        self._failed, self._widening = 0, 1.0
         for rounds in range(self.every, state.rounds + 1, self.every):
             self._look(state, rounds)
         return tuple(self._turns)
@@ -73,22 +82,82 @@ class AdaptivePlan:
         if not (np.isfinite(losses) & (losses > 0)).any() or not target < first_loss:
             return None
         places = self._places(rounds)
-        now = int(places[-1])
-        stands = standing(self.belief, losses, places, first_loss, target)
-        change = choose_change(stands, self.settings, now, self.every, self.goal.hold)
+        now, start = int(places[-1]), int(places[0])
+
+        def rest(widening: float) -> Rest:
+            stands = standing(
+                self.belief,
+                losses,
+                places,
+                first_loss,
+                target,
+                averaged=state.deliver == "average",
+                widening=widening,
+            )
+            return rest_of(stands, self.settings, now, self.every, self.goal.hold, start)
+
+        expected = usual = rest(1.0)
+        worst = self._worst(usual, places)
+        if worst is not None:  # judged by the prior that it was made with
+            surprise = worst.surprise(*self._since(worst, usual, places))
+            self._widening = max(self._widening, min(surprise, WIDEST))
+        if self._widening > 1:
+            expected = rest(self._widening)
+        change, why = None, ""
+        if worst is not None and self._gives_up(worst, usual, expected, places):
+            self._failed += 1
+            change = change_to(expected, start, now, start)
+            why = self._why_back(worst, usual, places)
+        else:
+            change = choose_change(expected, now, start, self.every, 2.0**self._failed)
+            if change is not None:
+                old, new = self.settings.setting(now), self.settings.setting(change.place)
+                why = self._why(values, old, new, change)
         if change is None:
             return None
-        setting = self.settings.setting(change.place)
+        if change.place == start:
+            self._forecasts.clear()
+        else:
+            self._forecasts.append(
+                Forecast(rounds, change.rounds, change.cost, change.cost_sd, change.stay_cost)
+            )
+        return self._turn(change.place, rounds, why)
+
+    def _turn(self, place: int, rounds: int, why: str) -> Segment:
+        setting = self.settings.setting(place)
         scenario = self.first.scenario.with_plan(setting.cohort, setting.local_steps)
         turn = Segment(
             scenario=scenario,
             fleet=self.fleet_of(scenario),
             learner=self.learner_of(scenario),
             first_round=rounds,
-            why=self._why(values, self.settings.setting(now), setting, change),
+            why=why,
         )
         self._turns.append(turn)
         return turn
+
+    def _gives_up(self, worst: Forecast, usual: Rest, widened: Rest, places: Ints) -> bool:
+        """Whether a forecast has failed, and the run returns to its first setting: unless that is
+        clearly dearer for the rest, and the run has spent less than it would have cost."""
+        if places.size < worst.round + PATIENCE * self.every:
+            return False
+        spent, left = self._since(worst, usual, places)
+        start = widened.at(int(places[0]))
+        dearer = widened.more[start] > CLEAR * widened.sd[start]
+        return worst.failed(spent, left) and (spent > worst.stay_cost or not dearer)
+
+    def _worst(self, expected: Rest, places: Ints) -> Forecast | None:
+        """The forecast since the run left its first setting that is missed by most."""
+        return max(
+            self._forecasts,
+            key=lambda forecast: forecast.surprise(*self._since(forecast, expected, places)),
+            default=None,
+        )
+
+    def _since(self, forecast: Forecast, expected: Rest, places: Ints) -> tuple[float, float]:
+        """What was spent since a forecast, and what is expected to come."""
+        spent = float(self.settings.costs[places[forecast.round :]].sum())
+        return spent, float(expected.costs[expected.at(int(places[-1]))])
 
     def _places(self, rounds: int) -> Ints:
         """Where among the settings each round was."""
@@ -106,6 +175,14 @@ class AdaptivePlan:
             f"{what} {last:.3g} after {values.size} rounds: {change.rounds_before:.0f} more are "
             f"expected with {old}, and {change.rounds:.0f} with {new}: "
             f"{change.saved:.0%} less {self.minimise}"
+        )
+
+    def _why_back(self, forecast: Forecast, expected: Rest, places: Ints) -> str:
+        left = expected.rounds[expected.at(int(places[-1]))]
+        return (
+            f"forecast at round {forecast.round} failed: {forecast.rounds:.0f} more rounds were "
+            f"expected, {places.size - forecast.round} are done and {left:.0f} more are expected: "
+            f"back to {self.settings.setting(int(places[0]))}"
         )
 
 

@@ -14,8 +14,8 @@ from .search import Search
 
 # What is usual where nobody ran a pilot: a law, by how much worlds are off it everywhere, and by
 # how much over log K_gamma and over log E_l (DECISIONS.md, 63).
-USUAL_LAW = GivenLaw(mixing=55, drift=0.01, start=260, floor=8)
-ANY_WORLD, SLOPES = 1.0, np.array([0.1, 0.15])
+USUAL_LAW = GivenLaw(mixing=25, drift=0.003, start=350, floor=6)
+ANY_WORLD, SLOPES = 1.0, np.array([0.15, 0.25])
 JITTER = 1e-9  # on a diagonal, so that rounding does no harm
 
 
