@@ -135,9 +135,9 @@ def summary(rows):
         failed = [row["runs"][f"{case} a {seed}"]["failed"] > 0 for row in have for seed in SEEDS]
         yield (
             f"- From {words}: {np.median(means):.2f} of the mean cost in the median of "
-            f"{means.size} worlds, {means.max():.2f} in the worst; above {WORSE} in {(means > WORSE).sum()} of "
-            f"them, and in {(runs > WORSE).mean():.0%} of {runs.size} single runs. A forecast "
-            f"failed in {np.mean(failed):.0%} of the runs."
+            f"{means.size} worlds, {means.max():.2f} in the worst; above {WORSE} in "
+            f"{(means > WORSE).sum()} of them, and in {(runs > WORSE).mean():.0%} of {runs.size} "
+            f"single runs. A forecast failed in {np.mean(failed):.0%} of the runs."
         )
 
 

@@ -824,7 +824,7 @@ def test_a_scenario_that_learns_nothing_has_no_trials():
 @pytest.mark.long
 @pytest.mark.parametrize("workers", [None, 2])
 def test_pilots_share_their_runs_with_sweeps_and_others(tmp_path, workers):
-    """Runs are made by the sweeps' engines, kept in their store, and found there again."""
+    """Runs are made by the sweeps' engines, kept in a store, and found there again."""
     scenario = load_scenario("digits").using(learning={"target": 1.6, "hold": 1})
     store = Store(tmp_path / "store")
     options = {"steps": (20, 20), "clients": (4, 8), "store": store}
@@ -835,12 +835,21 @@ def test_pilots_share_their_runs_with_sweeps_and_others(tmp_path, workers):
     assert both
     assert all(one.losses == other.losses for one, other in both if other.wall_seconds == 0)
     assert any(other.wall_seconds == 0 for _, other in both)
+    # A sweep may ask for any target, so it does not take runs that were sampled for one.
     here = next(t for t in first.trials if t.rounds_to(first.target))
+    assert here.errors
     world = here.setting.apply_to(scenario)
     experiment = Experiment.sweep(world, {}, seeds=[here.seed], rounds=50)
     result = run_sweep(experiment, store, Inline())
-    assert result.made == 0
-    assert result.curves[0, here.seed].train_loss[: len(here.losses)] == here.losses
+    assert result.made == 1
+    exact = result.curves[0, here.seed]
+    assert exact.reached(first.target) == here.rounds_to(first.target)
+    # But its own serve every pilot.
+    last = {(t.setting, t.seed): t for t in run_pilot(scenario, budget=3.0, **options).trials}
+    found = last[here.setting, here.seed]
+    assert found.wall_seconds == 0
+    assert found.errors == ()
+    assert found.losses == exact.train_loss[: len(found.losses)]
 
 
 def test_a_run_that_cannot_get_there_is_given_up(world):
