@@ -1,6 +1,7 @@
 """What judging models on fewer samples saves, and how honest its errors are.
 
     FEDCELL_DATA=... python benchmarks/evaluation.py    # a few minutes; MNIST where it is there
+    python benchmarks/evaluation.py --page              # brings the page up to date
 
 Three measurements, each of the same trainings in the same process, interleaved:
 - trials of a pilot, judged on all samples and on as many as the target needs: seconds, and whether
@@ -12,6 +13,7 @@ Prints the ratios of the fastest and of the median seconds; writes results/evalu
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -27,6 +29,7 @@ from fedcell.simulation import judge as judging
 from fedcell.simulation.train import simulate, train_rounds
 
 FILE = Path(__file__).parent / "results" / "evaluation.json"
+PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
 TRIALS = {  # K, E_l and the target of a trial
     "digits": [(1, 10, 0.6), (4, 10, 0.4), (10, 20, 0.3)],
     "mnist": [(1, 9, 0.9), (3, 20, 0.9), (10, 20, 0.81)],
@@ -88,7 +91,35 @@ def z_scores(name):
     return found
 
 
+def table():
+    """What was found, as lines of Markdown."""
+    lines = ["| data | what | times as fast |", "|---|---|---|"]
+    for name, row in json.loads(FILE.read_text()).items():
+        for what, found in row.items():
+            if what != "z-scores":
+                lines.append(f"| {name} | {what} | {found['fastest']} ({found['median']}) |")
+    lines.append("")
+    for name, row in json.loads(FILE.read_text()).items():
+        z = row["z-scores"]
+        lines.append(
+            f"{name}: {z['count']} sampled losses, in standard errors off those of all samples: "
+            f"standard deviation {z['sd']}, {z['beyond 4']} beyond 4."
+        )
+    return lines
+
+
+def page():
+    """The page that tells of it, as it should be."""
+    before, rest = PAGE.read_text().split("<!-- evaluation -->", 1)
+    after = rest.split("<!-- end evaluation -->", 1)[1]
+    text = "\n".join(table())
+    return f"{before}<!-- evaluation -->\n\n{text}\n\n<!-- end evaluation -->{after}"
+
+
 if __name__ == "__main__":
+    if "--page" in sys.argv:
+        PAGE.write_text(page())
+        sys.exit()
     result = {}
     for name in TRIALS if data_dir() else ["digits"]:
         row = result[name] = {}

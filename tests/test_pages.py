@@ -158,10 +158,10 @@ def test_how_good_plans_are_is_what_the_benchmark_found(monkeypatch):
     for page, text in benchmark["pages"]().items():
         assert text == text_of(page), f"{page}: python benchmarks/planning.py --page"
     rows = benchmark["measured"]()
-    assert all(row["tried"] for row in rows)
-    regrets = [row["regret"] for row in rows]
-    assert np.median(regrets) <= 0.05
-    assert np.quantile(regrets, 0.9) <= 0.2
+    assert sum("failed" in row for row in rows) <= 0.05 * len(rows)
+    regrets = [row.get("regret", np.inf) for row in rows]
+    assert np.median(regrets) <= 0.02
+    assert np.quantile(regrets, 0.9, method="higher") <= 0.12
 
 
 def test_what_adapting_is_worth_is_what_the_benchmark_found(monkeypatch):
@@ -171,12 +171,20 @@ def test_what_adapting_is_worth_is_what_the_benchmark_found(monkeypatch):
         "python benchmarks/adaptive.py --page"
     )
     rows = benchmark["measured"]()
-    assert len(rows) >= 6
-    every = {
-        c: np.concatenate([benchmark["ratios"](r, c) for r in rows]) for c in benchmark["CASES"]
-    }
-    assert np.median(every["own"]) < 0.9
-    assert all(np.median(each) <= 1 for each in every.values())
+    assert len(rows) >= 20
+    ratios = {c: [benchmark["mean_ratio"](row, c) for row in rows] for c in benchmark["CASES"]}
+    assert np.median(ratios["own"]) < 0.9
+    assert sum(ratio > 1.1 for ratio in ratios["good"]) <= 2
+
+
+def test_what_judging_takes_is_what_the_benchmark_found():
+    benchmark = runpy.run_path(str(ROOT / "benchmarks" / "evaluation.py"))
+    assert benchmark["page"]() == text_of("docs/benchmarks.md"), (
+        "python benchmarks/evaluation.py --page"
+    )
+    found = json.loads(benchmark["FILE"].read_text())
+    trials = [row for data in found.values() for row in data.values() if "same round" in row]
+    assert all(row["same round"] for row in trials)
 
 
 def test_laws_on_the_page_are_as_good_as_the_benchmark_found():
