@@ -205,7 +205,7 @@ def _texts(figure: Any) -> list[Any]:
 
 
 def _text_faults(figure: Any) -> list[str]:
-    """Texts that leave the figure, or lie on each other."""
+    """Texts that leave the figure, lie across the border of their axes, or on each other."""
     texts = _texts(figure)
     boxes = [text.get_window_extent() for text in texts]
     found = [
@@ -213,6 +213,12 @@ def _text_faults(figure: Any) -> list[str]:
         for text, box in zip(texts, boxes, strict=True)
         if not _inside(box, figure.bbox)
     ]
+    for panel in figure.axes:
+        for text in (text for text in panel.texts if text.get_visible() and text.get_text()):
+            box, frame = text.get_window_extent(), panel.bbox
+            low, high = box.y0 - frame.y0, box.y1 - frame.y0
+            if low < -SLACK and high > SLACK:
+                found.append(f"text {text.get_text()!r} lies across the lower border of its axes")
     for (one, a), (other, b) in combinations(zip(texts, boxes, strict=True), 2):
         if one.get_rotation() % 90 or other.get_rotation() % 90:
             continue  # the box of a slanted text is larger than the text

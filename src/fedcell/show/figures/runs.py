@@ -65,9 +65,10 @@ def draw_rounds(panel: Any, drawing: RunsDrawing, measure: str | None = None) ->
         panel.annotate(
             f"round {found}",
             (found, curves[0].at(found)),
-            (-6 if late else 6, 8 if measure == "accuracy" else -12),
+            (-8 if late else 8, 0),
             textcoords="offset points",
             ha="right" if late else "left",
+            va="center",
             fontsize="small",
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 1},
         )
