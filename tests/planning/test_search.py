@@ -372,6 +372,22 @@ def test_a_search_moves_outward_where_small_settings_rest_short_of_the_target(mo
     )
 
 
+def test_runs_beyond_the_ranges_or_of_another_measure_do_not_stop_a_search(monkeypatch):
+    search = looking(monkeypatch)
+    beyond = Setting(400, 1000, 0.0)
+    far = Trial(setting=beyond, seed=0, losses=(1.0, 0.4), target=TARGET, wall_seconds=1.0)
+    search.pilot = search.pilot.with_trial(far)
+    assert search.pilot.reached(TARGET) == (beyond,)
+    assert search._next(search._runs()) is not None
+    search = looking(monkeypatch)
+    goal = Target(accuracy=0.9, hold=1)
+    search.pilot = replace(search.pilot, target=goal)
+    own = search.search.first()[0]
+    blind = Trial(setting=own, seed=0, losses=(1.0, 0.4), target=TARGET, wall_seconds=1.0)
+    search.pilot = search.pilot.with_trial(blind)
+    assert search._next(search._runs()) is not None
+
+
 def test_a_search_moves_inward_where_time_ran_out_before_curves_said_anything(monkeypatch):
     search = looking(monkeypatch)
     for setting in search.search.first():

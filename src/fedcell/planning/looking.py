@@ -195,6 +195,8 @@ class Looking:
                 known.append((place, math.log(least) + CENSORED, CENSORED))
             else:
                 known.append((place, math.log(rounds), USUAL.single))
+        if not known:  # those that reached the target are beyond the ranges of this search
+            return None
         belief = Belief.usual(space)
         places, rounds_of, doubt = (np.array(column) for column in zip(*known, strict=True))
         belief = belief.told(places, rounds_of, np.diag(doubt**2))
@@ -222,9 +224,8 @@ class Looking:
         said anything; else of settings around the one that came nearest."""
         target, space = self.pilot.target, self.search
         share = self._share * 2.0 ** min(4, sum(runs.values()) // 4)  # nothing else is known to pay
-        made = [
-            t for t in self.pilot.trials if not t.diverged and space.place(t.setting) is not None
-        ]
+        watched = (t for t in self.pilot.trials if not t.diverged and len(t.values(target)))
+        made = [t for t in watched if space.place(t.setting) is not None]
         hopeless = {*self.pilot.diverged, *self.pilot.settled(target)}
         there = {t.setting: self._seconds_to_target(t) for t in made if t.setting not in hopeless}
         soonest = min(there, key=lambda s: there[s], default=None)
