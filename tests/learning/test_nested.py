@@ -61,6 +61,17 @@ def test_errors_of_estimates_are_honest(kind):
     assert (np.abs(z) > 4).mean() < 0.01
 
 
+def test_the_error_of_one_class_is_that_of_sampling_without_replacement():
+    rng = np.random.default_rng(5)
+    strata = Strata.of(np.zeros(500, int), np.full(500, 1 / 500), rng)
+    values = rng.exponential(2.0, 500)
+    for known in (100, 400, 499):
+        value, error = strata.estimate(values, known)
+        seen = values[strata.order[:known]]
+        assert value == pytest.approx(seen.mean())
+        assert error == pytest.approx(np.sqrt(seen.var(ddof=1) * (1 - known / 500) / known))
+
+
 def test_an_estimate_of_a_class_that_was_not_seen_is_not_certain():
     labels = np.r_[np.zeros(990, int), np.ones(10, int)]
     strata = Strata.of(labels, np.full(1000, 1e-3), np.random.default_rng(3))
