@@ -35,7 +35,7 @@ class Race:
     worse: float  # times the least cost, at which it ends
 
     def is_lost(self, rounds: int) -> bool:
-        """Whether so many rounds already cost too much. Who cannot read the file goes on."""
+        """Whether these rounds already cost too much; never, if the file cannot be read."""
         try:
             least = float(self.file.read_text())
         except (OSError, ValueError):

@@ -71,7 +71,7 @@ def train(job: Job, threads: int = 1) -> Done:
             job.until,
             judge=None if job.until.judged else judge,
         )
-        sampled = job.until.sampled  # whoever asks for that asks for no more than the target
+        sampled = job.until.sampled  # such a curve is of use for its target alone
         last = Scores(math.nan) if sampled else judge.evaluate(trained.model)
     curve = Curve(
         key=training.key,

@@ -91,7 +91,7 @@ def train_rounds(
     A `server` of your own makes the next model of the old one and the mean of the uploads.
 
     The scores of a round are those of the model that is delivered (learning.deliver). `judge`
-    scores it; where left out, the learner does. A `stopwatch` is told where the time goes.
+    scores it; where left out, the learner does. A `stopwatch` counts where the time goes.
     """
     stopwatch = Stopwatch() if stopwatch is None else stopwatch
     serving = Server.of(scenario.learning, server)
