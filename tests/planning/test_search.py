@@ -354,7 +354,7 @@ def test_cheap_corners_that_never_get_there_do_not_eat_the_budget(monkeypatch):
     seconds = lambda k, e: 2e-3 + 1e-4 * k * e
     pilot, best, regret, _ = look(rounds, costs, 60.0, seconds, monkeypatch=monkeypatch)
     assert pilot.reached(TARGET)
-    assert regret < 0.15, (best, regret)
+    assert regret < 0.3, (best, regret)
 
 
 def test_a_search_moves_outward_where_small_settings_rest_short_of_the_target(monkeypatch):

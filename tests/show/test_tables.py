@@ -181,9 +181,11 @@ def test_a_pilot(both, tmp_path):
     for shown, row in zip(settings, answer["settings_table"], strict=True):
         assert (shown["clients"], shown["steps"]) == (str(row["cohort"]), str(row["local_steps"]))
         assert shown["runs"] == str(row["runs"])
-        assert shown["rounds"] == four_digits(row["measured"])
+        cut = row["missed"] > 0  # then the mean is at least that, and says nothing of the fit
+        assert shown["rounds"] == ">" * cut + four_digits(row["measured"])
         assert shown["fitted"] == four_digits(row["predicted"])
-        assert int(shown["off [%]"]) == round(100 * (row["predicted"] / row["measured"] - 1))
+        off = round(100 * (row["predicted"] / row["measured"] - 1))
+        assert shown["off [%]"] == "-" if cut else int(shown["off [%]"]) == off
     numbers = [four_digits(value) for value in answer["coefficients"].values()]
     law = "the law: G = {} / K_gamma + {} E_l + {} / E_l + {}".format(*numbers)
     assert law in text
