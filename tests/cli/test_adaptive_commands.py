@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from fedcell import load_scenario, plan_training
+from fedcell import TrainingPlan, load_scenario, plan_training
 from fedcell.scenario.save import save_scenario
 from fedcell.simulation.listing import list_runs
 from support.piloted import PILOT, piloted_file
@@ -73,8 +73,10 @@ def test_it_begins_with_the_plan_of_a_pilot_or_with_a_plan(fedcell, tmp_path, mo
         begun.append((answer["cohort"], answer["local_steps"]))
         assert ("plan" in answer) == ("--plan" in start)
         assert answer["policies"][0]["to_target"] is not None
-    own = load_scenario("digits").plan
-    assert begun == [(6, 48), (6, 48), (own.cohort, own.local_steps)]
+    plan, own = TrainingPlan.load("plan.json"), load_scenario("digits").plan
+    planned = int(plan.cohort.value), int(plan.local_steps.value)
+    assert planned != (own.cohort, own.local_steps)
+    assert begun == [planned, planned, (own.cohort, own.local_steps)]
 
 
 def test_resumed_by_the_same_command_only(fedcell, world, tmp_path):
