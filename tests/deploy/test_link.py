@@ -325,8 +325,9 @@ class TestMembers:
         first, second, last = device(**one), device(**other, after=0.2), device(**third, after=0.4)
         members, told = met(MemoryGrid({1: first, 2: second, 3: last}))
         assert sorted(m.profile.name for m in members.everybody().values()) == ["a", "c"]
-        (refused,) = [line for line in told if line.outcome == "refused"]
-        assert why in refused.why
+        refused = [line.why for line in told if line.outcome == "refused"]
+        assert refused  # once or, where the third is late, again
+        assert all(why in each for each in refused)
 
     def test_one_more_than_there_are_places_is_refused(self):
         grid = MemoryGrid({n: device(name) for n, name in enumerate("abc")})

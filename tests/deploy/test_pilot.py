@@ -60,7 +60,7 @@ def as_kept(losses):
 
 def check_trials(pilot, world, kept=np.array):
     """Every run is the simulator's own, as far as it went, to the last bit, or to the last digit
-    that a file keeps."""
+    that a file keeps; where the simulator judged on a part of the samples, within its errors."""
     assert len(pilot.trials) > 2
     assert len({trial.setting for trial in pilot.trials}) > 1
     runner, *_ = prepare_pilot(world, None, 0, "it", None, 1, None, Progress(), None, None)
@@ -68,7 +68,12 @@ def check_trials(pilot, world, kept=np.array):
         own = runner.run(Ask(trial.setting, trial.seed, 40))
         n = len(trial.losses)
         assert 1 <= n <= len(own.losses)
-        assert np.array(trial.losses).tobytes() == np.array(kept(own.losses[:n])).tobytes()
+        assert trial.rounds_to(world.goal()) == own.rounds_to(world.goal()) or n < len(own.losses)
+        errors = np.zeros(n) if not own.errors else np.array(own.errors[:n])
+        losses, simulated = np.array(trial.losses), np.array(kept(own.losses[:n]))
+        exact = errors == 0
+        assert losses[exact].tobytes() == simulated[exact].tobytes()
+        assert (np.abs(losses - simulated) <= 5 * errors + 1e-8).all()
 
 
 def test_a_pilot_of_the_ready_app_is_the_one_that_the_simulator_makes(world, tmp_path):
