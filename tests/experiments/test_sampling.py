@@ -14,6 +14,7 @@ from fedcell.experiments.sampling import GIVEN, is_cut, judges_to_guess
 from fedcell.experiments.store import Store
 from fedcell.experiments.training import Curve, Race, Sampled, Training, Until
 from fedcell.experiments.work import Job, train
+from fedcell.learning.engine import Engine
 from fedcell.learning.nested import Sampling
 
 DIGITS = load_scenario("digits")
@@ -158,3 +159,10 @@ def test_who_guesses_is_told_on_as_many_samples_as_it_takes():
         model = np.mean(list(judge.train(model, list(range(10)), t)), 0)
     assert not judges_to_guess(judge, model)
     assert not math.isnan(judge.strata("test").majority)
+
+
+def test_a_first_model_without_a_loss_is_refused_as_by_a_full_evaluation(monkeypatch):
+    nothing = lambda self, model, part, places: np.full((2, len(places)), math.nan)  # noqa: ARG005
+    monkeypatch.setattr(Engine, "judge", nothing)
+    with pytest.raises(BadInput, match="training loss of the first model is not a number"):
+        train(Job(Training.of(DIGITS, 1), Until(5, TARGET, sampled=True)))

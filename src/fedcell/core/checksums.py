@@ -3,7 +3,7 @@
 A JSON file holds the checksum of its own values, so it may be formatted in another way. A table
 that grows has a last column `checksum`: each is that of its line, chained to the line before, so a
 kill costs at most the line that was being written. Checksums find damage and edits made by
-mistake; they keep nobody from forging a file.
+mistake; they do not prevent forgery.
 """
 
 import json

@@ -72,7 +72,7 @@ class NotReached(FedcellError):  # noqa: N818
 
 
 class Diverged(FedcellError):  # noqa: N818
-    """Every training blew up, or the one that was asked for: the loss left all bounds."""
+    """Every training diverged, or the one that was asked for: the loss left all bounds."""
 
 
 class NoTestbed(FedcellError):  # noqa: N818

@@ -83,7 +83,7 @@ class Members:
     def renew(self, round: int, called: Sequence[int] = (), seconds: float = 0.0) -> None:
         """Looks who is there before a round, and asks those that came since who they are. Their
         answers are taken up in a later look: a round waits for an introduction only where none of
-        those that are `called` is there, and then for at most so many seconds."""
+        those that are `called` is there, and then for at most that many seconds."""
         end = time.monotonic() + seconds
         self._look(round)
         waited_for = [j for j in called if j in self._members]  # not one that never was there

@@ -17,7 +17,7 @@ class Presence:
     """The devices that a run expects.
 
     With `start_with`, it begins with those that are there when the time to join is over, if they
-    are that many. Then the fleet is the scenario's, whoever comes when: each device has to say
+    are that many. Then the fleet is the scenario's in any order of arrival: each device has to say
     which client it is, or have a name of the fleet table, and what it is like stands there too.
     """
 
@@ -34,7 +34,7 @@ class Presence:
             )
 
     def place_of(self, profile: Profile) -> int | None:
-        """The client that a device is by itself, whoever else is there; None: not known."""
+        """The client that a device says it is, without a look at the others; None: not known."""
         if profile.client is not None or self.names is None:
             return profile.client
         return self.names.index(profile.name) if profile.name in self.names else None

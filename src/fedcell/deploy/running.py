@@ -64,7 +64,7 @@ def run_federation(
     the record "config", and answers a query with its profile (`fedcell.deploy.flower.introduce`).
 
     Models are judged by the server's own copy of the data, or, `judged_by="devices"` and always
-    with arrays of one's own, by all devices, each on its own samples (2): reports are clipped to
+    with named arrays, by all devices, each on its own samples (2): reports are clipped to
     the range of the others', and scores.csv has the means with and without that. `settings` say
     how long to wait, under which policy, and what to do about updates far outside the others' norm.
     `keys` is a table that binds the names of devices to their public keys. The folder is that of a

@@ -3,7 +3,7 @@ reach (DECISIONS.md, 72).
 
 A score is a mean of what the devices report, weighted by the samples that each was introduced with.
 Each report is first clipped to the range of the others' reports, which takes three of them: of two
-nobody can say which is wrong, so one or two are taken as they are. An accuracy counts only where
+it is unknown which is wrong, so one or two are taken as they are. An accuracy counts only where
 devices with more than half of all samples report one.
 """
 

@@ -18,7 +18,7 @@ from fedcell.core.types import Floats
 from fedcell.learning.data.dataset import Dataset, file_stamp, load_data
 from fedcell.learning.engine import Engine, vector_width
 from fedcell.learning.learner import Learner, Scores, evaluated, warm_up
-from fedcell.learning.nested import Sampling
+from fedcell.learning.nested import Judgement, Sampling
 from fedcell.learning.server import OwnServer
 from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet, draw_trace
@@ -157,8 +157,8 @@ def _sampled(
     judge: Learner | None,
 ) -> Trained:
     """The same with models that are judged on as many samples as the target needs."""
-    if "test" not in learner.parts:
-        check_scored(until.target, Scores(0.0))
+    begun = Judgement(learner, first.model, "train").loss[0]
+    check_scored(until.target, Scores(begun, accuracy=0.0 if "test" in learner.parts else math.nan))
 
     def guesses(model: Floats) -> bool:
         if not isinstance(judge, Sampling) or "test" not in judge.parts:
