@@ -24,8 +24,8 @@ from pathlib import Path
 import numpy as np
 
 from fedcell.core.errors import FedcellWarning
-from fedcell.planning.adapting import adaptive
-from fedcell.simulation.drive import carry_out
+from fedcell.planning.adaptive.run import adaptive
+from fedcell.simulation.execution import carry_out
 from fedcell.simulation.run import prepare_run
 from planning import CNN, numbers
 from worlds import draw_hard_world, kind_of

@@ -63,8 +63,8 @@ def engine_run(kind, seed):
     if kind == "torch":
         import torch
 
-        from fedcell.learning.torch import TorchLearner, tensors
-        from fedcell.learning.torch_modules import Module
+        from fedcell.learning.engines.torch import TorchLearner, tensors
+        from fedcell.learning.engines.torch_modules import Module
 
         torch.set_num_threads(1)  # faster on small batches than two that wait for each other
 

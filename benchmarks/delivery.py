@@ -21,11 +21,11 @@ from pathlib import Path
 import numpy as np
 
 from fedcell import prepare_training
-from fedcell.core.targets import rounds_to
-from fedcell.experiments.work import quiet
+from fedcell.experiments.jobs import quiet
 from fedcell.network.draw import draw_fleet, draw_trace
-from fedcell.planning.design import Setting
-from fedcell.planning.round_costs import price_round_grid
+from fedcell.planning.costs.rounds import price_round_grid
+from fedcell.planning.setting import Setting
+from fedcell.scenario.target import rounds_to
 from fedcell.simulation.train import train_rounds
 from worlds import draw_world
 

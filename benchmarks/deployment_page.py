@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from fedcell.deploy.testbed.report import MeasuredUpload, TestbedReport
+from fedcell.deploy.testbed.uploads import MeasuredUpload, TestbedReport
 from flower import told
 
 ROOT = Path(__file__).parents[1]

@@ -20,12 +20,12 @@ from pathlib import Path
 import numpy as np
 
 from fedcell import load_scenario, prepare_training
-from fedcell.core.targets import Target
+from fedcell.experiments.jobs import Job, train
 from fedcell.experiments.training import Training, Until
-from fedcell.experiments.work import Job, train
-from fedcell.learning.nested import Judgement
+from fedcell.learning.evaluation import Judgement
 from fedcell.network.draw import draw_fleet, draw_trace
-from fedcell.simulation import judge as judging
+from fedcell.scenario.target import Target
+from fedcell.simulation import evaluation as judging
 from fedcell.simulation.train import simulate, train_rounds
 
 FILE = Path(__file__).parent / "results" / "evaluation.json"

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from fedcell.deploy.local import CONNECTION, LocalFederation, program
+from fedcell.deploy.local.federation import CONNECTION, LocalFederation, program
 
 APP = Path(__file__).parent / "flower_app"
 

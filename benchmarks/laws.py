@@ -17,13 +17,13 @@ from pathlib import Path
 
 import numpy as np
 
-from fedcell.core.forecast import FEWEST, least_rounds
-from fedcell.core.targets import Target
 from fedcell.experiments.experiment import load_experiment
 from fedcell.experiments.store import Store
 from fedcell.paper.laws import LAWS, LUO
-from fedcell.planning.fit import fit_form, fit_law, fit_terms
-from fedcell.planning.observations import Observations
+from fedcell.planning.law.fit import fit_form, fit_law, fit_terms
+from fedcell.planning.law.observations import Observations
+from fedcell.scenario.target import Target
+from fedcell.simulation.extrapolation import FEWEST, least_rounds
 
 HOME = Path(__file__).parents[1] / "experiments"
 SHARES = (0.0, 0.15, 0.4)  # of the way back to the first loss: targets that are easier

@@ -28,11 +28,11 @@ import numpy as np
 
 from fedcell import plan_training, prepare_training, run_pilot
 from fedcell.core.errors import FedcellError, FedcellWarning
-from fedcell.experiments.engines import LocalProcesses
+from fedcell.experiments.executors import LocalProcesses
+from fedcell.experiments.jobs import Job, train
 from fedcell.experiments.training import Training, Until
-from fedcell.experiments.work import Job, train
-from fedcell.planning.design import Setting
-from fedcell.planning.round_costs import price_round_grid
+from fedcell.planning.costs.rounds import price_round_grid
+from fedcell.planning.setting import Setting
 from worlds import draw_hard_world, kind_of
 
 RESULTS = Path(__file__).parent / "results" / "planning"

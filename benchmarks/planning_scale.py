@@ -25,8 +25,8 @@ import numpy as np
 from fedcell import GivenLaw, Scenario, plan_training
 from fedcell.network import simulate
 from fedcell.network.policies import exact
-from fedcell.planning import unit_costs
-from fedcell.planning.round_costs import MEASURES
+from fedcell.planning.costs import units as unit_costs
+from fedcell.planning.costs.rounds import MEASURES
 
 RESULTS = Path(__file__).parent / "results" / "planning_scale.json"
 LAW = GivenLaw(mixing=50, drift=0.02, start=250, floor=12)

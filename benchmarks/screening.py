@@ -18,7 +18,7 @@ import numpy as np
 from fedcell import draw_fleet, draw_trace, load_scenario, prepare_training
 from fedcell.core.errors import FedcellWarning
 from fedcell.core.types import Floats
-from fedcell.deploy.screen import Screen, screened
+from fedcell.deploy.screening import Screen, screened
 from fedcell.learning.learner import Learner
 from fedcell.simulation.train import train_rounds
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 
 from fedcell import Scenario
-from fedcell.experiments.engines import DaskCluster, Inline, LocalProcesses
+from fedcell.experiments.executors import DaskCluster, Inline, LocalProcesses
 from fedcell.experiments.experiment import Experiment
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep

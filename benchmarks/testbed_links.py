@@ -14,8 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from fedcell.deploy.testbed.able import why_not
-from fedcell.deploy.testbed.testbed import Testbed
+from fedcell.deploy.testbed.testbed import Testbed, why_not
 
 RATES = [1e6, 2e6, 5e6, 10e6, 20e6]  # bit/s
 TOGETHER = [1e6, 2e6, 5e6, 20e6]

@@ -106,10 +106,10 @@ def flower():
 MEMORY = """
 import resource, sys, numpy as np
 from fedcell import Clients, Dataset, PartitionSpec, RoundPlan, Scenario, simulate
-from fedcell.learning.engine import Engine
+from fedcell.learning.engines.engine import Engine
 from fedcell.learning.learner import LocalTraining
 from fedcell.learning.neural import NeuralNetwork
-from fedcell.learning.partition import make_partition
+from fedcell.learning.partition.make import make_partition
 from fedcell.scenario.learning import MODELS
 n, rng = int(sys.argv[1]), np.random.default_rng(0)
 x = rng.integers(0, 255, (60_000, 28, 28), np.uint8)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcell import ClientTable, Scenario, load_scenario
+from fedcell.experiments.jobs import Job, train
 from fedcell.experiments.training import Training, Until
-from fedcell.experiments.work import Job, train
 
 # Rough kinds of devices: kappa [J s^2], least and highest frequency [Hz], power [W/Hz].
 KINDS = {
@@ -186,7 +186,7 @@ def draw_hard_world(number, data_dir=None):
 
 
 if __name__ == "__main__":
-    from fedcell.core.files import as_json
+    from fedcell.core.files.formats import as_json
     from fedcell.scenario.save import to_tables
 
     hard = sys.argv[1] == "hard"

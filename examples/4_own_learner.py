@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from fedcell import RoundPlan, Scenario, simulate
-from fedcell.core.dice import Purpose, stream
+from fedcell.core.streams import Purpose, stream
 from fedcell.learning.learner import Scores
 
 

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from fedcell import Learning, Scenario, prepare_training, simulate
-from fedcell.learning.torch import TorchLearner, tensors
+from fedcell.learning.engines.torch import TorchLearner, tensors
 
 scenario = Scenario(learning=Learning(dataset="digits", rate=0.1)).using(
     clients={"count": 30}, plan={"cohort": 6, "local_steps": 8}

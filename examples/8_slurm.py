@@ -12,7 +12,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from fedcell.experiments.engines import DaskCluster
+from fedcell.experiments.executors import DaskCluster
 from fedcell.experiments.experiment import load_experiment
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep

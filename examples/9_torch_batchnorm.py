@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from fedcell import Scenario, load_scenario, prepare_training, run
-from fedcell.learning.torch import TorchLearner, tensors
+from fedcell.learning.engines.torch import TorchLearner, tensors
 
 
 def batchnorm(scenario: Scenario, seed: int) -> TorchLearner:

@@ -12,7 +12,7 @@ import sys
 from itertools import product
 from pathlib import Path
 
-from fedcell.paper.judges import PANELS
+from fedcell.paper.catalogue import PANELS
 from fedcell.paper.reproduce import load_reproduction
 
 ROOT = Path(__file__).parents[1]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fedcell import Scenario, draw_fleet, draw_trace, make_problem, policy_by_name, simulate_network
-from fedcell.core.dice import replicate_seeds
+from fedcell.core.streams import replicate_seeds
 from fedcell.network.policies.base import Broadcast
 
 PROPOSED = ["distributed", "equal-finish", "optimal-staged", "optimal"]

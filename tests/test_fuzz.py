@@ -35,16 +35,16 @@ from fedcell import (
     simulate_network,
 )
 from fedcell.core.errors import UNPRINTABLE, FedcellWarning
-from fedcell.core.files import as_json
-from fedcell.deploy.exchange import EXCHANGES, Exchange, ExchangeFile, read_exchanges
-from fedcell.deploy.profile import Profile
+from fedcell.core.files.formats import as_json
+from fedcell.deploy.exchanges import EXCHANGES, Exchange, ExchangeFile, read_exchanges
+from fedcell.deploy.wire.profile import Profile
 from fedcell.experiments.experiment import load_experiment
 from fedcell.experiments.seeds import load_seeds
 from fedcell.experiments.store import Store
 from fedcell.experiments.training import Curve
 from fedcell.learning.data.dataset import load_data
 from fedcell.learning.data.sources import PUBLISHED
-from fedcell.learning.engine import vector_width
+from fedcell.learning.engines.engine import vector_width
 from fedcell.learning.setup import prepare_training
 from fedcell.scenario.save import to_tables
 from support.examples import examples

@@ -32,12 +32,12 @@ from fedcell import (
 )
 from fedcell.cli.app import app
 from fedcell.core.estimates import Estimate
-from fedcell.core.files import as_json
+from fedcell.core.files.formats import as_json
 from fedcell.core.showing import Showable
-from fedcell.deploy.config import RunConfig
+from fedcell.deploy.options import RunConfig
 from fedcell.experiments.experiment import load_experiment
 from fedcell.network.schedule import COLUMNS
-from fedcell.planning.limits import Limits
+from fedcell.planning.choice.limits import Limits
 from fedcell.planning.whatif import COMPRESSED
 from fedcell.scenario.arrays import NUMBERS
 from fedcell.scenario.fleet_table import UNITS
@@ -448,9 +448,9 @@ def ask_constants(setup: Any, rounds: int | None, target: Any, **_: Any) -> None
 
 
 STAND_INS: dict[str, tuple[str, Any]] = {
-    "pilot": ("fedcell.cli.pilot.run_pilot", ask),
-    "testbed": ("fedcell.cli.testbed.emulate", ask),
-    "constants": ("fedcell.cli.constants.measure_constants", ask_constants),
+    "pilot": ("fedcell.cli.commands.pilot.run_pilot", ask),
+    "testbed": ("fedcell.cli.commands.testbed.emulate", ask),
+    "constants": ("fedcell.cli.commands.constants.measure_constants", ask_constants),
 }
 
 
@@ -459,8 +459,8 @@ def asked_by(fedcell: Command, command: str, file: Path, words: list[Any], folde
     places = {"pilot": ["--out", folder.with_suffix(".json"), "--store", folder]}.get(command, [])
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(*STAND_INS[command])
-        patch.setattr("fedcell.cli.testbed.why_not", lambda: None)
-        patch.setattr("fedcell.cli.testbed.remove_leftovers", list)
+        patch.setattr("fedcell.cli.commands.testbed.why_not", lambda: None)
+        patch.setattr("fedcell.cli.commands.testbed.remove_leftovers", list)
         with pytest.raises(AskedError) as asked:
             fedcell(command, file, *words, *places)
     return asked.value.args

@@ -5,10 +5,10 @@ from common import RATE, arguments, data, serve
 
 from fedcell.learning.aggregate import aggregate
 from fedcell.learning.data.dataset import Dataset
-from fedcell.learning.engine import Engine
+from fedcell.learning.engines.engine import Engine
 from fedcell.learning.learner import LocalTraining
 from fedcell.learning.neural import NeuralNetwork
-from fedcell.learning.partition import Partition
+from fedcell.learning.partition.make import Partition
 from fedcell.scenario.learning import MODELS
 
 

@@ -7,7 +7,7 @@ from flwr.serverapp import Grid, ServerApp
 from task import make_model
 
 from fedcell import load_scenario
-from fedcell.core.files import write_text
+from fedcell.core.files.formats import write_text
 from fedcell.deploy.flower import Settings, run_federation
 
 app = ServerApp()

@@ -11,7 +11,6 @@ from fedcell.core.errors import (
     NotReached,
 )
 from fedcell.core.estimates import Estimate
-from fedcell.core.targets import Target
 from fedcell.experiments.seeds import run_seeds
 from fedcell.learning.data.dataset import Dataset
 from fedcell.learning.learner import Learner
@@ -27,16 +26,15 @@ from fedcell.network.policies.optimal import Optimal
 from fedcell.network.policies.paper import Distributed, Even
 from fedcell.network.policies.testing import check_policy
 from fedcell.network.round import Cost, Problem, Schedule, make_problem, price
-from fedcell.network.roundfile import load_round
-from fedcell.network.schedule import schedule_round
+from fedcell.network.schedule import load_round, schedule_round
 from fedcell.network.simulate import simulate_network
 from fedcell.network.trace import Fleet, Trace
-from fedcell.planning.adapting import run_adaptive
-from fedcell.planning.law import GivenLaw
-from fedcell.planning.limits import Limits
-from fedcell.planning.pilotfile import load_pilot
-from fedcell.planning.piloting import run_pilot
-from fedcell.planning.plan import TrainingPlan
+from fedcell.planning.adaptive.run import run_adaptive
+from fedcell.planning.choice.limits import Limits
+from fedcell.planning.choice.plan import TrainingPlan
+from fedcell.planning.law.given import GivenLaw
+from fedcell.planning.pilot.pilotfile import load_pilot
+from fedcell.planning.pilot.run import run_pilot
 from fedcell.planning.planner import plan_training
 from fedcell.scenario.arrays import ClientTable, Gains
 from fedcell.scenario.learning import Learning
@@ -45,7 +43,8 @@ from fedcell.scenario.partition import PartitionSpec
 from fedcell.scenario.save import save_scenario
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.tables import Cell, Clients, RoundPlan, Task
-from fedcell.simulation.load import load_run
+from fedcell.scenario.target import Target
+from fedcell.simulation.folder.load import load_run
 from fedcell.simulation.model import load_model
 from fedcell.simulation.run import run
 from fedcell.simulation.train import simulate

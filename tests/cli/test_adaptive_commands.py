@@ -7,7 +7,7 @@ import pytest
 
 from fedcell import TrainingPlan, load_scenario, plan_training
 from fedcell.scenario.save import save_scenario
-from fedcell.simulation.listing import list_runs
+from fedcell.simulation.folder.listing import list_runs
 from support.piloted import PILOT, piloted_file
 from support.quadratics import MISLED, NARROW, STEPS_ARE_WORTHLESS
 

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from fedcell import load_scenario, run
-from fedcell.deploy import local
-from fedcell.deploy.ending import command_of
-from fedcell.deploy.exchange import ExchangeFile
+from fedcell.deploy.exchanges import ExchangeFile
+from fedcell.deploy.local import federation as local
+from fedcell.deploy.local.process_tree import command_of
 from fedcell.learning.learner import Scores
 
 FLEET = """name,kappa,distance
@@ -112,7 +112,7 @@ def test_a_folder_that_is_not_empty_is_refused(refused, here):
 
 def test_without_flower_it_is_said_how_to_get_it(refused, monkeypatch):
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr("fedcell.deploy.local.sys.executable", "/nowhere/python")
+    monkeypatch.setattr("fedcell.deploy.local.federation.sys.executable", "/nowhere/python")
     for words in ([], ["--simulation"]):
         said = refused("deploy", "small.toml", *words)
         assert said == "flower-superlink is not installed: pip install 'fedcell[flower]'"
@@ -122,7 +122,7 @@ def test_a_pilot_minds_no_folder_of_a_run(refused, here, monkeypatch):
     (here / "deploy-small-seed0").mkdir()
     (here / "deploy-small-seed0" / "run.json").write_text("{}")
     monkeypatch.setenv("PATH", "")
-    monkeypatch.setattr("fedcell.deploy.local.sys.executable", "/nowhere/python")
+    monkeypatch.setattr("fedcell.deploy.local.federation.sys.executable", "/nowhere/python")
     assert "is there already" in refused("deploy", "small.toml")
     assert "is not installed" in refused("deploy", "small.toml", "--pilot", "p.json")
 
@@ -200,7 +200,7 @@ def test_commands_of_federations_cost_nothing_where_flower_is_not(here):
 
 
 def test_a_testbed_where_none_can_be_is_refused(refused, monkeypatch):
-    from fedcell.cli import testbed
+    from fedcell.cli.commands import testbed
 
     monkeypatch.setattr(testbed, "why_not", lambda: "this machine has no namespaces")
     monkeypatch.setattr(testbed, "remove_leftovers", lambda: [])
@@ -372,7 +372,7 @@ def collapsed(monkeypatch):
         run(world.using(task=task), ["even"], learner=learner, folder=config.folder, rounds=3)
         ExchangeFile(Path(config.folder)).begin(0)
 
-    monkeypatch.setattr("fedcell.cli.deploy.run_here", run_here)
+    monkeypatch.setattr("fedcell.cli.commands.deploy.run_here", run_here)
 
 
 @pytest.mark.usefixtures("collapsed")

@@ -14,13 +14,13 @@ import pytest
 from fedcell import BadFile, Learning, RoundPlan, Scenario, run, save_scenario
 from fedcell.cli.app import app
 from fedcell.cli.main import COMMANDS
-from fedcell.core.files import append_text, read_text
-from fedcell.core.regular import NO_LINKS, open_handle, open_regular
-from fedcell.deploy.exchange import COLUMNS as EXCHANGE_COLUMNS
-from fedcell.deploy.exchange import EXCHANGES
+from fedcell.core.files.formats import append_text, read_text
+from fedcell.core.files.regular import NO_LINKS, open_handle, open_regular
+from fedcell.deploy.exchanges import COLUMNS as EXCHANGE_COLUMNS
+from fedcell.deploy.exchanges import EXCHANGES
 from fedcell.experiments.store import TIMES, Store
 from fedcell.experiments.training import Curve
-from fedcell.simulation.load import load_run
+from fedcell.simulation.folder.load import load_run
 
 PATIENCE = 20  # [s] after which a command hangs
 WORLD = Scenario(learning=Learning(model="quadratic-apart"), plan=RoundPlan(rounds=3))

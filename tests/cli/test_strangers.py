@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 
 from fedcell import BadInput, policy_by_name
-from fedcell.core import asides
-from fedcell.core.asides import aside
 from fedcell.core.errors import UNPRINTABLE
-from fedcell.core.locks import locked
+from fedcell.core.files import atomic as asides
+from fedcell.core.files.atomic import aside
+from fedcell.core.files.locks import locked
 from fedcell.learning.learner import Scores
 from fedcell.show.figures import runs as run_figures
-from fedcell.simulation.history import History, State
-from fedcell.simulation.records import Records
+from fedcell.simulation.folder.checkpoint import Records
+from fedcell.simulation.state import History, State
 
 COMMAND = [sys.executable, "-c", "from fedcell.__main__ import main; main()"]
 WORLD = {
@@ -165,7 +165,7 @@ def test_a_device_is_no_scenario(fedcell):
 
 
 def test_a_text_has_an_end(fedcell, monkeypatch, tmp_path):
-    monkeypatch.setattr("fedcell.core.files.MOST_TEXT", 1000)
+    monkeypatch.setattr("fedcell.core.files.formats.MOST_TEXT", 1000)
     (tmp_path / "long.toml").write_text("#" * 1001)
     said = fedcell("cost", tmp_path / "long.toml")
     assert said.code == 2
@@ -322,7 +322,7 @@ def test_a_signal_ends_other_commands_with_its_number(folder, number):
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize("module", ["numpy", "typer", "fedcell.cli.plan", "rich.console"])
+@pytest.mark.parametrize("module", ["numpy", "typer", "fedcell.cli.commands.plan", "rich.console"])
 def test_ctrl_c_while_modules_are_loaded(folder, module):
     hook = f"""
 import os, signal, sys
@@ -392,7 +392,7 @@ def test_what_killed_processes_left_is_taken_away_and_what_is_in_use_is_not(tmp_
         [
             sys.executable,
             "-c",
-            "import sys, pathlib, time\nfrom fedcell.core.asides import aside\n"
+            "import sys, pathlib, time\nfrom fedcell.core.files.atomic import aside\n"
             "with aside(pathlib.Path('busy.json')) as it:\n"
             "    print(it.name, flush=True)\n    sys.stdin.read()",
         ],
@@ -427,7 +427,7 @@ def test_where_there_are_no_locks_nothing_is_taken_away(tmp_path, monkeypatch):
     def none(*_: object) -> None:
         raise OSError(9, "Bad file descriptor")  # as NFS answers
 
-    monkeypatch.setattr("fedcell.core.locks.fcntl.flock", none)
+    monkeypatch.setattr("fedcell.core.files.locks.fcntl.flock", none)
     with aside(tmp_path / "a.json") as mine:
         asides._swept.clear()
         with aside(tmp_path / "b.json"):

@@ -17,7 +17,7 @@ from fedcell.cli.main import COMMANDS, main, with_plain_help
 from fedcell.cli.words import WORDS, has_option, in_options, speaking_for
 
 GROUP: Any = with_plain_help(typer.main.get_command(app))
-SOURCES = {path.stem: path for path in Path(fedcell.cli.__file__).parent.glob("*.py")}
+SOURCES = list(Path(fedcell.cli.__file__).parent.rglob("*.py"))
 # Options of another command stand behind its name: fedcell run --resume.
 OTHERS = re.compile(r"(?:fedcell|flwr) \w+(?: --[a-z-]+)+")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
@@ -102,7 +102,7 @@ def test_a_command_fails_in_its_own_words(fedcell, tmp_path, monkeypatch):
 
 
 def functions() -> Iterator[tuple[str, ast.FunctionDef]]:
-    for path in SOURCES.values():
+    for path in SOURCES:
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.FunctionDef):
                 yield node.name, node

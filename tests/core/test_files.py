@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import fedcell
 from fedcell import BadFile, BadInput, Clients, Learning, RoundPlan, Scenario, run
-from fedcell.core.files import (
+from fedcell.core.files.formats import (
     append_text,
     check_stamp,
     csv_lines,
@@ -24,7 +24,7 @@ from fedcell.core.files import (
     write_text,
 )
 from fedcell.experiments.table import SweepTable, load_sweep
-from fedcell.simulation.load import load_run
+from fedcell.simulation.folder.load import load_run
 
 
 def test_a_file_is_brought_to_the_disk_before_and_after_it_is_renamed(tmp_path, monkeypatch):
@@ -177,4 +177,4 @@ def test_tables_are_written_in_one_place():
         for path in root.rglob("*.py")
         if "csv.writer" in path.read_text() or "DictWriter" in path.read_text()
     }
-    assert writers == {"core/files.py"}
+    assert writers == {"core/files/formats.py"}

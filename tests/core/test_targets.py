@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcell.core.targets import Target
+from fedcell.scenario.target import Target
 from fedcell.simulation.summary import swing_of
 
 

@@ -16,7 +16,7 @@ def ports():
     if not FLOWER:
         yield []
         return
-    from fedcell.deploy import local
+    from fedcell.deploy.local import federation as local
     from support.federations import in_use
 
     given, free = [], local.free_port

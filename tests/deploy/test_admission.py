@@ -5,8 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedcell import BadInput, Scenario, draw_fleet
-from fedcell.deploy.admission import Admission
-from fedcell.deploy.profile import NUMBERS, Profile, introduced
+from fedcell.deploy.server.admission import Admission
+from fedcell.deploy.wire.profile import NUMBERS, Profile, introduced
 from fedcell.network.draw import draw_trace
 from fedcell.network.policies.names import NAMED
 from fedcell.network.simulate import price_trace

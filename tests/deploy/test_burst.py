@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedcell.deploy.testbed.burst import find_upload
+from fedcell.deploy.testbed.meter import find_upload
 
 LOOKS = np.arange(0, 60, 0.01)  # s
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from fedcell import BadFile, BadInput, GivenLaw, Target, load_scenario, plan_training
 from fedcell.core.schema import field_infos
-from fedcell.deploy.config import COMPONENTS, RunConfig, app_files, write_app
-from fedcell.deploy.local import node_config
+from fedcell.deploy.local.federation import node_config
+from fedcell.deploy.options import COMPONENTS, RunConfig, app_files, write_app
 
 NAMES = [info.name for info in field_infos(RunConfig)]
 

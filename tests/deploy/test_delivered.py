@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from fedcell import Scenario, load_model, load_scenario, run
-from fedcell.simulation.history import moved_average
+from fedcell.simulation.state import moved_average
 
 pytestmark = [
     pytest.mark.flower,
@@ -16,10 +16,10 @@ pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[f
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict  # noqa: E402
 from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
-from fedcell.deploy.arrays import array_record  # noqa: E402
 from fedcell.deploy.clientapp import app as ready  # noqa: E402
-from fedcell.deploy.running import run_federation  # noqa: E402
-from fedcell.deploy.settings import Settings  # noqa: E402
+from fedcell.deploy.options import Settings  # noqa: E402
+from fedcell.deploy.server.run import run_federation  # noqa: E402
+from fedcell.deploy.wire.arrays import array_record  # noqa: E402
 from support.appgrids import AppGrid, places  # noqa: E402
 from support.grids import MemoryGrid  # noqa: E402
 

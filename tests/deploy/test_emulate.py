@@ -5,13 +5,14 @@ import os
 import pytest
 
 from fedcell import BadInput
-from fedcell.deploy.testbed import able, leftovers
+from fedcell.deploy.testbed import cleanup as leftovers
 from fedcell.deploy.testbed.emulate import calibrated, usual_world
-from fedcell.simulation.ledgerfile import read_ledgers
+from fedcell.deploy.testbed.testbed import why_not
+from fedcell.simulation.folder.ledger_file import read_ledgers
 
 pytestmark = [pytest.mark.flower, pytest.mark.slow]
 pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[flower]")
-REASON = able.why_not()
+REASON = why_not()
 real = pytest.mark.skipif(REASON is not None, reason=str(REASON))
 
 

@@ -11,11 +11,11 @@ from fedcell import BadInput, load_run, load_scenario
 pytestmark = [pytest.mark.flower, pytest.mark.slow]
 pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[flower]")
 
-from fedcell.deploy.config import RunConfig  # noqa: E402
-from fedcell.deploy.exchange import read_exchanges  # noqa: E402
-from fedcell.deploy.local import LocalFederation  # noqa: E402
-from fedcell.deploy.screen import screened  # noqa: E402
-from fedcell.simulation.ledgerfile import read_ledgers  # noqa: E402
+from fedcell.deploy.exchanges import read_exchanges  # noqa: E402
+from fedcell.deploy.local.federation import LocalFederation  # noqa: E402
+from fedcell.deploy.options import RunConfig  # noqa: E402
+from fedcell.deploy.screening import screened  # noqa: E402
+from fedcell.simulation.folder.ledger_file import read_ledgers  # noqa: E402
 from support.federations import (  # noqa: E402
     ENOUGH,
     Fleet,

@@ -18,14 +18,14 @@ pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[f
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict  # noqa: E402
 from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
-from fedcell.deploy import link as link_module  # noqa: E402
-from fedcell.deploy import members as members_module  # noqa: E402
-from fedcell.deploy.arrays import array_record  # noqa: E402
 from fedcell.deploy.clientapp import app as ready  # noqa: E402
-from fedcell.deploy.exchange import read_exchanges  # noqa: E402
-from fedcell.deploy.meeting import meet  # noqa: E402
-from fedcell.deploy.running import run_federation  # noqa: E402
-from fedcell.deploy.settings import Settings  # noqa: E402
+from fedcell.deploy.exchanges import read_exchanges  # noqa: E402
+from fedcell.deploy.options import Settings  # noqa: E402
+from fedcell.deploy.server import link as link_module  # noqa: E402
+from fedcell.deploy.server import roster as members_module  # noqa: E402
+from fedcell.deploy.server.join import meet  # noqa: E402
+from fedcell.deploy.server.run import run_federation  # noqa: E402
+from fedcell.deploy.wire.arrays import array_record  # noqa: E402
 from support.appgrids import AppGrid, places  # noqa: E402
 from support.federations import world  # noqa: E402
 from support.grids import MemoryGrid  # noqa: E402

@@ -12,12 +12,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fedcell import BadInput, Scenario, draw_fleet
-from fedcell.deploy.exchange import Exchange, ExchangeFile, read_exchanges
-from fedcell.deploy.knowing import LEAST_PART, MOVED, WEIGHT, Known
+from fedcell.deploy.exchanges import Exchange, ExchangeFile, read_exchanges
+from fedcell.deploy.server.drift import LEAST_PART, MOVED, WEIGHT, Known
 from fedcell.learning.learner import Scores
 from fedcell.network.channel import rate_per_hertz
-from fedcell.simulation.drive import Segment
-from fedcell.simulation.history import History, State
+from fedcell.simulation.execution import Segment
+from fedcell.simulation.state import History, State
 
 flower = pytest.mark.flower
 slow = pytest.mark.slow
@@ -188,7 +188,7 @@ FIRST = Segment(scenario=WORLD, fleet=FLEET, learner=Devices())
 def follower(seen=(), planned=None, every=2):
     """One who follows."""
     pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[flower]")
-    from fedcell.deploy.following import Following
+    from fedcell.deploy.server.adaptive import Following
 
     return Following(
         federation=Devices(), first=FIRST, every=every, planned=planned, seen=list(seen)
@@ -432,7 +432,7 @@ def test_devices_are_told_the_steps_of_a_new_plan(tmp_path):
     """Ours read E_l in the scenario that is sent along, others in `local-steps`."""
     from fedcell.deploy.clientapp import app
     from fedcell.deploy.flower import Settings
-    from fedcell.deploy.meeting import meet
+    from fedcell.deploy.server.join import meet
     from support.appgrids import AppGrid, places
     from support.federations import same, world
 
@@ -461,8 +461,8 @@ def test_devices_are_told_the_steps_of_a_new_plan(tmp_path):
 @slow
 def test_a_killed_run_in_flower_s_simulation_keeps_the_changes_that_it_had_made(tmp_path):
     pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[flower]")
-    from fedcell.deploy.config import RunConfig
-    from fedcell.deploy.local import LocalFederation
+    from fedcell.deploy.local.federation import LocalFederation
+    from fedcell.deploy.options import RunConfig
     from support.federations import ENOUGH, named, rounds_done, world
 
     world(tmp_path / "world.toml", count=3, cohort=3)

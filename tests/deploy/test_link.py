@@ -20,14 +20,20 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict 
 from flwr.common.config import parse_config_args  # noqa: E402
 from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
-from fedcell.deploy import link as link_module  # noqa: E402
-from fedcell.deploy import members as members_module  # noqa: E402
-from fedcell.deploy.arrays import Decoded, array_record  # noqa: E402
-from fedcell.deploy.layout import Layout  # noqa: E402
-from fedcell.deploy.link import Link, Member  # noqa: E402
-from fedcell.deploy.local import node_config  # noqa: E402
-from fedcell.deploy.members import Members  # noqa: E402
-from fedcell.deploy.profile import Profile  # noqa: E402
+from fedcell.deploy.local.federation import node_config  # noqa: E402
+from fedcell.deploy.server import link as link_module  # noqa: E402
+from fedcell.deploy.server import roster as members_module  # noqa: E402
+from fedcell.deploy.server.link import (  # noqa: E402
+    Link,
+    Member,
+)
+from fedcell.deploy.server.roster import Members  # noqa: E402
+from fedcell.deploy.wire.arrays import (  # noqa: E402
+    Decoded,
+    array_record,
+)
+from fedcell.deploy.wire.layout import Layout  # noqa: E402
+from fedcell.deploy.wire.profile import Profile  # noqa: E402
 from support.faulty import announcing  # noqa: E402
 from support.federations import until  # noqa: E402
 from support.grids import MemoryGrid, answering, device, failing, silent  # noqa: E402

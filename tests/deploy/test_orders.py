@@ -10,7 +10,7 @@ pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[f
 
 from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
-from fedcell.deploy.exchange import read_exchanges  # noqa: E402
+from fedcell.deploy.exchanges import read_exchanges  # noqa: E402
 from fedcell.deploy.flower import Settings, run_federation  # noqa: E402
 from support.appgrids import AppGrid, places, stepping  # noqa: E402
 

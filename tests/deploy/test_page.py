@@ -19,9 +19,12 @@ from fedcell import load_run, load_scenario, run
 pytestmark = [pytest.mark.flower, pytest.mark.slow]
 pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[flower]")
 
-from fedcell.deploy.config import RunConfig  # noqa: E402
-from fedcell.deploy.exchange import read_exchanges  # noqa: E402
-from fedcell.deploy.local import LocalFederation, free_port  # noqa: E402
+from fedcell.deploy.exchanges import read_exchanges  # noqa: E402
+from fedcell.deploy.local.federation import (  # noqa: E402
+    LocalFederation,
+    free_port,
+)
+from fedcell.deploy.options import RunConfig  # noqa: E402
 from support.federations import ENOUGH, environment, same, until  # noqa: E402
 from test_pages import alike, commands, missing, text_of  # noqa: E402
 

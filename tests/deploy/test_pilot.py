@@ -14,9 +14,9 @@ from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
 from fedcell.deploy.clientapp import app as ready  # noqa: E402
 from fedcell.deploy.flower import Settings, pilot_federation  # noqa: E402
-from fedcell.planning.pilotfile import load_pilot  # noqa: E402
-from fedcell.planning.preparing import prepare_pilot  # noqa: E402
-from fedcell.planning.trials import Ask  # noqa: E402
+from fedcell.planning.pilot.pilotfile import load_pilot  # noqa: E402
+from fedcell.planning.pilot.run import prepare_pilot  # noqa: E402
+from fedcell.planning.pilot.runner import Ask  # noqa: E402
 from fedcell.simulation.run import Progress  # noqa: E402
 from support.appgrids import AppGrid, places, stepping  # noqa: E402
 
@@ -140,8 +140,8 @@ def test_a_pilot_of_an_app_of_one_s_own_runs_and_can_be_planned_with(tmp_path):
 
 @pytest.mark.slow
 def test_so_is_one_in_flower_s_simulation(world, tmp_path):
-    from fedcell.deploy.config import RunConfig
-    from fedcell.deploy.local import LocalFederation
+    from fedcell.deploy.local.federation import LocalFederation
+    from fedcell.deploy.options import RunConfig
     from support.federations import ENOUGH
 
     config = RunConfig(

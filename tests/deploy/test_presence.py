@@ -3,9 +3,15 @@
 import pytest
 
 from fedcell import BadInput
-from fedcell.deploy.exchange import Exchange
-from fedcell.deploy.presence import Presence, listed, missing_devices, missing_words, round_line
-from fedcell.deploy.profile import Profile
+from fedcell.deploy.exchanges import Exchange
+from fedcell.deploy.server.presence import (
+    Presence,
+    listed,
+    missing_devices,
+    missing_words,
+    round_line,
+)
+from fedcell.deploy.wire.profile import Profile
 
 TABLE = ("valve", "pump", "gate")  # not in the order of the alphabet
 

@@ -9,9 +9,15 @@ import numpy as np
 import pytest
 
 from fedcell import BadFile
-from fedcell.deploy.exchange import COLUMNS, EXCHANGES, Exchange, ExchangeFile
-from fedcell.deploy.report import ExchangeReport, load_exchanges
-from fedcell.deploy.testbed import report as testbeds
+from fedcell.deploy.exchanges import (
+    COLUMNS,
+    EXCHANGES,
+    Exchange,
+    ExchangeFile,
+    ExchangeReport,
+    load_exchanges,
+)
+from fedcell.deploy.testbed import uploads as testbeds
 from support.printed import four_digits, tables
 
 

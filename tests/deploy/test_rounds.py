@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fedcell import Scenario, load_run
-from fedcell.deploy.exchange import read_exchanges
+from fedcell.deploy.exchanges import read_exchanges
 
 pytestmark = [
     pytest.mark.flower,
@@ -17,10 +17,10 @@ from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict  # noqa: E4
 from flwr.serverapp.strategy import FedAvg  # noqa: E402
 from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
-from fedcell.deploy.arrays import array_record  # noqa: E402
-from fedcell.deploy.running import run_federation  # noqa: E402
-from fedcell.deploy.screen import screened  # noqa: E402
-from fedcell.deploy.settings import Settings  # noqa: E402
+from fedcell.deploy.options import Settings  # noqa: E402
+from fedcell.deploy.screening import screened  # noqa: E402
+from fedcell.deploy.server.run import run_federation  # noqa: E402
+from fedcell.deploy.wire.arrays import array_record  # noqa: E402
 from support.grids import MemoryGrid  # noqa: E402
 
 COUNT, SIZES = 4, (10, 20, 30, 40)

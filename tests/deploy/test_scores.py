@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from fedcell import BadFile
-from fedcell.deploy.exchange import Exchange, ExchangeFile, read_exchanges
-from fedcell.deploy.report import ExchangeReport
+from fedcell.deploy.exchanges import Exchange, ExchangeFile, ExchangeReport, read_exchanges
 from fedcell.deploy.scores import SCORES, RoundScores, ScoreFile, clipped, judged, read_scores
 from fedcell.learning.learner import Scores
 from support.mutations import changed_csv

@@ -13,10 +13,17 @@ from fedcell import load_run, run
 pytestmark = [pytest.mark.flower, pytest.mark.slow]
 pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[flower]")
 
-from fedcell.deploy.config import RunConfig  # noqa: E402
-from fedcell.deploy.exchange import read_exchanges  # noqa: E402
-from fedcell.deploy.local import HOST, LocalFederation, Tls  # noqa: E402
-from fedcell.deploy.processes import QUIET, Process  # noqa: E402
+from fedcell.deploy.exchanges import read_exchanges  # noqa: E402
+from fedcell.deploy.local.federation import (  # noqa: E402
+    HOST,
+    LocalFederation,
+    Tls,
+)
+from fedcell.deploy.local.processes import (  # noqa: E402
+    QUIET,
+    Process,
+)
+from fedcell.deploy.options import RunConfig  # noqa: E402
 from support.certificates import authority, node_key, server_certificate  # noqa: E402
 from support.federations import (  # noqa: E402
     ENOUGH,

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fedcell import BadInput, ClientTable, Scenario, Target
-from fedcell.cli.watching import RunWatch
-from fedcell.deploy.exchange import read_exchanges
+from fedcell.cli.federation import RunWatch
+from fedcell.deploy.exchanges import read_exchanges
 
 pytestmark = [
     pytest.mark.flower,
@@ -18,13 +18,13 @@ pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[f
 from flwr.app import ConfigRecord, RecordDict  # noqa: E402
 from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
-from fedcell.deploy import members as members_module  # noqa: E402
 from fedcell.deploy.clientapp import app  # noqa: E402
-from fedcell.deploy.link import Link  # noqa: E402
-from fedcell.deploy.members import Members  # noqa: E402
-from fedcell.deploy.presence import Presence  # noqa: E402
-from fedcell.deploy.running import run_federation  # noqa: E402
-from fedcell.deploy.settings import Settings  # noqa: E402
+from fedcell.deploy.options import Settings  # noqa: E402
+from fedcell.deploy.server import roster as members_module  # noqa: E402
+from fedcell.deploy.server.link import Link  # noqa: E402
+from fedcell.deploy.server.presence import Presence  # noqa: E402
+from fedcell.deploy.server.roster import Members  # noqa: E402
+from fedcell.deploy.server.run import run_federation  # noqa: E402
 from support.appgrids import AppGrid, places, stepping  # noqa: E402
 from support.federations import by_hand, same, until, without, world  # noqa: E402
 from support.grids import MemoryGrid, answering  # noqa: E402

@@ -8,10 +8,10 @@ import time
 import pytest
 
 from fedcell import BadInput
-from fedcell.deploy import local
-from fedcell.deploy.ending import command_of
-from fedcell.deploy.local import LocalFederation
-from fedcell.deploy.processes import Processes
+from fedcell.deploy.local import federation as local
+from fedcell.deploy.local.federation import LocalFederation
+from fedcell.deploy.local.process_tree import command_of
+from fedcell.deploy.local.processes import Processes
 
 pytestmark = pytest.mark.slow
 
@@ -105,7 +105,7 @@ def test_an_interrupt_that_is_given_twice_leaves_nothing(tmp_path):
     code = """
 import signal, sys
 from pathlib import Path
-from fedcell.deploy.local import LocalFederation
+from fedcell.deploy.local.federation import LocalFederation
 signal.signal(signal.SIGINT, signal.default_int_handler)
 with LocalFederation(Path(sys.argv[1])) as federation:
     stubborn = '''

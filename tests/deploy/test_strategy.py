@@ -24,10 +24,10 @@ from flwr.serverapp.strategy import (  # noqa: E402
 )
 from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
-from fedcell.deploy.arrays import array_record  # noqa: E402
 from fedcell.deploy.clientapp import app as ready  # noqa: E402
-from fedcell.deploy.exchange import read_exchanges  # noqa: E402
+from fedcell.deploy.exchanges import read_exchanges  # noqa: E402
 from fedcell.deploy.flower import Settings, run_federation  # noqa: E402
+from fedcell.deploy.wire.arrays import array_record  # noqa: E402
 from support.appgrids import AppGrid, places, stepping  # noqa: E402
 from support.federations import world  # noqa: E402
 
@@ -224,7 +224,7 @@ def test_a_clock_that_is_set_back_leaves_a_file_that_can_be_read(tmp_path, monke
     """Wall clocks are set now and then, also in the middle of a round."""
 
     now = iter(range(10**6, 0, -50))
-    monkeypatch.setattr("fedcell.deploy.mail.time.time", lambda: float(next(now)))
+    monkeypatch.setattr("fedcell.deploy.wire.messages.time.time", lambda: float(next(now)))
     words = {"arrays": {"w": FIRST}, "folder": tmp_path / "run"}
     run_federation(grid_of(), OWN, rounds=2, settings=Settings(policy="even"), **words)
     lines = read_exchanges(tmp_path / "run")

@@ -16,11 +16,15 @@ import pytest
 
 from fedcell import BadInput
 from fedcell.core.errors import NoTestbed
-from fedcell.deploy.testbed import able, leftovers, links, names, processes, processor, testbed
+from fedcell.deploy.testbed import cgroups as processor
+from fedcell.deploy.testbed import cleanup as leftovers
+from fedcell.deploy.testbed import links, names, testbed
+from fedcell.deploy.testbed import names as processes
+from fedcell.deploy.testbed.testbed import why_not
 from testbed_links import RECEIVE, SEND, python, transfer
 
 pytestmark = pytest.mark.slow
-REASON = able.why_not()
+REASON = why_not()
 real = pytest.mark.skipif(REASON is not None, reason=str(REASON))
 SLEEP = python("import time; time.sleep(300)")
 # Does not end when asked, and has a child in a session of its own that does not either.
@@ -297,7 +301,7 @@ def test_left_overs_of_a_process_that_was_killed_are_removed_and_no_others(owner
 WATCHED = f"""
 import sys, time
 from pathlib import Path
-from fedcell.deploy.local import LocalFederation
+from fedcell.deploy.local.federation import LocalFederation
 from fedcell.deploy.testbed.emulate import PlacedProcesses
 from fedcell.deploy.testbed.testbed import Testbed
 with Testbed(2) as made:
@@ -357,11 +361,11 @@ def test_why_a_machine_cannot_make_one_is_told(monkeypatch):
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(os, "geteuid", lambda: 0, raising=False)
     monkeypatch.setattr(shutil, "which", lambda tool: None if tool == "tc" else tool)
-    assert able.why_not() == "a testbed needs the command tc: install iproute2"
+    assert why_not() == "a testbed needs the command tc: install iproute2"
     monkeypatch.setattr(os, "geteuid", lambda: 1000, raising=False)
-    assert "needs root" in str(able.why_not())
+    assert "needs root" in str(why_not())
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert "needs Linux" in str(able.why_not())
+    assert "needs Linux" in str(why_not())
     with pytest.raises(NoTestbed, match="needs Linux"), testbed.Testbed(1):
         pytest.fail("it was made")
 

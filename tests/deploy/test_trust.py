@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from fedcell import BadFile, BadInput, Scenario, Target, load_run
-from fedcell.deploy.exchange import read_exchanges
-from fedcell.deploy.report import collapse_of, load_exchanges
+from fedcell.deploy.exchanges import collapse_of, load_exchanges, read_exchanges
 from fedcell.deploy.scores import read_scores
 
 pytestmark = [
@@ -24,12 +23,12 @@ from cryptography.hazmat.primitives.serialization import (  # noqa: E402
 from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict  # noqa: E402
 from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
-from fedcell.deploy import link as link_module  # noqa: E402
-from fedcell.deploy import members as members_module  # noqa: E402
-from fedcell.deploy.arrays import array_record  # noqa: E402
 from fedcell.deploy.keys import read_keys  # noqa: E402
-from fedcell.deploy.running import run_federation  # noqa: E402
-from fedcell.deploy.settings import Settings  # noqa: E402
+from fedcell.deploy.options import Settings  # noqa: E402
+from fedcell.deploy.server import link as link_module  # noqa: E402
+from fedcell.deploy.server import roster as members_module  # noqa: E402
+from fedcell.deploy.server.run import run_federation  # noqa: E402
+from fedcell.deploy.wire.arrays import array_record  # noqa: E402
 from support.certificates import node_key  # noqa: E402
 from support.grids import MemoryGrid  # noqa: E402
 

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fedcell import BadFile, BadInput, Scenario, draw_fleet, prepare_training
-from fedcell.deploy.client import own_frequency, profile_of
-from fedcell.deploy.ending import MARK, marked
-from fedcell.deploy.exchange import (
+from fedcell.deploy.device import own_frequency, profile_of
+from fedcell.deploy.exchanges import (
     COLUMNS,
     EXCHANGES,
     OUTCOMES,
@@ -28,10 +27,11 @@ from fedcell.deploy.exchange import (
     past_exchanges,
     read_exchanges,
 )
-from fedcell.deploy.layout import Layout
-from fedcell.deploy.processes import Processes, Waiting, answers
-from fedcell.deploy.profile import NUMBERS, Profile, introduced, ordered
-from fedcell.deploy.screen import screened
+from fedcell.deploy.local.process_tree import MARK, marked
+from fedcell.deploy.local.processes import Processes, Waiting, answers
+from fedcell.deploy.screening import screened
+from fedcell.deploy.wire.layout import Layout
+from fedcell.deploy.wire.profile import NUMBERS, Profile, introduced, ordered
 from fedcell.learning.aggregate import aggregate
 from fedcell.network.channel import rate_per_hertz
 from fedcell.network.policies.base import Broadcast
@@ -351,7 +351,7 @@ def test_somebody_who_dies_is_not_waited_for(tmp_path, monkeypatch):
             Waiting(9.0, "starting", [started]).pause()
         alive = group.start("alive", [sys.executable, "-c", "import time; time.sleep(99)"])
         waiting = Waiting(9.0, "starting", [alive])
-        monkeypatch.setattr("fedcell.deploy.processes.time.monotonic", lambda: float("inf"))
+        monkeypatch.setattr("fedcell.deploy.local.processes.time.monotonic", lambda: float("inf"))
         with pytest.raises(BadInput, match="starting took more than 9 s"):
             waiting.pause()
         monkeypatch.undo()

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from fedcell import BadFile
-from fedcell.deploy import ending, watcher
-from fedcell.deploy.ending import process_table, table_of_ps
-from fedcell.deploy.local import LocalFederation
-from fedcell.deploy.processes import Processes
-from fedcell.deploy.watcher import Record, clear_leftovers, make_scratch
+from fedcell.deploy.local import process_tree as ending
+from fedcell.deploy.local import watcher
+from fedcell.deploy.local.federation import LocalFederation
+from fedcell.deploy.local.process_tree import process_table, table_of_ps
+from fedcell.deploy.local.processes import Processes
+from fedcell.deploy.local.watcher import Record, clear_leftovers, make_scratch
 
 linux = pytest.mark.skipif(not Path("/proc").is_dir(), reason="there is no /proc")
 SOON = 20.0  # [s] for processes to begin or to end
@@ -27,7 +28,7 @@ SOON = 20.0  # [s] for processes to begin or to end
 PARENT = """
 import sys, time
 from pathlib import Path
-from fedcell.deploy.local import LocalFederation
+from fedcell.deploy.local.federation import LocalFederation
 child = '''
 import subprocess, sys, time
 stray = subprocess.Popen(["sleep", "99"], env={}, start_new_session=True)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fedcell import BadInput
-from fedcell.experiments.engines import DaskCluster, Inline
+from fedcell.experiments.executors import DaskCluster, Inline
 from fedcell.experiments.experiment import load_experiment
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep

@@ -9,13 +9,13 @@ import pytest
 
 from fedcell import load_scenario, prepare_training
 from fedcell.core.errors import BadInput
-from fedcell.core.targets import Target
+from fedcell.experiments.jobs import Job, train
 from fedcell.experiments.sampling import GIVEN, is_cut, judges_to_guess
 from fedcell.experiments.store import Store
 from fedcell.experiments.training import Curve, Race, Sampled, Training, Until
-from fedcell.experiments.work import Job, train
-from fedcell.learning.engine import Engine
-from fedcell.learning.nested import Sampling
+from fedcell.learning.engines.engine import Engine
+from fedcell.learning.evaluation import Sampling
+from fedcell.scenario.target import Target
 
 DIGITS = load_scenario("digits")
 

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from fedcell import BadFile, BadInput, Optimal, Scenario, load_run, load_scenario, run, run_seeds
-from fedcell.core.files import as_json
+from fedcell.core.files.formats import as_json
 from fedcell.experiments.seeds import load_seeds
 from fedcell.simulation.run import Progress
 from support.printed import is_plus_minus, tables

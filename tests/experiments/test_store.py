@@ -10,7 +10,7 @@ import pytest
 from fedcell import BadFile, FedcellWarning
 from fedcell.experiments.store import TIMES, Store
 from fedcell.experiments.training import Curve
-from fedcell.learning.engine import vector_width
+from fedcell.learning.engines.engine import vector_width
 from support.sealing import rewrite, unseal
 
 KEY = "ab" * 16

@@ -15,14 +15,14 @@ import pytest
 
 from fedcell import BadInput, load_scenario, prepare_training, simulate_network
 from fedcell.core.estimates import mean_estimate
-from fedcell.core.targets import Target, rounds_to
-from fedcell.experiments.engines import DiedError, Inline, LocalProcesses
+from fedcell.experiments.executors import DiedError, Inline, LocalProcesses
 from fedcell.experiments.experiment import Experiment, load_experiment
 from fedcell.experiments.statistics import estimate_rounds
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
 from fedcell.experiments.table import FIRST, HELD, estimate_at
 from fedcell.experiments.training import Curve, Training, Until
+from fedcell.scenario.target import Target, rounds_to
 from support.printed import is_plus_minus
 from support.printed import tables as printed_tables
 

@@ -8,10 +8,9 @@ import pytest
 
 from fedcell import BadInput, Even, Scenario, simulate_network
 from fedcell.core.estimates import mean_estimate
-from fedcell.core.targets import Target
 from fedcell.experiments import result as result_module
 from fedcell.experiments import sweep as sweep_module
-from fedcell.experiments.engines import Inline
+from fedcell.experiments.executors import Inline
 from fedcell.experiments.experiment import Experiment, load_experiment
 from fedcell.experiments.statistics import rounds_of_mean_curve, values_of
 from fedcell.experiments.store import Store
@@ -26,7 +25,8 @@ from fedcell.experiments.table import (
     widest_interval,
 )
 from fedcell.experiments.training import Curve
-from fedcell.show.report import report_page
+from fedcell.scenario.target import Target
+from fedcell.show.html import report_page
 from fedcell.show.tables.console import plus_minus
 from fedcell.show.tables.sweeps import point_columns
 

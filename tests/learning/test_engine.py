@@ -14,11 +14,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from fedcell import BadInput
 from fedcell.learning.classifier import Classifier
 from fedcell.learning.data.dataset import Dataset, load_data
-from fedcell.learning.engine import EVALUATED, PIECE, Engine
+from fedcell.learning.engines.engine import EVALUATED, PIECE, Engine
+from fedcell.learning.evaluation import subset_of_test, subset_of_training
 from fedcell.learning.learner import LocalTraining
 from fedcell.learning.neural import NeuralNetwork, Shape
-from fedcell.learning.partition import Partition, make_partition
-from fedcell.learning.subsets import subset_of_test, subset_of_training
+from fedcell.learning.partition.make import Partition, make_partition
 from fedcell.scenario.learning import MODELS, Layers
 from fedcell.scenario.partition import PartitionSpec
 from support import reference

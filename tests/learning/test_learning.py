@@ -17,12 +17,12 @@ from fedcell import (
     simulate_network,
 )
 from fedcell.core.errors import FedcellWarning
-from fedcell.core.targets import Target
 from fedcell.learning.aggregate import aggregate
+from fedcell.learning.engines.quadratic import Quadratics
 from fedcell.learning.learner import LocalTraining, Scores
-from fedcell.learning.quadratic import Quadratics
 from fedcell.learning.setup import prepare_training
 from fedcell.scenario.learning import Learning, Quadratic
+from fedcell.scenario.target import Target
 from fedcell.simulation.checks import aggregation_doubts, aggregation_rule
 from fedcell.simulation.train import simulate
 from support.training import states

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcell import load_scenario, prepare_training
-from fedcell.learning.nested import GROWTH, Judgement, Sampling, Strata
+from fedcell.learning.evaluation import GROWTH, Judgement, Sampling, Strata
 
 
 def strata_of(seed, count=3000, classes=10):

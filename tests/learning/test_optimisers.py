@@ -8,8 +8,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fedcell import BadInput, Learning, Scenario, prepare_training
+from fedcell.learning.engines.quadratic import Quadratics
 from fedcell.learning.learner import LocalTraining
-from fedcell.learning.quadratic import Quadratics
 from support import reference
 from support.networks import AWKWARD, engine, made
 

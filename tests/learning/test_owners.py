@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from fedcell import BadInput, Dataset, FedcellWarning, Scenario, prepare_training, simulate
-from fedcell.learning.owners import in_order
-from fedcell.learning.partition import Partition, summarise_partition
-from fedcell.learning.report import describe_partition
+from fedcell.learning.data.owners import in_order
+from fedcell.learning.partition.make import Partition, summarise_partition
+from fedcell.learning.partition_report import describe_partition
 from fedcell.learning.setup import require_learning
 from support.owned import CLOUDS, clouds, owned, scenario_in
 

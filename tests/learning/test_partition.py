@@ -12,10 +12,10 @@ from scipy.optimize import linprog
 from scipy.sparse import block_array, coo_array, eye_array
 
 from fedcell import BadInput
-from fedcell.core.dice import Purpose, stream
 from fedcell.core.schema import decode
-from fedcell.learning import skew
-from fedcell.learning.partition import (
+from fedcell.core.streams import Purpose, stream
+from fedcell.learning.partition import skew
+from fedcell.learning.partition.make import (
     Partition,
     PartitionSummary,
     make_partition,

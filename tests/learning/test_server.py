@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fedcell import BadInput, Learning
-from fedcell.learning.server import Server
+from fedcell.learning.server_optimizer import Server
 
 OLD = np.array([1.0, -2.0, 0.5], np.float32)
 MEAN = np.array([1.4, -2.0, 0.2], np.float32)

@@ -9,23 +9,27 @@ from numpy.testing import assert_allclose, assert_array_equal
 from fedcell import BadInput, Scenario, load_model, load_scenario, prepare_training, run, simulate
 from fedcell.learning.classifier import Classifier
 from fedcell.learning.data.dataset import load_data
+from fedcell.learning.export import plain_layers
 from fedcell.learning.gradients import probe
 from fedcell.learning.learner import LocalTraining
-from fedcell.learning.partition import Partition
-from fedcell.learning.plain import plain_layers
+from fedcell.learning.partition.make import Partition
 from fedcell.scenario.learning import MODELS, Layers
 from support.networks import AWKWARD, engine, made
 
 pytestmark = pytest.mark.extras
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install fedcell[torch]")
 
-from fedcell.learning.torch import (  # noqa: E402
+from fedcell.learning.engines.torch import (  # noqa: E402
     TorchLearner,
     load_weights,
     tensors,
     without_single_samples,
 )
-from fedcell.learning.torch_modules import Module, plain_module, save_module  # noqa: E402
+from fedcell.learning.engines.torch_modules import (  # noqa: E402
+    Module,
+    plain_module,
+    save_module,
+)
 
 
 def twin(ours, **more):

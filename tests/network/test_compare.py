@@ -13,8 +13,8 @@ from fedcell import (
     simulate_network,
     sweep_costs,
 )
-from fedcell.core.dice import replicate_seeds
 from fedcell.core.estimates import mean_estimate
+from fedcell.core.streams import replicate_seeds
 from fedcell.network.compare import MEASURES, sweep_axes
 
 WORLD = Scenario().using(clients={"count": 30, "spread": 0.3}, plan={"cohort": 4})

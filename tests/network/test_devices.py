@@ -32,7 +32,7 @@ from fedcell.network.participation import (
 )
 from fedcell.network.policies.names import NAMED
 from fedcell.network.simulate import price_trace
-from fedcell.planning.lost_uploads import effective_cohort
+from fedcell.planning.law.base import effective_cohort
 from support.sealing import rewrite
 
 FLEET = Path(__file__).parents[2] / "docs" / "fleet.toml"

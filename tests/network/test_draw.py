@@ -20,7 +20,7 @@ from fedcell import (
     draw_trace,
     simulate_network,
 )
-from fedcell.core import dice
+from fedcell.core import streams as dice
 from fedcell.network.draw import candidates
 from fedcell.network.selection import ask_uniformly
 from fedcell.network.simulate import price_trace

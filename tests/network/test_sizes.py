@@ -19,7 +19,7 @@ from fedcell import (
     prepare_training,
     simulate_network,
 )
-from fedcell.learning.partition import Partition
+from fedcell.learning.partition.make import Partition
 from fedcell.network.policies.base import Broadcast
 
 NOT_KNOWN = "D_j are not known: take the scenario of `prepare_training`"

@@ -16,9 +16,9 @@ from fedcell.experiments.result import SweepResult
 from fedcell.experiments.table import SweepTable
 from fedcell.experiments.training import Curve
 from fedcell.learning.setup import require_learning
-from fedcell.paper.judges import PANELS, judge
-from fedcell.paper.judging import larger, series, small
+from fedcell.paper.catalogue import PANELS, judge
 from fedcell.paper.reproduce import load_panel
+from fedcell.paper.verdicts import larger, series, small
 
 CAP, SEEDS = 150, 20
 WORLD = Scenario().using(learning={"target": 0.5, "hold": 1})

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from fedcell import load_scenario
-from fedcell.experiments.engines import Inline
+from fedcell.experiments.executors import Inline
 from fedcell.experiments.experiment import Experiment
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
-from fedcell.paper.judges import judge
-from fedcell.paper.measuring import constants_of
+from fedcell.paper.catalogue import judge
+from fedcell.paper.measurements import constants_of
 from fedcell.scenario.partition import PartitionSpec
 
 pytestmark = pytest.mark.long

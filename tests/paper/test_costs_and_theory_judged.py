@@ -9,10 +9,10 @@ import pytest
 
 from fedcell import BadInput
 from fedcell.experiments.table import FIRST, SweepTable
-from fedcell.paper.judges import judge
+from fedcell.paper.catalogue import judge
 from fedcell.paper.laws import LAWS, left_out_errors
 from fedcell.paper.optimum import best_clients
-from fedcell.planning.theory import Constants
+from fedcell.planning.law.theory import Constants
 
 SEEDS = 12
 CONSTANTS = {

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fedcell.core.checksums import check_seal
-from fedcell.core.targets import rounds_to
+from fedcell.core.files.checksums import check_seal
+from fedcell.scenario.target import rounds_to
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "experiments" / "results"

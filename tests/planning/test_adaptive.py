@@ -21,15 +21,10 @@ from fedcell import (
     run,
     run_adaptive,
 )
-from fedcell.core.files import as_json
+from fedcell.core.files.formats import as_json
 from fedcell.network.simulate import price_trace
-from fedcell.planning.adapting import adaptive
-from fedcell.planning.adaptive import AdaptivePlan
-from fedcell.planning.belief import USUAL_LAW, Belief
-from fedcell.planning.design import Setting
-from fedcell.planning.fit import fit_law
-from fedcell.planning.forecast import Forecast
-from fedcell.planning.prospects import (
+from fedcell.planning.adaptive.controller import AdaptivePlan, Forecast
+from fedcell.planning.adaptive.decision import (
     CLEAR,
     NEAR,
     WORTH,
@@ -39,8 +34,7 @@ from fedcell.planning.prospects import (
     rest_of,
     rest_with,
 )
-from fedcell.planning.search import Search
-from fedcell.planning.standing import (
+from fedcell.planning.adaptive.posterior import (
     SHAPE,
     Standing,
     average_gain,
@@ -51,7 +45,12 @@ from fedcell.planning.standing import (
     share_of_way,
     standing,
 )
-from fedcell.simulation.drive import carry_out
+from fedcell.planning.adaptive.run import adaptive
+from fedcell.planning.law.fit import fit_law
+from fedcell.planning.pilot.candidates import Search
+from fedcell.planning.pilot.prior import USUAL_LAW, Belief
+from fedcell.planning.setting import Setting
+from fedcell.simulation.execution import carry_out
 from fedcell.simulation.run import Progress, prepare_run
 from support.laws import FLOOR, observed
 from support.quadratics import MISLED, NARROW, QUADRATICS, SLOW, STEPS_ARE_WORTHLESS
@@ -478,7 +477,7 @@ def test_a_failed_forecast_takes_the_run_back_to_its_start():
 
 def test_a_prior_that_is_not_widened_keeps_the_run_away_for_longer(monkeypatch):
     """It takes the whole world to be slow, and the first setting with it."""
-    import fedcell.planning.adaptive as module
+    import fedcell.planning.adaptive.controller as module
 
     usual = misled().outcome
     monkeypatch.setattr(module, "WIDEST", 1.0)

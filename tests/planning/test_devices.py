@@ -23,12 +23,12 @@ from fedcell import (
 )
 from fedcell.network.participation import mean_loss_rate
 from fedcell.network.simulate import price_trace
-from fedcell.planning.choose import choose_plan
-from fedcell.planning.design import Setting
-from fedcell.planning.devices import device_energy, device_shares
-from fedcell.planning.grid import evaluate_plans
-from fedcell.planning.law import GivenLaw
-from fedcell.planning.limits import bounds_of, chances
+from fedcell.planning.choice.choose import choose_plan
+from fedcell.planning.choice.grid import evaluate_plans
+from fedcell.planning.choice.limits import bounds_of, chances
+from fedcell.planning.costs.devices import device_energy, device_shares
+from fedcell.planning.law.given import GivenLaw
+from fedcell.planning.setting import Setting
 from fedcell.planning.whatif import nearby_worlds
 
 MIXED = load_scenario(Path(__file__).parents[2] / "docs" / "fleet.toml")

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from fedcell import BadInput, NotReached
-from fedcell.core.targets import Target
-from fedcell.planning.design import Setting
-from fedcell.planning.fit import fit_form, fit_law
-from fedcell.planning.law import GivenLaw, features
-from fedcell.planning.observations import Observations
-from fedcell.planning.trial import Trial, observe, settled
+from fedcell.planning.law.fit import fit_form, fit_law
+from fedcell.planning.law.given import GivenLaw, features
+from fedcell.planning.law.observations import Observations
+from fedcell.planning.pilot.trial import Trial, observe, settled
+from fedcell.planning.setting import Setting
+from fedcell.scenario.target import Target
 from support.laws import FLOOR, PAPER, SETTINGS, observed
 
 LOOSE = [(k, e) for k in (2, 5, 12, 30) for e in (4, 12, 40, 100)]

@@ -23,29 +23,28 @@ from fedcell import (
     load_scenario,
     plan_training,
 )
-from fedcell.cli.pilot import pilot_command
-from fedcell.core.targets import Target
-from fedcell.experiments.engines import DiedError, Inline
+from fedcell.cli.commands.pilot import pilot_command
+from fedcell.experiments.executors import DiedError, Inline
 from fedcell.experiments.experiment import Experiment
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
 from fedcell.learning.learner import Scores
 from fedcell.learning.setup import prepare_training
-from fedcell.planning.choose import choose_plan
-from fedcell.planning.design import Setting, trial_seeds, validation_settings
-from fedcell.planning.fit import fit_law
-from fedcell.planning.grid import evaluate_plans
-from fedcell.planning.law import GivenLaw
-from fedcell.planning.pilot import Pilot
-from fedcell.planning.pilotfile import load_pilot, save_pilot
-from fedcell.planning.piloting import run_pilot
-from fedcell.planning.search import search_space
-from fedcell.planning.theory import Constants
-from fedcell.planning.trial import Trial, observe
-from fedcell.planning.trials import Ask, PilotRunner
-from fedcell.planning.validate import Validation, check_law, target_exponent
-from fedcell.planning.validating import validate_pilot
+from fedcell.planning.choice.choose import choose_plan
+from fedcell.planning.choice.grid import evaluate_plans
+from fedcell.planning.law.fit import fit_law
+from fedcell.planning.law.given import GivenLaw
+from fedcell.planning.law.theory import Constants
+from fedcell.planning.pilot.candidates import search_space
+from fedcell.planning.pilot.pilot import Pilot
+from fedcell.planning.pilot.pilotfile import load_pilot, save_pilot
+from fedcell.planning.pilot.run import run_pilot
+from fedcell.planning.pilot.runner import Ask, PilotRunner
+from fedcell.planning.pilot.trial import Trial, observe
+from fedcell.planning.pilot.validation import Validation, check_law, target_exponent, validate_pilot
+from fedcell.planning.setting import Setting, trial_seeds, validation_settings
 from fedcell.scenario.identity import pilot_identity
+from fedcell.scenario.target import Target
 from support.laws import FLOOR, observed
 from support.training import quadratics_of
 
@@ -207,7 +206,7 @@ def test_a_pilot_says_what_it_found(fedcell, world):
 
 def test_a_pilot_goes_on_where_it_stopped(fedcell, world, monkeypatch):
     whole, ran = PilotRunner.run, []
-    monkeypatch.setattr("fedcell.planning.piloting.SAVED_EVERY", 0.0)
+    monkeypatch.setattr("fedcell.planning.pilot.run.SAVED_EVERY", 0.0)
 
     def stop(self, ask):
         if len(ran) == 9:

@@ -24,18 +24,18 @@ from fedcell import (
 )
 from fedcell.core.errors import NoPlan
 from fedcell.core.quantities import parse_duration, parse_energy, readable_duration
-from fedcell.core.targets import Target
 from fedcell.learning.setup import prepare_training
-from fedcell.planning.choose import choose_plan, totals_under
-from fedcell.planning.fit import fit_law
-from fedcell.planning.grid import evaluate_plans
-from fedcell.planning.law import GivenLaw
+from fedcell.planning.choice.choose import choose_plan, totals_under
+from fedcell.planning.choice.grid import evaluate_plans
+from fedcell.planning.choice.limits import Limits, allowed_plans, chances, least_place
+from fedcell.planning.costs.rounds import price_round_grid
+from fedcell.planning.costs.units import full_participation, section_4d, unit_costs
+from fedcell.planning.law.fit import fit_law
+from fedcell.planning.law.given import GivenLaw
 from fedcell.planning.law_source import LawSource
-from fedcell.planning.limits import Limits, allowed_plans, chances, least_place
 from fedcell.planning.question import Question
-from fedcell.planning.round_costs import price_round_grid
-from fedcell.planning.unit_costs import full_participation, section_4d, unit_costs
 from fedcell.planning.whatif import least_bandwidth, nearby_worlds, sensitivity
+from fedcell.scenario.target import Target
 from support.examples import examples
 from support.laws import FLOOR, observed
 from support.piloted import PILOT, piloted_digits, piloted_file

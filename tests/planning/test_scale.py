@@ -8,7 +8,7 @@ import pytest
 from scipy.special import ndtri
 
 from fedcell import BadInput, Limits, Scenario, draw_fleet, draw_trace, plan_training
-from fedcell.core.dice import spread_evenly
+from fedcell.core.streams import spread_evenly
 from fedcell.network import draw, participation, simulate
 from fedcell.network.draw import draw_all
 from fedcell.network.participation import chance_called
@@ -18,13 +18,14 @@ from fedcell.network.round import make_problem
 from fedcell.network.selection import stable_order
 from fedcell.network.simulate import doing, simulate_columns, simulate_network
 from fedcell.network.trace import MANY
-from fedcell.planning import devices, unit_costs
-from fedcell.planning.devices import device_shares, upload_moments
-from fedcell.planning.grid import evaluate_plans
-from fedcell.planning.law import GivenLaw
-from fedcell.planning.round_costs import price_round_grid
-from fedcell.planning.rounds_law import LEVEL
-from fedcell.planning.unit_costs import full_participation, priced_rounds
+from fedcell.planning.choice.grid import evaluate_plans
+from fedcell.planning.costs import devices
+from fedcell.planning.costs import units as unit_costs
+from fedcell.planning.costs.devices import device_shares, upload_moments
+from fedcell.planning.costs.rounds import price_round_grid
+from fedcell.planning.costs.units import full_participation, priced_rounds
+from fedcell.planning.law.base import LEVEL
+from fedcell.planning.law.given import GivenLaw
 
 LAW = GivenLaw(mixing=50.0, drift=0.02, start=250.0, floor=12.0)
 DRAWN = Scenario().using(clients={"count": 200, "spread": 0.4}, cell={"distance": (50.0, 250.0)})

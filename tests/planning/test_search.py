@@ -16,14 +16,14 @@ from fedcell import (
     run_pilot,
     simulate_network,
 )
-from fedcell.core.forecast import has_settled, least_rounds, likely_rounds
-from fedcell.core.targets import Target
-from fedcell.planning.design import Setting
-from fedcell.planning.looking import Looking
-from fedcell.planning.pilot import Pilot
-from fedcell.planning.search import Search, lattice, search_space
-from fedcell.planning.trial import Trial
-from fedcell.planning.trials import Ask, PilotRunner
+from fedcell.planning.pilot.candidates import Search, lattice, search_space
+from fedcell.planning.pilot.loop import Looking
+from fedcell.planning.pilot.pilot import Pilot
+from fedcell.planning.pilot.runner import Ask, PilotRunner
+from fedcell.planning.pilot.trial import Trial
+from fedcell.planning.setting import Setting
+from fedcell.scenario.target import Target
+from fedcell.simulation.extrapolation import has_settled, least_rounds, likely_rounds
 
 TARGET = Target(loss=0.5, hold=1)
 
@@ -143,7 +143,7 @@ class Made(PilotRunner):
 
 def look(law, costs, budget, seconds, count=60, monkeypatch=None, kind=Made, engine=None):
     clock = Clock()
-    monkeypatch.setattr("fedcell.planning.looking.time", clock)
+    monkeypatch.setattr("fedcell.planning.pilot.loop.time", clock)
     given = {"law": law, "seconds": seconds, "clock": clock}
     runner = kind(scenario=Scenario(), target=TARGET, engine=engine, **given)
     k, e = (
@@ -267,7 +267,7 @@ def test_an_interrupt_leaves_no_gap_that_is_run_for_ever(monkeypatch):
 
 def looking(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr("fedcell.planning.looking.time", clock)
+    monkeypatch.setattr("fedcell.planning.pilot.loop.time", clock)
     given = {"law": factory, "seconds": lambda *_: 1.0, "clock": clock}
     runner = Made(scenario=Scenario(), target=TARGET, **given)
     k, e = (x.ravel() for x in np.meshgrid(lattice(1, 20, 1.4), lattice(1, 50, 1.5)))

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from fedcell import BadInput, Clients, RoundPlan, Scenario, Task, draw_fleet, draw_trace
 from fedcell.learning.gradients import probe
 from fedcell.learning.setup import prepare_training
-from fedcell.planning.law import GivenLaw, UnitCosts, nearest_whole
-from fedcell.planning.lost_uploads import effective_cohort, share_of_rounds_with_arrivals
-from fedcell.planning.theory import Constants
+from fedcell.planning.law.base import effective_cohort, share_of_rounds_with_arrivals
+from fedcell.planning.law.given import GivenLaw, UnitCosts, nearest_whole
+from fedcell.planning.law.theory import Constants
 from fedcell.scenario.learning import Learning
 from support.training import quadratics_of, states
 

@@ -25,9 +25,9 @@ from fedcell import (
     simulate_network,
     sweep_costs,
 )
-from fedcell.learning.report import describe_partition
-from fedcell.planning.measure import measure_constants
-from fedcell.planning.report import pilot_report
+from fedcell.learning.partition_report import describe_partition
+from fedcell.planning.constants import measure_constants
+from fedcell.planning.pilot.summary import pilot_report
 from support.piloted import PILOT, piloted_digits
 
 ROOT = Path(__file__).parents[2]

@@ -8,13 +8,13 @@ from html.parser import HTMLParser
 import pytest
 
 from fedcell import Scenario
-from fedcell.experiments.engines import Inline
+from fedcell.experiments.executors import Inline
 from fedcell.experiments.experiment import Experiment
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
-from fedcell.paper.judging import Verdict
 from fedcell.paper.reproduce import Reproduction
-from fedcell.show.report import report_page, write_report
+from fedcell.paper.verdicts import Verdict
+from fedcell.show.html import report_page, write_report
 
 VOID = ("meta", "img", "br", "source")
 BROWSER = shutil.which("chromium") or shutil.which("google-chrome")

@@ -29,22 +29,21 @@ from fedcell import (
     sweep_costs,
 )
 from fedcell.core.showing import Showable
-from fedcell.deploy.exchange import Exchange
-from fedcell.deploy.report import ExchangeReport
-from fedcell.deploy.testbed import report as testbeds
-from fedcell.experiments.engines import Inline
+from fedcell.deploy.exchanges import Exchange, ExchangeReport
+from fedcell.deploy.testbed import uploads as testbeds
+from fedcell.experiments.executors import Inline
 from fedcell.experiments.experiment import Experiment
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
-from fedcell.learning.report import describe_partition
+from fedcell.learning.partition_report import describe_partition
 from fedcell.network.compare import CostSweep
-from fedcell.paper.judges import judge
+from fedcell.paper.catalogue import judge
 from fedcell.paper.reproduce import Reproduction
-from fedcell.planning.measure import measure_constants
-from fedcell.planning.validating import validate_pilot
+from fedcell.planning.constants import measure_constants
+from fedcell.planning.pilot.validation import validate_pilot
 from fedcell.show.figures.style import drawing
 from fedcell.show.results import FIGURES, PANELS, TABLES
-from fedcell.simulation.result import RunResult
+from fedcell.simulation.summary import RunResult
 from support.figures import faults
 from support.printed import is_plus_minus, tables
 

@@ -7,9 +7,9 @@ import shutil
 import pytest
 
 from fedcell import BadFile, FedcellWarning, Scenario, load_model, load_run, run
-from fedcell.core.files import as_json
-from fedcell.simulation.ledgerfile import read_ledgers
-from fedcell.simulation.listing import list_runs
+from fedcell.core.files.formats import as_json
+from fedcell.simulation.folder.ledger_file import read_ledgers
+from fedcell.simulation.folder.listing import list_runs
 from support.sealing import rewrite, unseal
 
 WORLD = Scenario().using(

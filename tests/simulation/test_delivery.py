@@ -23,15 +23,15 @@ from fedcell import (
     run_adaptive,
     run_seeds,
 )
-from fedcell.core.checksums import CHECKSUM, sealed
-from fedcell.core.files import as_json
-from fedcell.core.targets import Target
+from fedcell.core.files.checksums import CHECKSUM, sealed
+from fedcell.core.files.formats import as_json
+from fedcell.experiments.jobs import Job, train, train_curve
 from fedcell.experiments.training import Training, Until
-from fedcell.experiments.work import Job, train, train_curve
 from fedcell.learning.learner import Scores
 from fedcell.scenario.identity import pilot_identity, run_identity, training_identity
+from fedcell.scenario.target import Target
 from fedcell.show.results import summary
-from fedcell.simulation.history import AVERAGE_DECAY, moved_average
+from fedcell.simulation.state import AVERAGE_DECAY, moved_average
 from fedcell.simulation.train import simulate, train_rounds
 
 DIGITS = load_scenario("digits")

@@ -17,15 +17,15 @@ from fedcell import (
     run_adaptive,
     run_seeds,
 )
-from fedcell.core.targets import Scored, Target
+from fedcell.experiments.jobs import train_curve
 from fedcell.experiments.store import Store
 from fedcell.experiments.training import Curve, Until
-from fedcell.experiments.work import train_curve
 from fedcell.learning.learner import Learner, Scores, majority_of
-from fedcell.planning.design import Setting
-from fedcell.planning.pilot import Pilot
-from fedcell.planning.pilotfile import load_pilot
-from fedcell.planning.trial import Trial
+from fedcell.planning.pilot.pilot import Pilot
+from fedcell.planning.pilot.pilotfile import load_pilot
+from fedcell.planning.pilot.trial import Trial
+from fedcell.planning.setting import Setting
+from fedcell.scenario.target import Scored, Target
 from fedcell.show.results import summary
 from fedcell.simulation.train import simulate
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from fedcell import load_scenario, prepare_training, run
-from fedcell.core.targets import Target
 from fedcell.learning.learner import Scores
 from fedcell.network.draw import draw_fleet, draw_trace
-from fedcell.simulation import judge as judging
-from fedcell.simulation.judge import TEST_EVERY, SparseJudge, judge_of
+from fedcell.scenario.target import Target
+from fedcell.simulation import evaluation as judging
+from fedcell.simulation.evaluation import TEST_EVERY, SparseJudge, judge_of
 from fedcell.simulation.train import at_target, simulate, train_rounds
 
 DIGITS = load_scenario("digits")

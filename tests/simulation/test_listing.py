@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from fedcell import BadFile, Scenario, load_scenario, run, run_seeds
-from fedcell.simulation.listing import list_runs
-from fedcell.simulation.report import RoundReport
+from fedcell.simulation.folder.listing import list_runs
+from fedcell.simulation.summary import RoundReport
 from support.printed import tables
 
 SCENARIO = Scenario().using(

@@ -12,8 +12,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from fedcell import BadFile, BadInput, Scenario, load_model, load_scenario, run
 from fedcell.learning.classifier import Classifier
 from fedcell.learning.data.dataset import load_data
+from fedcell.learning.export import constructor, plain_layers, state_of
 from fedcell.learning.learner import LocalTraining
-from fedcell.learning.plain import constructor, plain_layers, state_of
 from support import reference
 from support.networks import AWKWARD, engine, made
 from support.sealing import rewrite
@@ -209,7 +209,7 @@ def test_folders_that_hold_no_model_are_refused(fedcell, folder, tmp_path):
 
 def test_without_pytorch_the_command_says_what_is_missing(fedcell, folder, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.delitem(sys.modules, "fedcell.learning.torch_modules", raising=False)
+    monkeypatch.delitem(sys.modules, "fedcell.learning.engines.torch_modules", raising=False)
     said = fedcell("export", folder, "--out", tmp_path / "model.pt")
     assert (said.code, said.out) == (2, "")
     assert "needs PyTorch: pip install" in said.err

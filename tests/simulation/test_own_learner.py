@@ -23,9 +23,9 @@ from fedcell import (
     run,
     run_pilot,
 )
+from fedcell.learning.custom import OwnLearner
 from fedcell.learning.learner import Scores
-from fedcell.learning.own import OwnLearner
-from fedcell.planning.validating import validate_pilot
+from fedcell.planning.pilot.validation import validate_pilot
 from fedcell.scenario.identity import run_identity
 from support.sealing import rewrite
 

@@ -22,14 +22,14 @@ from fedcell import (
     run,
     run_adaptive,
 )
-from fedcell.experiments.engines import LocalProcesses
+from fedcell.experiments.executors import LocalProcesses
 from fedcell.experiments.experiment import Experiment
+from fedcell.experiments.jobs import Job, train
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
 from fedcell.experiments.training import Training, Until
-from fedcell.experiments.work import Job, train
 from fedcell.learning.setup import require_learning
-from fedcell.planning.plan import TrainingPlan
+from fedcell.planning.choice.plan import TrainingPlan
 from support.owned import CLOUDS, clouds, npz, scenario_in, world
 from support.sealing import rewrite
 

@@ -34,12 +34,12 @@ from fedcell import (
 from fedcell.learning.learner import Scores
 from fedcell.learning.setup import prepare_training
 from fedcell.network.policies.names import NAMED
-from fedcell.planning.trials import PilotRunner
+from fedcell.planning.pilot.runner import PilotRunner
 from fedcell.scenario.load import shipped
 from fedcell.show.figures import runs as figures
 from fedcell.show.results import summary
-from fedcell.simulation.report import RoundReport
 from fedcell.simulation.run import Progress, run
+from fedcell.simulation.summary import RoundReport
 from support.examples import examples
 from support.sealing import rewrite
 
@@ -444,7 +444,7 @@ def test_interrupted_before_the_first_round(fedcell, world, tmp_path, monkeypatc
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("fedcell.simulation.drive.train_rounds", stop)
+        patch.setattr("fedcell.simulation.execution.train_rounds", stop)
         said = fedcell("run", world, "--out", tmp_path / "o")
         assert (said.code, said.out) == (130, "")
         assert said.err == (

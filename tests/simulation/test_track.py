@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from fedcell import BadInput, FedcellWarning, Scenario, run
-from fedcell.simulation import track
-from fedcell.simulation.track import Tracker, measures
+from fedcell.simulation import trackers as track
+from fedcell.simulation.trackers import Tracker, measures
 
 SCENARIO = Scenario().using(
     clients={"count": 6},

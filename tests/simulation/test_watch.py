@@ -31,11 +31,10 @@ from fedcell import (
     run,
     simulate,
 )
-from fedcell.core.files import as_json
-from fedcell.core.locks import locked
-from fedcell.simulation.ledgerfile import read_ledgers
-from fedcell.simulation.report import RoundReport
-from fedcell.simulation.result import RunResult
+from fedcell.core.files.formats import as_json
+from fedcell.core.files.locks import locked
+from fedcell.simulation.folder.ledger_file import read_ledgers
+from fedcell.simulation.summary import RoundReport, RunResult
 from fedcell.simulation.train import train_rounds
 from support.sealing import rewrite, unseal
 

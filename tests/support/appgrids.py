@@ -8,8 +8,8 @@ import numpy as np
 from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from fedcell.deploy.arrays import array_record
 from fedcell.deploy.flower import introduce
+from fedcell.deploy.wire.arrays import array_record
 
 from .grids import MemoryGrid, Node
 

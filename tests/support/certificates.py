@@ -15,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import NameOID
 
-from fedcell.deploy.local import HOST
+from fedcell.deploy.local.federation import HOST
 
 
 def authority(path: Path, title: str = "fedcell test"):

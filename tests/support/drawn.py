@@ -26,18 +26,16 @@ from fedcell import (
     sweep_costs,
 )
 from fedcell.core.estimates import Estimate
-from fedcell.deploy.exchange import Exchange
-from fedcell.deploy.report import ExchangeReport
-from fedcell.deploy.testbed.report import MeasuredUpload, TestbedReport
+from fedcell.deploy.exchanges import Exchange, ExchangeReport
+from fedcell.deploy.testbed.uploads import MeasuredUpload, TestbedReport
 from fedcell.experiments.table import SweepTable
 from fedcell.network.ledger import Ledger
 from fedcell.network.schedule import RoundOf
 from fedcell.paper.reproduce import load_reproduction
-from fedcell.planning.constants import MeasuredConstants
-from fedcell.planning.design import Setting
-from fedcell.planning.measure import ConstantsReport
-from fedcell.planning.outcome import PlanOutcome, PredictionCheck
-from fedcell.planning.validate import SettingCheck
+from fedcell.planning.choice.plan import PlanOutcome, PredictionCheck
+from fedcell.planning.constants import ConstantsReport, MeasuredConstants
+from fedcell.planning.pilot.validation import SettingCheck
+from fedcell.planning.setting import Setting
 from fedcell.show.figures import exchanges, paper, partitions, plans, rounds, runs, sweeps, testbeds
 from fedcell.show.figures.curves import RunsDrawing
 from support.piloted import PILOT, piloted_digits

@@ -15,8 +15,9 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from fedcell.deploy import client, clientapp
-from fedcell.deploy.arrays import array_record
+from fedcell.deploy import clientapp
+from fedcell.deploy import device as client
+from fedcell.deploy.wire.arrays import array_record
 
 app = ClientApp()
 LONG = 600.0  # [s] that nobody waits for

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from fedcell import Scenario, draw_fleet, draw_trace, load_scenario, prepare_training
-from fedcell.deploy.config import RunConfig, write_app
-from fedcell.deploy.ending import MARK
-from fedcell.deploy.exchange import Exchange, read_exchanges
-from fedcell.deploy.local import HOST, LocalFederation
-from fedcell.deploy.processes import Process
-from fedcell.simulation.ledgerfile import read_ledgers
+from fedcell.deploy.exchanges import Exchange, read_exchanges
+from fedcell.deploy.local.federation import HOST, LocalFederation
+from fedcell.deploy.local.process_tree import MARK
+from fedcell.deploy.local.processes import Process
+from fedcell.deploy.options import RunConfig, write_app
+from fedcell.simulation.folder.ledger_file import read_ledgers
 from fedcell.simulation.train import train_rounds
 
 WORLD = """

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from fedcell.planning.law import GivenLaw, features
-from fedcell.planning.observations import Observations
+from fedcell.planning.law.given import GivenLaw, features
+from fedcell.planning.law.observations import Observations
 
 SETTINGS = [(10, 20, 0.1), (3, 80, 0.1), (40, 5, 0.1), (40, 80, 0.1), (3, 5, 0.1), (3, 20, 0.4)]
 PAPER = GivenLaw(mixing=60.0, drift=0.4, start=300.0)

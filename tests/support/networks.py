@@ -3,9 +3,9 @@
 import numpy as np
 
 from fedcell.learning.data.dataset import Dataset
-from fedcell.learning.engine import Engine
+from fedcell.learning.engines.engine import Engine
 from fedcell.learning.neural import NeuralNetwork
-from fedcell.learning.partition import make_partition
+from fedcell.learning.partition.make import make_partition
 from fedcell.scenario.learning import MODELS, Conv, Layers
 from fedcell.scenario.partition import PartitionSpec
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from fedcell import Scenario, load_scenario
-from fedcell.planning.pilotfile import load_pilot
+from fedcell.planning.pilot.pilotfile import load_pilot
 from fedcell.scenario.save import save_scenario
 
 ROOT = Path(__file__).parents[2]

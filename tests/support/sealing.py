@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from fedcell.core.checksums import CHECKSUM, sealed
-from fedcell.core.files import as_json
+from fedcell.core.files.checksums import CHECKSUM, sealed
+from fedcell.core.files.formats import as_json
 
 
 def rewrite(path: Path, **changes: Any) -> None:

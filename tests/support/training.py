@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from fedcell import Learner, Scenario, draw_fleet, draw_trace, prepare_training
-from fedcell.learning.quadratic import Quadratics
-from fedcell.simulation.history import State
+from fedcell.learning.engines.quadratic import Quadratics
+from fedcell.simulation.state import State
 from fedcell.simulation.train import train_rounds
 
 

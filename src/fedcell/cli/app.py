@@ -5,17 +5,15 @@ import sys
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from rich.console import Console
 from rich.progress import track
 
-from fedcell.core.errors import BadFile, BadInput, FedcellError, printable
-from fedcell.core.files import check_target
+from fedcell.core.errors import BadFile, FedcellError, printable
+from fedcell.core.files.formats import check_target
 from fedcell.core.showing import Showable
-from fedcell.network.policies.names import NAMED
-from fedcell.scenario.load import SHIPPED
 from fedcell.show.figures.style import FORMATS
 
 from .words import in_options
@@ -47,83 +45,8 @@ def file_stem(scenario: str) -> str:
 
 
 out, err = OptionConsole(markup=False, highlight=False), Console(stderr=True)
-
-
-ScenarioName = Annotated[
-    str, typer.Argument(help=f"A scenario file, or a shipped one: {', '.join(SHIPPED)}.")
-]
-PolicyNames = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--policy",
-        help=f"{', '.join(NAMED)}; or module:callable for your own. Repeat it to compare; "
-        "the first is what the others are compared with. Default: all of ours.",
-    ),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
-Details = Annotated[
-    bool,
-    typer.Option(
-        "--details", help="Say more, in the paper's words: law of rounds, theorems, unit costs."
-    ),
-]
-Rounds = Annotated[
-    int | None,
-    typer.Option(
-        min=1, max=10**7, help="Rounds to draw. Default: plan.rounds, or all that are measured."
-    ),
-]
-Fleets = Annotated[
-    int,
-    typer.Option(
-        min=1,
-        max=10**4,
-        help="Fleets to draw: with several, intervals are over fleets instead of rounds.",
-    ),
-]
-Seed = Annotated[int, typer.Option(min=0, help="The dice: same seed, same rounds.")]
-DataDir = Annotated[
-    Path | None,
-    typer.Option(
-        help="Where MNIST, Fashion-MNIST and CIFAR-10 lie or go to. "
-        "Default: FEDCELL_DATA, else your cache directory."
-    ),
-]
-MostRounds = Annotated[
-    int | None,
-    typer.Option(
-        "--rounds", min=1, max=10**6, help="Rounds after which a run ends. Default: plan.rounds."
-    ),
-]
-Clients = Annotated[
-    str | None,
-    typer.Option(
-        metavar="N..N", help="Clients a round that may be planned, as 3..20. Default: any."
-    ),
-]
-Steps = Annotated[
-    str | None,
-    typer.Option(metavar="N..N", help="Local steps that may be planned, as 5..80. Default: any."),
-]
 RUNS = Path("fedcell-runs")
 EVERY = 30.0  # [s] between two lines where nobody looks at a bar
-StoreFolder = Annotated[
-    Path, typer.Option("--store", help="Where trainings are kept, for all experiments.")
-]
-Workers = Annotated[
-    int | None, typer.Option(min=1, max=4096, help="Processes. Default: all processors.")
-]
-Threads = Annotated[int | None, typer.Option(min=1, max=1024, help="Default: all processors.")]
-
-
-def parse_range(text: str | None, option: str) -> tuple[int, int] | None:
-    """Two whole numbers, as 3..20; one is both ends."""
-    if text is None:
-        return None
-    found = re.fullmatch(r"\s*(\d{1,9})\s*(?:\.\.\s*(\d{1,9})\s*)?", text)
-    if found is None or not 1 <= int(found[1]) <= int(found[2] or found[1]):
-        raise BadInput(f"{option} = {text}: expected a range of whole numbers from 1, as 3..20")
-    return int(found[1]), int(found[2] or found[1])
 
 
 def check_folder(folder: Path, option: str) -> None:

@@ -16,61 +16,52 @@ from typer.models import ArgumentInfo
 from fedcell.core.errors import FedcellError, FedcellWarning, printable
 from fedcell.core.version import __version__
 
-from . import (
+from .app import app, failed_figures
+from .commands import (
     constants,
+    cost,
     demo,
     deploy,
     exchanges,
     export,
-    listing,
-    network,
+    figure,
+    partition,
     pilot,
     plan,
     reproduce,
+    run,
     runs,
+    scenario,
+    schedule,
     sweep,
     testbed,
+    validate,
 )
-from .app import app, failed_figures
 from .signals import ending_in_order, exit_code, was_stopped
 from .words import in_options, speaking_for
 
-# Importing them is what adds them.
+# In the order of the help; importing a module adds its command.
 COMMANDS = (
-    network,
-    runs,
-    listing,
-    export,
+    demo,
+    scenario,
+    partition,
     pilot,
     plan,
-    constants,
-    sweep,
-    reproduce,
-    demo,
+    run,
+    runs,
+    export,
     deploy,
     exchanges,
     testbed,
+    cost,
+    schedule,
+    validate,
+    sweep,
+    reproduce,
+    figure,
+    constants,
 )
-ORDER = [
-    "demo",
-    "scenario",
-    "partition",
-    "pilot",
-    "plan",
-    "run",
-    "runs",
-    "export",
-    "deploy",
-    "exchanges",
-    "testbed",
-    "cost",
-    "schedule",
-    "validate",
-    "sweep",
-    "reproduce",
-    "figure",
-    "constants",
-]
+ORDER = [module.__name__.rpartition(".")[2] for module in COMMANDS]
 app.registered_commands.sort(key=lambda c: ORDER.index(c.name or c.callback.__name__))  # type: ignore[union-attr]
 
 

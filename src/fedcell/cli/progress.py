@@ -13,9 +13,9 @@ from rich.progress import Progress as Bars
 
 from fedcell.core.errors import printable
 from fedcell.core.quantities import readable_duration
-from fedcell.planning.trial import Trial
-from fedcell.simulation.report import RoundReport
+from fedcell.planning.pilot.trial import Trial
 from fedcell.simulation.run import Progress
+from fedcell.simulation.summary import RoundReport
 
 from .app import EVERY, err
 

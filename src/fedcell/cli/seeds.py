@@ -13,9 +13,9 @@ from fedcell.experiments.seeds import run_seeds
 from fedcell.scenario.scenario import Scenario
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
-from fedcell.simulation.report import RoundReport
 from fedcell.simulation.run import Progress
-from fedcell.simulation.track import Tracker
+from fedcell.simulation.summary import RoundReport
+from fedcell.simulation.trackers import Tracker
 
 from .app import draw, out
 from .progress import progress_bars

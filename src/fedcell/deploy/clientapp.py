@@ -9,10 +9,11 @@ import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 
-from . import client
-from .arrays import array_record
-from .client import MODEL
-from .link import ARRAYS, CONFIG, METRICS, PROFILE
+from fedcell.deploy.server.link import ARRAYS, CONFIG, METRICS, PROFILE
+from fedcell.deploy.wire.arrays import array_record
+
+from . import device as client
+from .device import MODEL
 
 app = ClientApp()
 

@@ -9,11 +9,12 @@ from typing import Any
 
 from flwr.app import ConfigRecord, Context, Message, RecordDict
 
-from .client import own_frequency, profile_of
-from .link import PROFILE
-from .piloting import pilot_federation
-from .running import run_federation
-from .settings import Settings
+from fedcell.deploy.server.link import PROFILE
+from fedcell.deploy.server.pilot import pilot_federation
+from fedcell.deploy.server.run import run_federation
+
+from .device import own_frequency, profile_of
+from .options import Settings
 
 __all__ = ["Settings", "introduce", "own_frequency", "pilot_federation", "run_federation"]
 

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from fedcell.core.errors import BadFile
-from fedcell.core.files import read_text
-
-from .profile import presentable
+from fedcell.core.files.formats import read_text
+from fedcell.deploy.wire.profile import presentable
 
 COLUMNS = ["name", "key"]
 EXAMPLE = "pump-1,ecdsa-sha2-nistp384 AAAA..."

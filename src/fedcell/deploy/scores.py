@@ -18,7 +18,7 @@ import numpy as np
 from fedcell.core.types import Array
 from fedcell.learning.learner import Scores
 
-from .lines import LineFile, columns_of, number_in
+from .round_tables import LineFile, columns_of, number_in
 
 SCORES = "scores.csv"
 LEAST = 3  # reports of which the range of the others is one

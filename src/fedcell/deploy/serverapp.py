@@ -11,15 +11,14 @@ from flwr.app import Context
 from flwr.serverapp import Grid, ServerApp
 
 from fedcell.core.errors import Diverged, FedcellError
-from fedcell.core.files import as_json, write_text
-from fedcell.planning.pilot import Pilot
-from fedcell.simulation.result import RunResult
+from fedcell.core.files.formats import as_json, write_text
+from fedcell.deploy.server.pilot import pilot_federation
+from fedcell.deploy.server.run import run_federation
+from fedcell.planning.pilot.pilot import Pilot
+from fedcell.simulation.summary import RunResult
 
-from .config import RunConfig
-from .exchange import Exchange
-from .piloting import pilot_federation
-from .report import collapse_of
-from .running import run_federation
+from .exchanges import Exchange, collapse_of
+from .options import RunConfig
 
 app = ServerApp()
 

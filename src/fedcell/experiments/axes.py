@@ -9,10 +9,10 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.schema import suggestion
-from fedcell.core.targets import Target
 from fedcell.scenario.load import scenario_of
 from fedcell.scenario.save import to_tables
 from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.target import Target
 
 from .training import Training, Until
 

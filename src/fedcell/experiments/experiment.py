@@ -6,10 +6,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput
-from fedcell.core.files import naming, read_tables
+from fedcell.core.files.formats import naming, read_tables
 from fedcell.core.schema import suggestion
+from fedcell.core.streams import check_count
 from fedcell.network.policies.names import NAMED, Policies, PolicyLike, policies_by_name
 from fedcell.scenario.load import SHIPPED, load_scenario
 from fedcell.scenario.scenario import Scenario, check_scenario

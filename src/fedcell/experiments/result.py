@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fedcell.core.files import write_csv
+from fedcell.core.files.formats import write_csv
 from fedcell.core.showing import Showable
 from fedcell.core.version import versions
 from fedcell.learning.setup import prepare_training

@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isfinite, isnan, sqrt
 
-from fedcell.core.forecast import least_rounds
-from fedcell.core.targets import Target, rounds_to
 from fedcell.core.types import Array, Floats
-from fedcell.learning.nested import Judgement, Part, Sampling
-from fedcell.learning.server import OwnServer
+from fedcell.learning.evaluation import Judgement, Part, Sampling
+from fedcell.learning.server_optimizer import OwnServer
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
-from fedcell.simulation.history import State
+from fedcell.scenario.target import Target, rounds_to
+from fedcell.simulation.extrapolation import least_rounds
+from fedcell.simulation.state import State
 from fedcell.simulation.train import BLOWN, UNKNOWN, train_rounds
 
 from .training import Sampled, Until

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.estimates import Estimate, mean_estimate
-from fedcell.core.targets import Target
 from fedcell.core.types import Array
+from fedcell.scenario.target import Target
 
 
 @dataclass(frozen=True)

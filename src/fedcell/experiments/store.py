@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fedcell.core.checksums import CHECKSUM, check_seal, sealed
 from fedcell.core.errors import BadFile, BadInput, FedcellWarning
-from fedcell.core.files import (
+from fedcell.core.files.checksums import CHECKSUM, check_seal, sealed
+from fedcell.core.files.formats import (
     append_text,
     as_json,
     check_stamp,
@@ -27,9 +27,9 @@ from fedcell.core.files import (
     stamp,
     write_text,
 )
-from fedcell.core.targets import Target
 from fedcell.core.version import __version__
-from fedcell.learning.engine import vector_width
+from fedcell.learning.engines.engine import vector_width
+from fedcell.scenario.target import Target
 
 from .training import Curve, Sampled, target_digest
 

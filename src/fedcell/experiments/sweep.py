@@ -9,18 +9,13 @@ from typing import Any
 
 from fedcell.core.errors import BadFile, BadInput, DataUnavailable, printable
 
-from .engines import (
-    DiedError,
-    LocalProcesses,
-    SweepEngine,
-    leave_if_started_by_a_script,
-)
+from .executors import DiedError, LocalProcesses, SweepEngine, leave_if_started_by_a_script
 from .experiment import MOST_SEEDS, Experiment, check_precision
+from .jobs import Done, Job, train
 from .result import SweepResult
 from .store import Store
 from .table import widest_interval
 from .training import Curve, Until
-from .work import Done, Job, train
 
 PASSING = (
     OSError,

@@ -15,7 +15,7 @@ import numpy as np
 
 from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.estimates import Estimate, mean_estimate
-from fedcell.core.files import (
+from fedcell.core.files.formats import (
     as_json,
     check_stamp,
     csv_rows,

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.core.targets import Scored, Target
 from fedcell.core.version import __version__
 from fedcell.learning.data.dataset import file_stamp, load_data
+from fedcell.learning.data.owners import Owner
 from fedcell.learning.data.sources import PUBLISHED
-from fedcell.learning.given import settle_owners
-from fedcell.learning.owners import Owner
+from fedcell.learning.partition.given import settle_owners
 from fedcell.learning.setup import data_fingerprint
 from fedcell.scenario.identity import training_identity
 from fedcell.scenario.learning import goal_keys
 from fedcell.scenario.load import scenario_of
 from fedcell.scenario.save import to_tables
 from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.target import Scored, Target
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcell.core.dice import Purpose, stream
 from fedcell.core.errors import BadInput
+from fedcell.core.streams import Purpose, stream
 from fedcell.core.types import Array, Floats, Ints
 
 from .learner import Differentiable

@@ -13,8 +13,8 @@ from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from fedcell.core.dice import Purpose, stream
 from fedcell.core.errors import BadInput
+from fedcell.core.streams import Purpose, stream
 from fedcell.core.types import Floats, Ints
 
 FLAT = "expected a flat vector of finite 32-bit floats"

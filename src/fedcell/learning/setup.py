@@ -6,18 +6,18 @@ from pathlib import Path
 
 import numpy as np
 
-from fedcell.core.dice import Purpose, spread_evenly, stream
 from fedcell.core.errors import BadInput, FedcellError, FedcellWarning
+from fedcell.core.streams import Purpose, spread_evenly, stream
 from fedcell.core.types import Array, Ints
+from fedcell.learning.partition.given import settle_owners
+from fedcell.learning.partition.make import Partition, make_partition
 from fedcell.scenario.learning import Learning
 from fedcell.scenario.scenario import Scenario, check_scenario
 
 from .data.dataset import Dataset, load_data
 from .data.download import Report
-from .given import settle_owners
 from .learner import Differentiable, LocalTraining
 from .neural import NeuralNetwork
-from .partition import Partition, make_partition
 
 MOST_SAMPLES = 10**9
 
@@ -116,12 +116,12 @@ class TrainingSetup:
         """
         learning, training = require_learning(self.scenario), self.local_training
         if self.dealt is None:
-            from .quadratic import Quadratics
+            from fedcell.learning.engines.quadratic import Quadratics
 
             sizes = self.scenario.clients.sizes.values.astype(np.int64)
             apart = learning.model == "quadratic-apart"
             return Quadratics.draw(learning.quadratic, apart, sizes, training)
-        from .engine import Engine
+        from fedcell.learning.engines.engine import Engine
 
         return Engine(
             *(self.dealt.network, self.dealt.data, self.dealt.partition, training),

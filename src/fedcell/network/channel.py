@@ -5,8 +5,8 @@ This is the place for other physical models: a round needs from it a gain for ea
 
 import numpy as np
 
-from fedcell.core.dice import Purpose, uniform_at
 from fedcell.core.errors import BadInput
+from fedcell.core.streams import Purpose, uniform_at
 from fedcell.core.types import Array, Bools, Ints
 from fedcell.scenario.scenario import Scenario
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from fedcell.core.dice import check_count, replicate_seeds
 from fedcell.core.errors import BadInput
 from fedcell.core.estimates import Estimate, mean_estimate
 from fedcell.core.showing import Showable
+from fedcell.core.streams import check_count, replicate_seeds
 from fedcell.core.types import Array
 from fedcell.scenario.scenario import Scenario, check_scenario
 

@@ -6,9 +6,17 @@ clients, fading and losses.
 
 import numpy as np
 
-from fedcell.core.dice import DENSE, Purpose, as_range, chunks, spread_evenly, uniform, uniform_at
 from fedcell.core.errors import BadInput
 from fedcell.core.schema import SMALL
+from fedcell.core.streams import (
+    DENSE,
+    Purpose,
+    as_range,
+    chunks,
+    spread_evenly,
+    uniform,
+    uniform_at,
+)
 from fedcell.core.types import Array, Bools, Ints
 from fedcell.scenario.scenario import Scenario
 

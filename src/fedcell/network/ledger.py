@@ -9,8 +9,8 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.showing import Showable, rows_from
-from fedcell.core.targets import Scored, Target
 from fedcell.core.types import Array, Ints
+from fedcell.scenario.target import Scored, Target
 
 from .spending import Spending, Totals
 

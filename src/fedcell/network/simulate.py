@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from fedcell.core.dice import as_range, chunks
 from fedcell.core.errors import BadInput
 from fedcell.core.schema import LARGE, SMALL
+from fedcell.core.streams import as_range, chunks
 from fedcell.core.types import Array, Bools, Ints
 from fedcell.scenario.scenario import Scenario, check_scenario
 

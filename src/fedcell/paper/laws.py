@@ -5,11 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcell.core.dice import Purpose, stream
+from fedcell.core.streams import Purpose, stream
 from fedcell.core.types import Array
 from fedcell.experiments.table import FIRST, Labels, SweepTable
 
-from .judging import asked_number
+from .verdicts import asked_number
 
 Features = Callable[[Array, Array, float], Array]  # of K, E_l and N: (setting, coefficient)
 

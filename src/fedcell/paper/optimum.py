@@ -4,15 +4,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedcell.core.dice import Purpose, stream
 from fedcell.core.estimates import Estimate
+from fedcell.core.streams import Purpose, stream
 from fedcell.core.types import Array
 from fedcell.experiments.table import Labels, SweepTable
-from fedcell.planning.law import GivenLaw, UnitCosts
-from fedcell.planning.theory import Constants
+from fedcell.planning.law.given import GivenLaw, UnitCosts
+from fedcell.planning.law.theory import Constants
 
-from .judging import Series, asked_number, series
-from .measuring import measured_at
+from .measurements import measured_at
+from .verdicts import Series, asked_number, series
 
 RATIOS = np.geomspace(5, 500, 13)  # two decades
 RESAMPLED = 400

@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any
 
 from fedcell.core.errors import BadInput
-from fedcell.core.files import write_csv
+from fedcell.core.files.formats import write_csv
 from fedcell.core.schema import suggestion
 from fedcell.core.showing import Showable
-from fedcell.experiments.engines import LocalProcesses, SweepEngine
+from fedcell.experiments.executors import LocalProcesses, SweepEngine
 from fedcell.experiments.experiment import Experiment, experiment_of
 from fedcell.experiments.result import SweepResult
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import SweepProgress, run_sweep
 from fedcell.experiments.table import FIRST, HELD, SweepTable, load_sweep
 
-from .judges import PANELS, judge
-from .judging import Verdict
-from .measuring import KIND, constants_of
+from .catalogue import PANELS, judge
+from .measurements import KIND, constants_of
+from .verdicts import Verdict
 
 SETS = ("MNIST", "CIFAR-10")  # variants that stand for data which a rough version does without
 # A rough version on the digits that come with the package: fewer points, a few seeds.

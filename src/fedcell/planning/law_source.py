@@ -4,16 +4,16 @@ from dataclasses import dataclass
 from math import isclose
 
 from fedcell.core.errors import BadInput
-from fedcell.core.targets import Target, as_target
 from fedcell.network.participation import mean_loss_rate
+from fedcell.planning.choice.grid import MOST_STEPS
+from fedcell.planning.law.base import RoundsLaw
+from fedcell.planning.law.given import GivenLaw
+from fedcell.planning.pilot.pilot import Pilot
 from fedcell.scenario.identity import check_pilot_identity, pilot_identity
 from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.target import Target, as_target
 
-from .design import Setting
-from .grid import MOST_STEPS
-from .law import GivenLaw
-from .pilot import Pilot
-from .rounds_law import RoundsLaw
+from .setting import Setting
 
 
 @dataclass(frozen=True, kw_only=True)

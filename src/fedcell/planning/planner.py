@@ -9,25 +9,24 @@ from typing import Literal
 import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.core.targets import Target
 from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet
 from fedcell.network.participation import rarely_heard
 from fedcell.network.policies.names import PolicyLike
+from fedcell.planning.choice.limits import Limits, has_batteries
+from fedcell.planning.choice.plan import Aim, TrainingPlan, planned_identity
+from fedcell.planning.costs.rounds import AIMS, callable_clients
+from fedcell.planning.costs.units import unit_costs
+from fedcell.planning.law.base import RoundsLaw
+from fedcell.planning.pilot.candidates import ANY, check_range
+from fedcell.planning.pilot.pilot import Pilot
+from fedcell.planning.pilot.pilotfile import load_pilot
 from fedcell.scenario.scenario import Scenario, check_scenario
+from fedcell.scenario.target import Target
 
-from .design import Setting
 from .law_source import law_source
-from .limits import Limits, has_batteries
-from .pilot import Pilot
-from .pilotfile import load_pilot
-from .plan import Aim, TrainingPlan, planned_identity
-from .policy import AIMS
 from .question import Question
-from .round_costs import callable_clients
-from .rounds_law import RoundsLaw
-from .search import ANY, check_range
-from .unit_costs import unit_costs
+from .setting import Setting
 from .whatif import least_bandwidth, sensitivity
 
 WORDS = {"cohort": "clients a round", "local_steps": "steps"}

@@ -8,15 +8,15 @@ from fedcell.core.errors import NoPlan
 from fedcell.network.draw import draw_fleet
 from fedcell.network.policies.names import NAMED, PolicyLike
 from fedcell.network.trace import Fleet
+from fedcell.planning.choice.choose import choose_plan, totals_under
+from fedcell.planning.choice.grid import PlanGrid, evaluate_plans
+from fedcell.planning.choice.limits import Limits
+from fedcell.planning.choice.plan import Aim, PlanTotals, TrainingPlan
+from fedcell.planning.costs.rounds import SAME, best_policy
 from fedcell.scenario.scenario import Scenario
 
-from .choose import choose_plan, totals_under
-from .design import Setting
-from .grid import PlanGrid, evaluate_plans
 from .law_source import LawSource
-from .limits import Limits
-from .plan import Aim, PlanTotals, TrainingPlan
-from .policy import SAME, best_policy
+from .setting import Setting
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -7,11 +7,11 @@ from typing import Any
 
 from fedcell.core.errors import NoPlan
 from fedcell.network.participation import mean_loss_rate
+from fedcell.planning.choice.grid import PlanGrid
+from fedcell.planning.choice.limits import at_confidence
+from fedcell.planning.choice.plan import TrainingPlan, WhatIf
 from fedcell.scenario.scenario import Scenario
 
-from .grid import PlanGrid
-from .limits import at_confidence
-from .plan import TrainingPlan, WhatIf
 from .question import Question
 
 WIDEST = 1e5  # band that is tried, over the scenario's own; 1 over it is the narrowest

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from fedcell.core.errors import BadFile, BadInput
-from fedcell.core.files import read_text
+from fedcell.core.files.formats import read_text
 
 from .learning import Learning, dataset_path
 from .save import plain_tables

@@ -17,11 +17,11 @@ from fedcell.core.schema import (
     Text,
     Whole,
     documented,
+    unused_options,
 )
-from fedcell.core.targets import HOLD, Target
-from fedcell.core.unused import unused_options
 
 from .partition import PartitionSpec
+from .target import HOLD, Target
 
 QUADRATICS = ("quadratic-common", "quadratic-apart")
 DATASETS = ("digits", "mnist", "fashion-mnist", "cifar10")  # known by name, not by a path

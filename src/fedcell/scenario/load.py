@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.errors import BadFile, BadInput
-from fedcell.core.files import MOST_TEXT, naming, read_tables, read_text
-from fedcell.core.npz import map_npy
-from fedcell.core.regular import open_regular
+from fedcell.core.files.formats import MOST_TEXT, naming, read_tables, read_text
+from fedcell.core.files.npz import map_npy
+from fedcell.core.files.regular import open_regular
 from fedcell.core.schema import decode
 
 from .arrays import ClientTable, Gains

@@ -15,8 +15,8 @@ from fedcell.core.schema import (
     Table,
     Text,
     documented,
+    unused_options,
 )
-from fedcell.core.unused import unused_options
 
 USERS = {  # the options that only some kinds, or some sizes, use
     "num_shards_per_partition": ("kind", ["shards"]),

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from fedcell.core.files import as_json, check_target, write_file, write_text
+from fedcell.core.files.formats import as_json, check_target, write_file, write_text
 from fedcell.core.schema import FieldInfo, Table, field_infos
 
 from .arrays import ArrayTable

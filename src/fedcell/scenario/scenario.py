@@ -7,12 +7,12 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.schema import LARGE, SMALL, Doc, Table, decode, documented
-from fedcell.core.targets import Target, as_target
 from fedcell.core.types import Array
 
 from .arrays import ClientTable
 from .learning import DELIVER, HOLDS, Deliver, Learning, goal_keys
 from .tables import DEFAULT_COUNT, PAPER_BITS, PAPER_CYCLES, Cell, Clients, RoundPlan, Task
+from .target import Target, as_target
 
 
 @documented

@@ -10,23 +10,22 @@ from rich.console import Console
 
 from fedcell.core.errors import BadInput
 from fedcell.core.showing import Showable
-from fedcell.deploy.report import ExchangeReport
-from fedcell.deploy.testbed.report import TestbedReport
+from fedcell.deploy.exchanges import ExchangeReport
+from fedcell.deploy.testbed.uploads import TestbedReport
 from fedcell.experiments.result import SweepResult
-from fedcell.experiments.seeds_result import SeedsResult
+from fedcell.experiments.seeds import SeedsResult
 from fedcell.experiments.table import SweepTable
-from fedcell.learning.report import PartitionReport
+from fedcell.learning.partition_report import PartitionReport
 from fedcell.network.compare import Comparison, CostSweep
 from fedcell.network.ledger import Ledger
 from fedcell.network.schedule import ScheduledRound
 from fedcell.paper.reproduce import Reproduction
-from fedcell.planning.fitted import FittedLaw
-from fedcell.planning.measure import ConstantsReport
-from fedcell.planning.outcome import PlanOutcome
-from fedcell.planning.pilot import Pilot
-from fedcell.planning.plan import TrainingPlan
-from fedcell.planning.validate import Validation
-from fedcell.simulation.result import RunResult
+from fedcell.planning.choice.plan import PlanOutcome, TrainingPlan
+from fedcell.planning.constants import ConstantsReport
+from fedcell.planning.law.fitted import FittedLaw
+from fedcell.planning.pilot.pilot import Pilot
+from fedcell.planning.pilot.validation import Validation
+from fedcell.simulation.summary import RunResult
 
 from .figures import exchanges as exchange_figures
 from .figures import paper, partitions, plans, rounds, runs, style, sweeps

@@ -5,13 +5,13 @@ from math import isnan
 import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.core.targets import Target
 from fedcell.learning.aggregate import Rule
+from fedcell.learning.custom import OwnLearner
 from fedcell.learning.learner import Learner, Scores, first_model
-from fedcell.learning.own import OwnLearner
 from fedcell.learning.setup import TrainingSetup
 from fedcell.scenario.learning import Learning
 from fedcell.scenario.scenario import Scenario, check_scenario
+from fedcell.scenario.target import Target
 
 SENSIBLE = {("uniform", "unbiased"), ("weighted", "mean"), ("uniform", "normalised")}
 

@@ -7,23 +7,22 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 from msgspec import Meta
 
-from fedcell.core.checksums import note_unsealed
 from fedcell.core.errors import BadFile, BadInput
-from fedcell.core.files import check_target, naming, write_file
-from fedcell.core.npz import Arrays, read_npz
+from fedcell.core.files.checksums import note_unsealed
+from fedcell.core.files.formats import check_target, naming, write_file
+from fedcell.core.files.npz import Arrays, read_npz
 from fedcell.core.schema import Count, Table, decode
 from fedcell.core.types import Floats, Ints
 from fedcell.learning.classifier import Classifier, Evaluation
 from fedcell.learning.data.dataset import load_data
+from fedcell.learning.export import PlainLayer, constructor, plain_layers, state_of
 from fedcell.learning.neural import NeuralNetwork
-from fedcell.learning.plain import PlainLayer, constructor, plain_layers, state_of
 from fedcell.learning.setup import TrainingSetup
 from fedcell.scenario.learning import Deliver
 from fedcell.scenario.load import load_scenario
 from fedcell.scenario.scenario import Scenario
-
-from .folder import IDENTITY, SCENARIO, read_identity, seeds_inside
-from .records import CHECKPOINT, delivery_of
+from fedcell.simulation.folder.checkpoint import CHECKPOINT, delivery_of
+from fedcell.simulation.folder.run_folder import IDENTITY, SCENARIO, read_identity, seeds_inside
 
 ARRAYS: dict[Deliver, str] = {"last": "model", "average": "average"}  # of a checkpoint
 WAY_OUT = "name one that `run` made"
@@ -104,7 +103,7 @@ class TrainedModel:
         target = check_target(Path(path), ("pt", "npz"))
         if target.suffix.lower() == ".pt":
             layers = self.plain_layers()
-            from fedcell.learning.torch_modules import save_module
+            from fedcell.learning.engines.torch_modules import save_module
 
             return write_file(target, lambda aside: save_module(aside, layers))
         arrays: dict[str, Any] = {"weights": self.weights}

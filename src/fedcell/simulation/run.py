@@ -10,25 +10,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput
-from fedcell.core.targets import Target
+from fedcell.core.streams import check_count
+from fedcell.learning.custom import LearnerLike, OwnLearner, code_of, name_of, unguarded
 from fedcell.learning.data.download import Report as Download
-from fedcell.learning.engine import Engine, vector_width
+from fedcell.learning.engines.engine import Engine, vector_width
 from fedcell.learning.learner import Learner
-from fedcell.learning.own import LearnerLike, OwnLearner, code_of, name_of, unguarded
-from fedcell.learning.server import OwnServer, Server
+from fedcell.learning.server_optimizer import OwnServer, Server
 from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet
 from fedcell.network.policies.names import NAMED, Policies, policies_by_name
 from fedcell.scenario.identity import run_identity
 from fedcell.scenario.scenario import Scenario, check_scenario, with_goal
+from fedcell.scenario.target import Target
+from fedcell.simulation.folder.run_folder import resumable
 
 from .checks import learning_of, own_learner_setup
-from .drive import PreparedRun, Segment, carry_out, start_of
-from .folder import resumable
-from .report import Report
-from .result import RunResult
+from .execution import PreparedRun, Segment, carry_out, start_of
+from .summary import Report, RunResult
 
 
 @dataclass(frozen=True, kw_only=True)

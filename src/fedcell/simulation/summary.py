@@ -1,23 +1,26 @@
 """The outcome of a run in a few values: what it reached, and what that took under each policy."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from math import nan
 from typing import Any
 
 import numpy as np
 
-from fedcell.core.targets import Target
+from fedcell.core.showing import Showable
 from fedcell.core.types import Array
 from fedcell.learning.learner import Scores
-from fedcell.learning.partition import PartitionSummary, summarise_partition
+from fedcell.learning.partition.make import PartitionSummary, summarise_partition
 from fedcell.learning.setup import TrainingSetup
 from fedcell.network.ledger import Ledger
 from fedcell.network.participation import rarely_heard
 from fedcell.network.trace import Fleet
 from fedcell.scenario.learning import Deliver
+from fedcell.scenario.target import Target
 
 from .checks import aggregation_rule
+from .evaluation import Stopwatch
+from .state import State
 
 SCORED = ("train_loss", "test_loss", "accuracy")
 SWING_ROUNDS = 10  # the last evaluated ones, in which a loss is looked at
@@ -277,3 +280,85 @@ def outcomes_of(
 ) -> tuple[PolicyOutcome, ...]:
     """What each policy took; `names` and `battery` [J] of the clients, where they are known."""
     return tuple(PolicyOutcome.of(n, led, target, names, battery) for n, led in ledgers.items())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RoundReport:
+    """A round that is done: what the model has come to, and what that took so far.
+
+    Losses and accuracy are NaN in a round that is not evaluated (learning.evaluate_every).
+    """
+
+    round: int  # counted from 1
+    rounds: int  # after which the training ends at the latest
+    train_loss: float  # (2)
+    test_loss: float
+    accuracy: float
+    received: int  # uploads that arrived in this round
+    total_duration: Mapping[str, float]  # simulated so far, by policy [s]
+    total_energy: Mapping[str, float]  # of all clients so far, by policy [J]
+    state: State = field(repr=False)  # with the model; a training can be gone on with from here
+
+
+Report = Callable[[RoundReport], None]
+
+
+class Reporter:
+    """Makes the report of each round of a training that is priced under some policies."""
+
+    def __init__(self, networks: Mapping[str, Ledger]) -> None:
+        self._received = next(iter(networks.values())).received
+        # Summed once: a long run would sum ever more.
+        self._duration = {name: network.total_duration for name, network in networks.items()}
+        self._energy = {name: network.total_energy for name, network in networks.items()}
+
+    def report(self, state: State) -> RoundReport:
+        """Of the last round of a state."""
+        t = state.rounds - 1
+        _, train_loss, test_loss, accuracy = state.history.rows(t)[0]
+        return RoundReport(
+            round=state.rounds,
+            rounds=self._received.size,
+            train_loss=train_loss,
+            test_loss=test_loss,
+            accuracy=accuracy,
+            received=int(self._received[t]),
+            total_duration={name: float(total[t]) for name, total in self._duration.items()},
+            total_energy={name: float(total[t]) for name, total in self._energy.items()},
+            state=state,
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RunResult(Showable):
+    """What a run gave: a ledger for each policy, and its outcome in a few values."""
+
+    ledgers: Mapping[str, Ledger]  # by policy
+    outcome: RunSummary
+    state: State  # with the trained model
+    identity: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # what makes it this run; empty: unknown
+    stopwatch: Stopwatch | None = None  # where its time went; None where it was loaded
+
+    @property
+    def complete(self) -> bool:
+        """False if it was interrupted."""
+        return self.outcome.complete
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as summary.json holds them."""
+        return self.outcome.to_dict()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each policy and round."""
+        return [
+            {"policy": policy} | row
+            for policy, ledger in self.ledgers.items()
+            for row in ledger.rows()
+        ]
+
+    def __repr__(self) -> str:
+        first = next(iter(self.ledgers.items()), None)
+        words = "no round done" if first is None else f"{first[0]}: {first[1]!r}"
+        return f"<RunResult, {len(self.ledgers)} policies; {words}>"

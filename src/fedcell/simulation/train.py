@@ -11,23 +11,23 @@ from dataclasses import replace
 
 import numpy as np
 
-from fedcell.core.dice import check_count
 from fedcell.core.errors import BadInput, FedcellWarning
-from fedcell.core.targets import Target, as_target
+from fedcell.core.streams import check_count
 from fedcell.learning.aggregate import aggregate
 from fedcell.learning.learner import Learner, Remote, Scores, evaluated
-from fedcell.learning.server import OwnServer, Server
+from fedcell.learning.server_optimizer import OwnServer, Server
 from fedcell.network.draw import draw_fleet, draw_trace, has_enough_data
 from fedcell.network.ledger import Ledger, require_usable
 from fedcell.network.policies.names import PolicyLike, policy_name
 from fedcell.network.simulate import price_trace
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.target import Target, as_target
 
 from .checks import aggregation_doubts, aggregation_rule, check_scored, with_learner_sizes
-from .history import State, moved_average
-from .judge import Judge, Stopwatch, judge_of
-from .report import Report, Reporter
+from .evaluation import Judge, Stopwatch, judge_of
+from .state import State, moved_average
+from .summary import Report, Reporter
 
 BLOWN = 100  # a training has diverged when its loss is so many times the first
 UNKNOWN = Scores(float("nan"))  # of a round that was not evaluated

@@ -25,7 +25,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fedcell import BadInput, DataUnavailable
-from fedcell.core import asides
+from fedcell.core.files import atomic as asides
 from fedcell.learning.data import cache
 from fedcell.learning.data import download as fetch
 from fedcell.learning.data.dataset import NAMES, Dataset, load_data

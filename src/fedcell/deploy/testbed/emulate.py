@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from fedcell.core.errors import BadInput, FedcellError
-from fedcell.core.files import read_tables
-from fedcell.deploy.config import RunConfig
-from fedcell.deploy.exchange import CAME, read_exchanges
-from fedcell.deploy.local import LocalFederation
-from fedcell.deploy.processes import Process, Processes
+from fedcell.core.files.formats import read_tables
+from fedcell.deploy.exchanges import CAME, read_exchanges
+from fedcell.deploy.local.federation import LocalFederation
+from fedcell.deploy.local.processes import Process, Processes
+from fedcell.deploy.options import RunConfig
 from fedcell.learning.learner import warm_up
 from fedcell.learning.setup import prepare_training
 from fedcell.scenario.learning import Layers, Learning
@@ -28,8 +28,8 @@ from fedcell.scenario.tables import Cell, Clients, RoundPlan
 
 from .meter import Meter
 from .names import SERVER, Place
-from .report import MeasuredUpload, TestbedReport
 from .testbed import Testbed
+from .uploads import MeasuredUpload, TestbedReport
 
 LOOK = 0.02  # [s] between two looks at the schedule
 LONGEST = 7200.0  # [s]

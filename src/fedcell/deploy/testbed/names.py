@@ -7,8 +7,12 @@ number of a process is given again one day), which of its testbeds, and `server`
 import itertools
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, Literal
+
+from .cgroups import Groups
+from .links import NAMESPACES
 
 SERVER: Final = "server"
 Place = int | Literal["server"]  # a client by its index, or the server
@@ -47,3 +51,23 @@ def _started(pid: int) -> int | None:
         return None
     state, *others = text.rpartition(")")[2].split()  # what is before is free text
     return None if state in "ZX" else int(others[18])
+
+
+def inside(names: Iterable[str], groups: Groups | None) -> set[int]:
+    """The numbers of all processes in the namespaces or control groups with these names."""
+    names = list(names)
+    found = set().union(*(groups.members(name) for name in names)) if groups else set()
+    wanted = {_identity(str(NAMESPACES / name)) for name in names} - {None}
+    for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        if _identity(f"/proc/{pid}/ns/net") in wanted:
+            found.add(pid)
+    return found - {os.getpid()}
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """What is the same for a namespace under all its paths; None: it, or its process, is gone."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino

@@ -12,16 +12,15 @@ from pathlib import Path
 from types import TracebackType
 
 from fedcell.core.errors import BadInput, NoTestbed
-from fedcell.core.regular import open_log
-from fedcell.deploy.ending import end
+from fedcell.core.files.regular import open_log
+from fedcell.core.interrupts import shielded
+from fedcell.deploy.local.process_tree import end
 
 from . import links
-from .leftovers import remove
+from .cgroups import LEAST_SHARE, Groups, find_groups
+from .cleanup import remove
 from .meter import Meter
-from .names import SERVER, Place, name, new_token
-from .processes import inside
-from .processor import LEAST_SHARE, Groups, find_groups
-from .shielded import shielded
+from .names import SERVER, Place, inside, name, new_token
 
 LEAST_RATE = 8_000  # bit/s; a packet a second and a half
 MOST_RATE = 10_000_000_000
@@ -201,3 +200,18 @@ class Testbed:
 def _check_rate(rate: float | None) -> None:
     if rate is not None and not LEAST_RATE <= rate <= MOST_RATE:
         raise BadInput(f"the rate of a link must be {LEAST_RATE:g} to {MOST_RATE:g} bit/s: {rate}")
+
+
+def why_not() -> str | None:
+    """None where a testbed can be made here, else a sentence that tells why not. It makes a small
+    one and tries its parts. Processors without a limit are no reason: `Testbed.why_no_quota`."""
+    if reason := links.unusable():
+        return reason
+    try:
+        with Testbed(1) as testbed, testbed.meter():
+            testbed.set_rate(0, 1e6)
+            if testbed.start(0, ["true"]).wait(timeout=10):
+                return "a testbed cannot start processes in its network namespaces here"
+    except NoTestbed as error:
+        return str(error)
+    return None

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcell.core.asides import aside, made_folder, sync, sync_folder
-from fedcell.core.npz import Arrays, map_npy
-from fedcell.core.regular import open_regular
+from fedcell.core.files.atomic import aside, made_folder, sync, sync_folder
+from fedcell.core.files.npz import Arrays, map_npy
+from fedcell.core.files.regular import open_regular
 
 from .decode import FORMATS, standard
 from .download import Report, contents, user_cache

@@ -13,10 +13,9 @@ from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
 from fedcell.core.errors import BadInput, FedcellWarning
-from fedcell.core.files import naming
-from fedcell.core.npz import Arrays, array_names, read_npz
+from fedcell.core.files.formats import naming
+from fedcell.core.files.npz import Arrays, array_names, read_npz
 from fedcell.core.schema import suggestion
-from fedcell.learning.owners import Owner, as_owner, check_owner_shape
 
 from .cache import decoded
 from .checks import (
@@ -26,13 +25,14 @@ from .checks import (
     as_labels,
     as_numbers,
     check_shapes,
+    doubts,
     each,
     note_unused,
 )
 from .decode import standard
-from .doubts import doubts
 from .download import Report
 from .folder import read_folder
+from .owners import Owner, as_owner, check_owner_shape
 from .sources import PUBLISHED
 
 NAMES = ("digits", *PUBLISHED)

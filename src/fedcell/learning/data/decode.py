@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fedcell.core.npz import Arrays
+from fedcell.core.files.npz import Arrays
 
 
 def standard(x: NDArray[np.uint8]) -> dict[str, NDArray[np.float32]]:

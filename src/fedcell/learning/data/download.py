@@ -15,9 +15,9 @@ from typing import Any
 from urllib.error import HTTPError
 from urllib.request import urlopen
 
-from fedcell.core.asides import made_folder
 from fedcell.core.errors import BadInput, DataUnavailable
-from fedcell.core.files import write_file
+from fedcell.core.files.atomic import made_folder
+from fedcell.core.files.formats import write_file
 
 from .sources import ARCHIVE, Download, Source
 from .unpack import BLOCK, contents_here

@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.core.files import naming
-from fedcell.core.npz import Arrays, array_names, read_npz
-from fedcell.learning.owners import check_name, in_order
+from fedcell.core.files.formats import naming
+from fedcell.core.files.npz import Arrays, array_names, read_npz
 
 from .checks import as_images, as_labels, check_pair, note_unused
+from .owners import check_name, in_order
 
 PAIR = ("x", "y")
 TEST = "test"  # the stem of the file that is no client's

@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.core.files import naming, read_text
+from fedcell.core.files.formats import naming, read_text
 from fedcell.core.schema import suggestion
-from fedcell.learning.owners import NOBODY, Owner, check_name
+
+from .owners import NOBODY, Owner, check_name
 
 COLUMNS = ("client", "first", "last")
 MOST_FAULTS = 20  # of a table; more would hide the first

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self
 
 from fedcell.core.errors import BadFile
-from fedcell.core.regular import open_regular
+from fedcell.core.files.regular import open_regular
 
 from .sources import ARCHIVE, PUBLISHED, Content, Source
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcell.core.dice import Purpose, uniform
+from fedcell.core.streams import Purpose, uniform
 from fedcell.network.certificate import check_schedule
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.round import Problem, Schedule, make_problem, price

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from fedcell.experiments.table import SweepTable
-from fedcell.paper.judging import (
+from fedcell.paper.optimum import BestClients, best_clients
+from fedcell.paper.verdicts import (
     Verdict,
     dataset,
     larger,
@@ -15,7 +16,6 @@ from fedcell.paper.judging import (
     unless_cut,
     where,
 )
-from fedcell.paper.optimum import BestClients, best_clients
 
 CLOSE = 1.25  # a factor within which a K follows a formula
 

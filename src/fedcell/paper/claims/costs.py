@@ -8,7 +8,7 @@ import numpy as np
 from fedcell.core.estimates import mean_estimate
 from fedcell.experiments.statistics import relative_change
 from fedcell.experiments.table import SweepTable
-from fedcell.paper.judging import (
+from fedcell.paper.verdicts import (
     PROPORTIONAL,
     Series,
     Verdict,

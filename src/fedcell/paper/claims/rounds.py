@@ -8,7 +8,8 @@ from fedcell.core.estimates import Estimate, mean_estimate
 from fedcell.core.types import Array
 from fedcell.experiments.statistics import relative_change
 from fedcell.experiments.table import SweepTable
-from fedcell.paper.judging import (
+from fedcell.paper.optimum import one_over_k
+from fedcell.paper.verdicts import (
     FITS,
     LITTLE,
     PROPORTIONAL,
@@ -26,7 +27,6 @@ from fedcell.paper.judging import (
     unless_cut,
     where,
 )
-from fedcell.paper.optimum import one_over_k
 
 # Fig. 3(a).
 

@@ -8,7 +8,9 @@ import numpy as np
 from fedcell.core.estimates import mean_estimate
 from fedcell.core.types import Array
 from fedcell.experiments.table import SweepTable
-from fedcell.paper.judging import (
+from fedcell.paper.laws import LAWS, LUO, PAPER, left_out_errors, resampled_errors
+from fedcell.paper.measurements import KIND
+from fedcell.paper.verdicts import (
     FITS,
     Outcome,
     Verdict,
@@ -19,8 +21,6 @@ from fedcell.paper.judging import (
     unless_cut,
     where,
 )
-from fedcell.paper.laws import LAWS, LUO, PAPER, left_out_errors, resampled_errors
-from fedcell.paper.measuring import KIND
 from fedcell.planning.constants import STEADY
 
 WITHIN = 2.0  # a bound that is so many times what is bounded fits

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.core.targets import Target
 from fedcell.core.types import Array
 from fedcell.network.ledger import Ledger
 from fedcell.scenario.learning import Deliver
+from fedcell.scenario.target import Target
 
 JUDGED: dict[Deliver, str] = {"last": ", last model", "average": ", average model"}
 SMOOTHED = 5  # rounds that a mean is drawn of where no target says

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from fedcell.deploy.exchange import CAME
-from fedcell.deploy.report import ExchangeReport
+from fedcell.deploy.exchanges import CAME, ExchangeReport
 
 from .style import new_figure, plain_axes, readable_logarithms, short_name
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from fedcell.paper.laws import LAWS, left_out_errors
-from fedcell.paper.measuring import KIND
+from fedcell.paper.measurements import KIND
 from fedcell.paper.optimum import best_clients
 from fedcell.paper.reproduce import Reproduction
 

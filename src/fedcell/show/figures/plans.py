@@ -7,12 +7,11 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.types import Array
-from fedcell.planning.fitted import FittedLaw
-from fedcell.planning.grid import PlanGrid
-from fedcell.planning.measure import ConstantsReport
-from fedcell.planning.outcome import PlanOutcome
-from fedcell.planning.plan import TOLERANCE, TrainingPlan
-from fedcell.planning.validate import SettingCheck
+from fedcell.planning.choice.grid import PlanGrid
+from fedcell.planning.choice.plan import TOLERANCE, PlanOutcome, TrainingPlan
+from fedcell.planning.constants import ConstantsReport
+from fedcell.planning.law.fitted import FittedLaw
+from fedcell.planning.pilot.validation import SettingCheck
 
 from .style import (
     BLUE,

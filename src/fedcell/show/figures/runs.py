@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from fedcell.core.targets import Target
 from fedcell.core.types import Array
 from fedcell.experiments.statistics import mean_band
 from fedcell.scenario.learning import Deliver
+from fedcell.scenario.target import Target
 
 from .curves import Ledgers, RunsDrawing, first
 from .style import (

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedcell.core.environment import environment
 from fedcell.core.errors import BadInput, printable
-from fedcell.core.files import check_target, write_file
+from fedcell.core.files.formats import check_target, write_file
 
 # Colours of Okabe and Ito; each policy keeps its own everywhere.
 COLOURS = {

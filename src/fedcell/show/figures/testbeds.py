@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcell.deploy.testbed.report import TestbedReport
+from fedcell.deploy.testbed.uploads import TestbedReport
 
 from .style import new_figure, plain_axes, readable_logarithms
 

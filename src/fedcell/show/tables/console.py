@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fedcell.core.estimates import Estimate
-from fedcell.core.files import as_json
+from fedcell.core.files.formats import as_json
 
 WIDTH = 80  # letters that a table may be wide, on any terminal
 GAP = 3  # letters between two columns

@@ -5,8 +5,7 @@ from collections import Counter
 from rich.console import Console
 
 from fedcell.core.showing import shortened
-from fedcell.deploy.exchange import Exchange
-from fedcell.deploy.report import ExchangeReport
+from fedcell.deploy.exchanges import Exchange, ExchangeReport
 
 from .console import digits, print_table
 

@@ -6,12 +6,12 @@ from math import hypot
 from rich.console import Console
 
 from fedcell.core.quantities import readable_duration
-from fedcell.planning.fitted import FittedLaw
-from fedcell.planning.law import TERMS
-from fedcell.planning.measure import ConstantsReport
-from fedcell.planning.pilot import Pilot
-from fedcell.planning.rounds_law import RoundsLaw
-from fedcell.planning.validate import SettingCheck, Validation
+from fedcell.planning.constants import ConstantsReport
+from fedcell.planning.law.base import RoundsLaw
+from fedcell.planning.law.fitted import FittedLaw
+from fedcell.planning.law.given import TERMS
+from fedcell.planning.pilot.pilot import Pilot
+from fedcell.planning.pilot.validation import SettingCheck, Validation
 
 from .console import digits, print_notes, print_table
 

@@ -6,10 +6,9 @@ from rich.console import Console
 
 from fedcell.core.estimates import Estimate
 from fedcell.core.quantities import readable_duration
-from fedcell.planning.limits import BATTERIES, PER_CLIENT
-from fedcell.planning.outcome import PlanOutcome
-from fedcell.planning.plan import TOLERANCE, TrainingPlan
-from fedcell.planning.policy import SAME
+from fedcell.planning.choice.limits import BATTERIES, PER_CLIENT
+from fedcell.planning.choice.plan import TOLERANCE, PlanOutcome, TrainingPlan
+from fedcell.planning.costs.rounds import SAME
 
 from .console import counted, digits, print_notes, print_table, two_digits
 from .pilots import print_law

@@ -8,14 +8,13 @@ import numpy as np
 from rich.console import Console
 
 from fedcell.core.showing import client_title
-from fedcell.experiments.seeds_result import SeedsResult
+from fedcell.experiments.seeds import SeedsResult
 from fedcell.learning.learner import Scores
-from fedcell.learning.report import PartitionReport
+from fedcell.learning.partition_report import PartitionReport
 from fedcell.network.participation import MOST_NAMED
 from fedcell.scenario.learning import Deliver
-from fedcell.simulation.listing import RunEntry
-from fedcell.simulation.result import RunResult
-from fedcell.simulation.summary import PolicyOutcome, RunSummary, shared_policies
+from fedcell.simulation.folder.listing import RunEntry
+from fedcell.simulation.summary import PolicyOutcome, RunResult, RunSummary, shared_policies
 
 from .console import counted, digits, plus_minus, print_notes, print_table
 

@@ -2,7 +2,7 @@
 
 from rich.console import Console
 
-from fedcell.deploy.testbed.report import TestbedReport
+from fedcell.deploy.testbed.uploads import TestbedReport
 
 from .console import digits, print_table
 

@@ -1,0 +1,142 @@
+"""Federations on this machine, for the commands that start them."""
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from fedcell.core.errors import BadInput, FedcellError
+from fedcell.core.quantities import readable_duration
+from fedcell.deploy.exchanges import Exchange, read_exchanges
+from fedcell.deploy.local.federation import LocalFederation, program
+from fedcell.deploy.options import RunConfig, check_chosen
+from fedcell.deploy.server.presence import round_line
+from fedcell.learning.setup import prepare_training
+from fedcell.scenario.save import save_scenario
+from fedcell.scenario.scenario import Scenario
+from fedcell.simulation.folder.ledger_file import LEDGER, read_ledgers
+
+from .words import has_option
+
+MOST_DEVICES = 12  # processes on this machine where nobody says
+LONGEST = 10**7  # [s] that a federation may take
+
+
+def with_devices(world: Scenario, devices: int | None, any_number: bool) -> Scenario:
+    """The scenario with as many clients as there are devices."""
+    count = world.clients.count
+    if devices is None:
+        if count > MOST_DEVICES and not any_number:
+            way_out = "--devices 4, or --simulation" if has_option("simulation") else "--devices 4"
+            raise BadInput(
+                f"the scenario has {count} clients, each of which would be processes of some 300 "
+                f"MB here: give {way_out}"
+            )
+        return world
+    if world.clients.table is not None or world.cell.gains is not None:
+        raise BadInput("--devices: the scenario lists its clients or their channels: leave it out")
+    cohort = min(world.plan.cohort, devices)
+    return world.using(clients={"count": devices}, plan={"cohort": cohort})
+
+
+def check_choice(option: str, value: str, choices: Sequence[str]) -> None:
+    """Refuses a value that is none of those that an option has."""
+    if value not in choices:
+        raise BadInput(f"{option} {value}: expected {' or '.join(choices)}")
+
+
+def check_place(folder: Path, resume: bool) -> None:
+    """Refuses a folder in which no run can begin, or none is that could be gone on with, before
+    anything is started."""
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{folder}: is not a folder: choose another --out")
+    if not resume and folder.exists() and any(folder.iterdir()):
+        raise BadInput(f"{folder}: is there already: give --resume to go on, or another --out")
+    if resume and not folder.exists():
+        raise BadInput(f"{folder}: there is no run to resume; leave --resume out to start one")
+
+
+def run_here(
+    config: RunConfig,
+    world: Scenario,
+    work: Path,
+    simulation: bool,
+    quiet: bool,
+    note: Callable[[], None],
+) -> None:
+    """Starts a federation on this machine, hands a run over, tells of its rounds, and stops all.
+
+    The folder `work` is locked and cleared of what a killed process left before anything else;
+    then `note` may print, and the processes start."""
+    count, folder = world.clients.count, Path(config.folder)
+
+    def tell(words: str) -> None:
+        if not quiet:
+            print(f"fedcell: {words}", file=sys.stderr, flush=True)
+
+    with LocalFederation(work) as federation:
+        if ended := sorted(federation.cleared):
+            tell(f"ended what a killed deploy had left: processes {', '.join(map(str, ended))}")
+        if not config.pilot_file:  # a pilot has no folder
+            check_place(folder, config.resume)
+            if config.resume:
+                check_chosen(folder, config.settings().chosen(config.judged_by))
+        # What cannot be dealt or started is known before all processes.
+        prepare_training(world, config.seed, Path(config.data_dir) if config.data_dir else None)
+        note()
+        program("flower-superlink")
+        save_scenario(world, Path(config.scenario))
+        started = federation.start_superlink(simulation)
+        tell(f"SuperLink on {federation.address}, process {started.pid}, logs in {work / 'logs'}")
+        if not simulation:
+            nodes = [
+                federation.start_node({"partition-id": j, "num-partitions": count}).pid
+                for j in range(count)
+            ]
+            tell(f"{count} SuperNodes, processes {', '.join(map(str, nodes))}")
+        else:
+            tell(f"{count} virtual devices in Flower's simulation")
+        watch = RunWatch(folder, tell)
+        status = federation.submit(config, count if simulation else None)
+        tell(f"the run has begun; a round waits {readable_duration(config.deadline)} at most")
+        federation.wait(status, LONGEST, watch.look)
+        watch.look()
+    tell("all of it is stopped")
+
+
+class RunWatch:
+    """Tells of each round of a run as it is done."""
+
+    def __init__(self, folder: Path, tell: Callable[[str], None]) -> None:
+        self._folder, self._tell = folder, tell
+        self._seen: float | None = None
+        self._rounds: int | None = None  # that were told of, or there when it began
+
+    def look(self) -> None:
+        """Tells of rounds that are new."""
+        path = self._folder / LEDGER
+        try:
+            changed = path.stat().st_mtime_ns
+        except OSError:
+            return
+        if changed == self._seen:
+            return
+        self._seen = changed
+        try:
+            columns = next(iter(read_ledgers(self._folder).values()), None)
+        except FedcellError:
+            return  # it is being written
+        if columns is None:
+            self._rounds = 0
+            return
+        rounds, exchanges = columns["duration"].size, self._exchanges()
+        for t in range(self._rounds or 0, rounds):
+            loss = columns["train_loss"][t]
+            called, received = columns["called"][t], columns["received"][t]
+            self._tell(round_line(t + 1, loss, received, called, exchanges))
+        self._rounds = rounds
+
+    def _exchanges(self) -> Sequence[Exchange]:
+        try:
+            return read_exchanges(self._folder)
+        except (FedcellError, OSError):
+            return ()  # it is being written

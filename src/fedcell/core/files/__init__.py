@@ -1,0 +1,1 @@
+"""Files in and out: formats, atomic writes, checksums, locks, arrays."""

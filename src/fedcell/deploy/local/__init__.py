@@ -1,0 +1,1 @@
+"""A federation as processes on this machine."""

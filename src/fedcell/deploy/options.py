@@ -1,0 +1,288 @@
+"""How a federation is run: how long to wait, under which policy, whom to tell."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, get_args
+
+import msgspec
+
+from fedcell.core.errors import BadFile, BadInput, DataUnavailable
+from fedcell.core.files.formats import read_tables, write_text
+from fedcell.core.schema import (
+    Count,
+    Doc,
+    NotNegative,
+    Positive,
+    Table,
+    Whole,
+    decode,
+    documented,
+    field_infos,
+)
+from fedcell.network.policies.names import PolicyLike, policy_name
+from fedcell.network.round import Problem, Schedule
+from fedcell.planning.choice.plan import TrainingPlan
+from fedcell.planning.law.base import RoundsLaw
+from fedcell.scenario.load import load_scenario
+from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.target import Target
+from fedcell.simulation.folder.run_folder import IDENTITY
+
+from .exchanges import Exchange
+from .scores import RoundScores
+from .screening import Screen
+
+Config = Mapping[str, Any]  # what a message tells: plain values, numbers, texts, flags
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scheduled:
+    """A round as it is sent out, for whoever carries it out: a shaper of links, a base station."""
+
+    round: int  # counted from 1
+    clients: Sequence[int]
+    schedule: Schedule
+    problem: Problem
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Settings:
+    """How a federation is run."""
+
+    deadline: float = 300.0  # [s] after which an answer is late
+    policy: PolicyLike = "distributed"
+    screen: Screen = "none"
+    screen_factor: float = 3.0
+    strategy: Any = None  # of Flower's, to average with instead of ours
+    about: Config = field(default_factory=dict)  # what is sent along with every order
+    on_schedule: Callable[[Scheduled], None] | None = None
+    on_exchanges: Callable[[Sequence[Exchange]], None] | None = None
+    on_scores: Callable[[Sequence[RoundScores]], None] | None = None  # where devices judge
+
+    def __post_init__(self) -> None:
+        if not 0 < self.deadline < inf:
+            raise BadInput(f"`deadline` = {self.deadline}: expected seconds above 0")
+        if self.screen not in get_args(Screen):
+            ways = ", ".join(get_args(Screen))
+            raise BadInput(f"`screen` = {self.screen!r}: expected one of {ways}")
+        if not 1 <= self.screen_factor < inf:
+            raise BadInput(f"`screen_factor` = {self.screen_factor}: expected a number from 1")
+
+    def chosen(self, judged_by: str) -> dict[str, Any]:
+        """The choices that the models, losses and ledgers of a run follow from."""
+        return {
+            "policy": policy_name(self.policy),
+            "screen": self.screen,
+            "screen_factor": None if self.screen == "none" else self.screen_factor,
+            "judged_by": judged_by,
+        }
+
+
+def check_chosen(folder: Path, chosen: Mapping[str, Any]) -> None:
+    """Refuses to resume a run with other choices, which would mix two kinds of rounds."""
+    if not (folder / IDENTITY).is_file():
+        return  # there is no run to resume, which is said elsewhere
+    before = read_tables(folder / IDENTITY).get("federation")
+    if not isinstance(before, dict):
+        raise BadFile(
+            f"{folder}: does not say under which policy and screen devices ran it: choose another "
+            "`folder`"
+        )
+    for name, value in chosen.items():
+        if (then := before.get(name)) != value:
+            raise BadFile(
+                f"{folder}: was run with {name} = {then}, and is to be resumed with {name} = "
+                f"{value}: keep {name} = {then}, or choose another `folder`"
+            )
+
+
+COMPONENTS = {
+    "serverapp": "fedcell.deploy.serverapp:app",
+    "clientapp": "fedcell.deploy.clientapp:app",
+}
+Dice = Annotated[int, msgspec.Meta(ge=0, description="a whole number from 0")]
+
+
+@documented
+class RunConfig(Table, frozen=True, kw_only=True):
+    """The keys of `[tool.flwr.app.config]`, with a dash where these have an underscore."""
+
+    table_name: ClassVar[str] = "run-config"
+
+    scenario: Annotated[str, Doc("a scenario file, or a shipped one; empty: the plan's own")] = (
+        "digits"
+    )
+    plan: Annotated[str, Doc("what `fedcell plan` wrote: its clients, steps and target")] = ""
+    policy: Annotated[str, Doc("who gets which share and frequency; empty: the plan's own")] = ""
+    seed: Annotated[Dice, Doc("the dice")] = 0
+    rounds: Annotated[Whole, Doc("after which it ends; 0: as the scenario says")] = 0
+    target_loss: Annotated[NotNegative, Doc("training loss to stop at; 0: the scenario's")] = 0.0
+    target_accuracy: Annotated[
+        NotNegative, Doc("accuracy on test data to stop at, instead of a loss; 0: the scenario's")
+    ] = 0.0
+    hold: Annotated[
+        Whole, Doc("rounds whose mean must be at the target; 0: as the scenario says")
+    ] = 0
+    folder: Annotated[str, Doc("of the run, on the server")] = "run-flower"
+    resume: Annotated[bool, Doc("go on with the run in the folder")] = False
+    deadline: Annotated[Positive, Doc("after which an answer is late", unit="s")] = 300.0
+    join_timeout: Annotated[
+        Positive, Doc("in which all devices introduce themselves", unit="s")
+    ] = 120.0
+    start_with: Annotated[
+        Whole,
+        Doc("begin with the devices that are there then, if at least this many; 0: with all only"),
+    ] = 0
+    judged_by: Annotated[
+        Literal["server", "devices"],
+        Doc("who evaluates models: the server on its own data, or all devices on theirs"),
+    ] = "server"
+    adaptive: Annotated[
+        bool, Doc("correct devices by what is measured, and plan K and E_l anew under way")
+    ] = False
+    every: Annotated[Count, Doc("with adaptive: rounds between two looks")] = 5
+    pilot_file: Annotated[
+        str, Doc("gets a pilot that is run on the devices, instead of a run; empty: none")
+    ] = ""
+    pilot_budget: Annotated[str, Doc("how long a pilot may take")] = "10min"
+    screen: Annotated[
+        Literal["none", "clip", "exclude"],
+        Doc("what is done with updates far outside the others' norm"),
+    ] = "none"
+    screen_factor: Annotated[Positive, Doc("far is so many times as long as the median update")] = (
+        3.0
+    )
+    keys: Annotated[
+        str, Doc("a table of names and public keys of the devices that may join; empty: none")
+    ] = ""
+    data_dir: Annotated[str, Doc("where the server finds published datasets")] = ""
+    schedule_file: Annotated[
+        str, Doc("gets the shares and frequencies of each round, for whoever gives out the band")
+    ] = ""
+    status_file: Annotated[str, Doc("gets how the run ended")] = ""
+
+    @classmethod
+    def of(cls, given: dict[str, Any]) -> "RunConfig":
+        """From the configuration of a run; keys that are not ours are somebody else's."""
+        names = {info.name for info in field_infos(cls)}
+        ours = {key.replace("-", "_"): value for key, value in given.items()}
+        return decode(cls, {name: value for name, value in ours.items() if name in names})
+
+    def using(self, **changes: Any) -> "RunConfig":
+        """The same with other values."""
+        return msgspec.structs.replace(self, **changes)
+
+    def world(self) -> Scenario:
+        """The scenario that is run, as it is planned."""
+        planned = self._plan()
+        if planned is None:
+            return load_scenario(self.scenario)
+        return planned.apply_to(load_scenario(self.scenario) if self.scenario else None)
+
+    def differences(self, world: Scenario) -> list[str]:
+        """In what the run is not the one that was planned, where there is a plan, as far as this
+        machine has the data."""
+        planned, learning = self._plan(), world.learning
+        if planned is None or learning is None:
+            return []
+        target = self.target() or learning.goal
+        data_dir = Path(self.data_dir) if self.data_dir else None
+        try:
+            return planned.differences(world, target, seed=self.seed, data_dir=data_dir)
+        except DataUnavailable:  # the devices have it
+            return []
+
+    def shared(self) -> dict[str, Any]:
+        """What runs and pilots are told alike."""
+        return {
+            "rounds": self.rounds or None,
+            "target": self.target(),
+            "seed": self.seed,
+            "settings": self.settings(),
+            "join_timeout": self.join_timeout,
+            "start_with": self.start_with or None,
+            "judged_by": self.judged_by,
+            "data_dir": Path(self.data_dir) if self.data_dir else None,
+            "keys": Path(self.keys) if self.keys else None,
+        }
+
+    def target(self) -> Target | None:
+        """What the run stops at, where the configuration says so; None: as the scenario says."""
+        loss, accuracy = self.target_loss or None, self.target_accuracy or None
+        if loss is not None and accuracy is not None:
+            raise BadInput("target-loss and target-accuracy: give one of them")
+        if loss is None and accuracy is None and not self.hold:
+            return None
+        world = self.world()
+        hold = self.hold or world.hold
+        if loss is not None or accuracy is not None:
+            return Target(loss=loss, accuracy=accuracy, hold=hold)
+        own = world.goal()
+        if own is None:
+            raise BadInput("hold: there is no target to hold: give target-loss or target-accuracy")
+        return replace(own, hold=hold)
+
+    def settings(self) -> Settings:
+        """How the federation is run."""
+        planned = self._plan()
+        return Settings(
+            deadline=self.deadline,
+            policy=self.policy or (planned.policy if planned else "distributed"),
+            screen=self.screen,
+            screen_factor=self.screen_factor,
+        )
+
+    def law(self) -> RoundsLaw | None:
+        """What the plan expects of rounds, where there is one."""
+        planned = self._plan()
+        return None if planned is None else planned.law
+
+    def _plan(self) -> TrainingPlan | None:
+        return TrainingPlan.load(Path(self.plan)) if self.plan else None
+
+
+def app_files(values: RunConfig | None = None) -> dict[str, str]:
+    """The files of a Flower app that runs ours, by name: for `flwr run FOLDER`."""
+    values = RunConfig() if values is None else values
+    lines = []
+    for info in field_infos(RunConfig):
+        value = getattr(values, info.name)
+        lines.append(f"{info.name.replace('_', '-')} = {_toml(value)}")
+    components = "\n".join(f'{name} = "{where}"' for name, where in COMPONENTS.items())
+    text = f"""[project]
+name = "fedcell-app"
+version = "1.0.0"
+description = "A fedcell plan on a Flower federation"
+license = "Apache-2.0"
+dependencies = []
+
+[tool.flwr.app]
+publisher = "fedcell"
+
+[tool.flwr.app.components]
+{components}
+
+[tool.flwr.app.config]
+{chr(10).join(lines)}
+"""
+    return {"pyproject.toml": text}
+
+
+def write_app(folder: Path, values: RunConfig | None = None) -> None:
+    """Writes a Flower app that runs ours into a folder, which must be new or empty."""
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise BadFile(f"{folder}: is there already: choose another folder for the app")
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in app_files(values).items():
+        write_text(folder / name, text)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):  # as JSON has it, which escapes all control characters but one
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)

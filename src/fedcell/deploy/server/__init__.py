@@ -1,0 +1,1 @@
+"""The server of a federation: its devices, its rounds, their replies."""

@@ -1,0 +1,1 @@
+"""Which client holds which training samples: dealt by a rule, or given."""

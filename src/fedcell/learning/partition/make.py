@@ -1,0 +1,210 @@
+"""Who holds which training samples: label skew and quantity skew, alone and together.
+
+`skew` decides how many samples of each class each client gets, and the samples are dealt
+by that table: so each goes to exactly one client, whatever the kind of split.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from fedcell.core.errors import BadInput
+from fedcell.core.types import Array, Ints
+from fedcell.learning.data.owners import NOBODY, as_owner, client_numbers, owner_notes
+from fedcell.scenario.partition import PartitionSpec
+
+from . import skew
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Which samples each client holds."""
+
+    index: Ints  # samples, client after client
+    start: Ints  # (N + 1,): client j has index[start[j]:start[j + 1]]
+    notes: tuple[str, ...] = ()  # what one should know before believing a result
+    names: tuple[str, ...] | None = None  # of the clients, where they are known by them
+
+    def __post_init__(self) -> None:
+        """Machine code looks up by these: they are checked, and nobody else can write to them."""
+        for name in ("index", "start"):
+            try:
+                values = np.array(getattr(self, name))
+            except ValueError as error:
+                raise BadInput(f"the partition's {name} is not an array: {error}") from error
+            if values.ndim != 1 or values.dtype.kind not in "iu":
+                raise BadInput(f"the partition's {name} is not one whole number after the other")
+            values = values.astype(np.int64, copy=False)
+            values.flags.writeable = False
+            object.__setattr__(self, name, values)
+        if self.names is not None and len(self.names) != self.count:
+            raise BadInput(f"the partition has {len(self.names)} names for {self.count} clients")
+        ends = self.start[[0, -1]].tolist() if self.start.size > 1 else None
+        falls = (self.start[1:] < self.start[:-1]).any()
+        if ends != [0, self.index.size] or falls or (self.index < 0).any():
+            raise BadInput(
+                "the partition is not sound: start goes up from 0 to the number of samples in "
+                "index, which are counted from 0"
+            )
+
+    @classmethod
+    def of_owner(
+        cls, owner: Any, names: Sequence[str] | None = None, count: int | None = None
+    ) -> "Partition":
+        """As `owner` says: for each sample the number of its client, or its name; -1, or an empty
+        name, for nobody.
+
+        Names are those of `names`, where given; else the names that there are become the clients,
+        in order, pump-2 before pump-10. There are as many clients as names, or `count`, or as the
+        highest number says; some may hold nothing.
+
+        >>> Partition.of_owner([0, 2, 0, 2, 2]).sizes.tolist()
+        [2, 0, 3]
+        >>> Partition.of_owner(["b", "a", "b", ""]).names
+        ('a', 'b')
+        """
+        number, total, called = client_numbers(as_owner(owner), names, count)
+        index = np.argsort(number, kind="stable")[(number == NOBODY).sum() :]
+        sizes = np.bincount(number[index], minlength=total)
+        notes = owner_notes(number, sizes, called)
+        return cls(index, np.r_[0, sizes.cumsum()], notes, called)
+
+    @property
+    def fingerprint(self) -> str:
+        """By which a resumed run tells other owners."""
+        return hashlib.sha256(self.index.tobytes() + b"|" + self.start.tobytes()).hexdigest()[:16]
+
+    @property
+    def count(self) -> int:
+        return self.start.size - 1
+
+    @property
+    def sizes(self) -> Ints:
+        """D_j."""
+        return np.diff(self.start)
+
+    def of(self, client: int) -> Ints:
+        """The samples of one client: in random order, or in that of the data where given."""
+        j = range(self.count)[client]  # refuses a client that is not there
+        return self.index[self.start[j] : self.start[j + 1]]
+
+    def label_counts(self, labels: NDArray[np.integer], classes: int) -> Ints:
+        """How many samples of each class each client holds, (client, class)."""
+        owner = np.repeat(np.arange(self.count), self.sizes)
+        return skew.tally(owner, labels[self.index], (self.count, classes))
+
+
+def make_partition(
+    labels: NDArray[np.integer], count: int, spec: PartitionSpec, rng: Generator
+) -> Partition:
+    """The samples that have these labels, dealt to `count` clients: all of them, each once."""
+    if labels.ndim != 1 or labels.dtype.kind not in "iu":
+        raise BadInput("the labels are not one whole number per sample")
+    if not 1 <= count <= labels.size:
+        raise BadInput(
+            f"clients.count = {count}: expected 1 to {labels.size}, as many as there are samples"
+        )
+    parts = spec.same_skew_as or count
+    if count % parts:
+        raise skew.refusal(
+            f"same_skew_as = {parts}: clients.count = {count} is not a multiple of it"
+        )
+    code, supply = np.unique(labels, return_inverse=True, return_counts=True)[1:]
+    table, notes = _table(supply, parts, spec, rng)
+    if parts < count:
+        table, more = skew.deal_on(table, count // parts)
+        notes += more
+    shuffled = rng.permutation(labels.size)
+    by_class = shuffled[np.argsort(code[shuffled], kind="stable")]
+    owner = np.repeat(np.tile(np.arange(count), supply.size), table.T.ravel())
+    mixed = rng.permutation(labels.size)  # lest a client's samples lie class after class
+    by_client = mixed[np.argsort(owner[mixed], kind="stable")]
+    return Partition(by_class[by_client], np.r_[0, table.sum(1).cumsum()], tuple(notes))
+
+
+def _table(supply: Ints, count: int, spec: PartitionSpec, rng: Generator) -> skew.Skewed:
+    weight = _weights(count, spec, rng)
+    match spec.kind:
+        case "iid" | None:
+            return skew.iid(supply, weight, rng)
+        case "shards":
+            return skew.shards(supply, weight, spec.num_shards_per_partition, rng)
+        case "pathological":
+            each, mode = spec.num_classes_per_partition, spec.class_assignment_mode
+            return skew.pathological(supply, weight, each, mode, rng)
+        case "dirichlet":
+            least, balance = spec.min_partition_size, spec.self_balancing
+            return skew.dirichlet(supply, count, spec.alpha, least, balance, rng)
+        case "inner-dirichlet":
+            return skew.inner_dirichlet(supply, weight, spec.alpha, rng)
+        case "given":
+            raise skew.refusal('kind = "given": nothing is dealt, see Partition.of_owner')
+
+
+def _weights(count: int, spec: PartitionSpec, rng: Generator) -> Array:
+    """D_j relative to each other."""
+    match spec.sizes:
+        case "equal":
+            return np.ones(count)
+        case "uniform":
+            return rng.uniform(1 - spec.spread, 1 + spec.spread, count)
+        case "lognormal":
+            log = spec.sigma * rng.standard_normal(count)
+            return np.asarray(np.exp(log - log.max()))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionSummary:
+    """A partition in a few numbers.
+
+    `skew` is the total variation distance between a client's labels and all labels, mean
+    over clients with data: 0 where all are alike, towards 1 where each has what others lack. Small
+    clients differ by chance alone; `skew_if_iid` is what to expect of an iid deal to
+    clients of these sizes.
+    """
+
+    clients: int
+    samples: int
+    smallest: int
+    largest: int
+    mean: float
+    classes_per_client: float
+    skew: float
+    skew_if_iid: float
+    notes: tuple[str, ...]
+
+
+def summarise_partition(partition: Partition, labels: NDArray[np.integer]) -> PartitionSummary:
+    """What a partition of samples with these labels is like."""
+    from scipy.special import gammaln
+
+    def log_choose(n: Any, k: Any) -> Any:
+        return gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+
+    held = labels[partition.index]
+    code, supply = np.unique(held, return_inverse=True, return_counts=True)[1:]
+    owner = np.repeat(np.arange(partition.count), partition.sizes)
+    some = partition.sizes > 0
+    table = skew.tally(owner, code, (partition.count, supply.size))[some]
+    sizes, n = partition.sizes[some, None], held.size
+    # E|X - E X| of a hypergeometric X, as De Moivre found it for the binomial.
+    m = sizes * supply // n + 1
+    may = (m <= supply) & (m <= sizes)
+    ways = log_choose(supply, m) + log_choose(n - supply, sizes - m) - log_choose(n, sizes)
+    chance = 2 * m * (n - supply - sizes + m) / n * np.exp(np.where(may, ways, -np.inf))
+    return PartitionSummary(
+        clients=partition.count,
+        samples=n,
+        smallest=int(partition.sizes.min()),
+        largest=int(partition.sizes.max()),
+        mean=float(partition.sizes.mean()),
+        classes_per_client=float((table > 0).sum(1).mean()),
+        skew=float(np.abs(table / sizes - supply / n).sum(1).mean() / 2),
+        skew_if_iid=float((chance / sizes).sum(1).mean() / 2),
+        notes=partition.notes,
+    )

@@ -1,0 +1,89 @@
+"""The constants of Theorem 1 at points of a panel, measured once and kept beside the trainings."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fedcell.core.errors import printable
+from fedcell.experiments.axes import Point
+from fedcell.experiments.executors import SweepEngine
+from fedcell.experiments.experiment import Experiment
+from fedcell.experiments.store import Store
+from fedcell.experiments.training import Training
+from fedcell.learning.setup import prepare_training
+from fedcell.planning.constants import measure_constants
+from fedcell.scenario.target import Target
+
+from .verdicts import where
+
+KIND = "constants"
+USUAL = 10  # K of the points at which they are measured, or what is nearest
+SEEDS = 3  # at most, along which they are measured
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """Constants that are to be measured: along which training, to which loss."""
+
+    training: Training
+    target: Target | None
+    rounds: int
+    data_dir: Path | None = None
+
+    @property
+    def key(self) -> str:
+        target = self.target
+        plain = target is None or (target.hold == 1 and target.accuracy is None)
+        how = "" if plain or target is None else f"-{target.column}-{target.hold}"
+        value = None if target is None else target.value
+        return f"{self.training.key}-{value}{how}-{self.rounds}"
+
+
+def measure(job: Measurement) -> dict[str, Any]:
+    """Measures them, on one thread."""
+    training = job.training
+    setup = prepare_training(training.scenario, training.seed, job.data_dir)
+    return measure_constants(setup, job.rounds, job.target, threads=1).to_dict()
+
+
+def constants_of(
+    experiment: Experiment, store: Store, engine: SweepEngine, data_dir: Path | None = None
+) -> tuple[list[dict[str, Any]], dict[str, str]]:
+    """A row for each point of the usual K and some seeds: its labels, and the constants along the
+    training; and why there are none at others."""
+    jobs = {
+        (tuple(point.labels.items()), seed): Measurement(
+            point.training(seed), point.target, experiment.rounds, data_dir
+        )
+        for point in _usual(experiment)
+        for seed in experiment.seeds[:SEEDS]
+    }
+    missing = {job.key: job for job in jobs.values() if store.kept(KIND, job.key) is None}
+    failures: dict[str, str] = {}
+    for job, found in engine.run(measure, missing.values()):
+        if isinstance(found, Exception):
+            failures[job.key] = printable(str(found))
+        else:
+            store.keep(KIND, job.key, found)
+    measured = [
+        {"labels": dict(labels), "seed": seed, **row}
+        for (labels, seed), job in jobs.items()
+        if (row := store.kept(KIND, job.key)) is not None
+    ]
+    missed = {where(at): failures[j.key] for (at, _), j in jobs.items() if j.key in failures}
+    return measured, missed
+
+
+def _usual(experiment: Experiment) -> list[Point]:
+    nearest = min(experiment.axes.get("plan.cohort", (USUAL,)), key=lambda k: abs(k - USUAL))
+    return [p for p in experiment.points if p.labels.get("plan.cohort", nearest) == nearest]
+
+
+def measured_at(about: Mapping[str, Any], labels: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The constants that were measured where the labels agree, K apart: a row for each seed."""
+    return [
+        dict(row)
+        for row in about.get(KIND, ())
+        if all(row["labels"].get(n) == v for n, v in labels.items() if n in row["labels"])
+    ]

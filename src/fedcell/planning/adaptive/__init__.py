@@ -1,0 +1,1 @@
+"""Plans that change during a run, from the losses so far."""

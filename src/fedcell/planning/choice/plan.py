@@ -1,0 +1,297 @@
+"""A training plan: the K and E_l that make (12) least, what they will take, and how sure."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from math import ceil
+from pathlib import Path
+from typing import Any, Literal
+
+from fedcell.core.errors import BadInput, FedcellWarning
+from fedcell.core.estimates import Estimate
+from fedcell.core.showing import Showable
+from fedcell.core.types import Bools
+from fedcell.learning.data.download import Report
+from fedcell.learning.setup import prepare_training
+from fedcell.planning.costs.devices import DeviceShare
+from fedcell.planning.costs.units import UnitCostEstimate
+from fedcell.planning.law.base import RoundsLaw
+from fedcell.planning.law.given import UnitCosts
+from fedcell.scenario.identity import differences, run_identity
+from fedcell.scenario.learning import goal_keys
+from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.target import Target
+from fedcell.simulation.summary import RunResult
+
+from .grid import PlanGrid
+from .limits import Limits
+
+Aim = Literal["cost", "duration", "energy"]
+TOLERANCE = 0.05  # plans that cost so little more are as good
+
+PlanTotals = Mapping[str, Estimate]  # rounds, duration, energy and cost
+
+
+@dataclass(frozen=True, kw_only=True)
+class PaperChoice:
+    """What the paper's closed forms choose, clipped to what there is, and what that would take."""
+
+    cohort: int  # K* of (21)
+    local_steps: int  # E_l* of Section IV-B-2
+    rounds: float
+    duration: float
+    energy: float
+    cost: float
+    exact_cohort: int  # the K that minimises (19) at this E_l
+    unclipped_cohort: float  # K* at the E_l that is clipped
+    unclipped_local_steps: float
+    unit_costs: UnitCosts  # of Section IV-D
+
+
+@dataclass(frozen=True, kw_only=True)
+class WhatIf:
+    """The best plan in a world near this one, and what keeping the old plan would cost there."""
+
+    change: str
+    kept_cost: float  # (12) [s]
+    cohort: int | None = None  # None, as all that follows, where no plan keeps the limits
+    local_steps: int | None = None
+    rounds: float | None = None
+    duration: float | None = None
+    energy: float | None = None
+    cost: float | None = None
+    why_no_plan: str = ""
+    note: str = ""  # what the numbers leave out
+
+
+def planned_identity(
+    scenario: Scenario, settled: Scenario, fingerprint: str | None
+) -> dict[str, Any]:
+    """What makes a run of a scenario the one that was planned, its seed and target apart.
+
+    `settled` is the scenario with what follows from its data, whose `fingerprint` is given.
+    """
+    known = run_identity(settled.using(clients={"sizes": scenario.clients.sizes}), fingerprint, 0)
+    return {name: known[name] for name in ("scenario", "data")}
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TrainingPlan(Showable):
+    """How many clients a round, how many local steps, and what one run to the target takes.
+
+    `plan_training` makes one; `save`, `load`, `apply_to` a scenario, and `compare` with a run.
+
+    >>> from fedcell import GivenLaw, Scenario, plan_training
+    >>> law = GivenLaw(mixing=30, drift=0.5, start=40)
+    >>> plan = plan_training(Scenario(), law=law, policy="even", steps=(1, 20))
+    >>> plan.cohort, plan.local_steps, plan.apply_to().plan.cohort
+    (3, 1, 3)
+    """
+
+    name: str  # of the scenario
+    scenario: Scenario | None  # as declared; None in a file, where gains were measured
+    policy: str
+    target: Target | None
+    minimised: Aim
+    limits: Limits
+    law: RoundsLaw
+    law_form: str | None = None  # which terms were fitted; None for a law by hand
+    seed: int
+    cohort: Estimate  # K
+    local_steps: Estimate  # E_l
+    rounds: Estimate
+    duration: Estimate  # [s]
+    energy: Estimate  # of all clients [J]
+    cost: Estimate  # (12) [s]
+    paper: PaperChoice
+    policies: Mapping[str, PlanTotals]  # the same K and E_l under each policy
+    unit_costs: tuple[UnitCostEstimate, ...] = ()
+    sensitivity: tuple[WhatIf, ...] = ()
+    bandwidth: float | None = None  # the least for these limits, where it was asked for [Hz]
+    chances: Mapping[str, float] = field(default_factory=dict)  # to keep each limit
+    notes: tuple[str, ...] = ()
+    devices: tuple[DeviceShare, ...] = ()  # of a table all; else the client that pays most
+    learner: str | None = None  # the names of one's own that the pilot was run with,
+    server: str | None = None  # which are not loaded
+    identity: Mapping[str, Any] | None = None  # of the run that is planned; None: it is not known
+    grid: PlanGrid | None = None  # what it was chosen from; not in a file
+    allowed: Bools | None = None  # plans of the grid within the limits
+
+    @property
+    def most_rounds(self) -> int:
+        """Rounds after which a run gives up: half as many again as it may take, or thrice what a
+        law by hand says."""
+        return min(10**7, ceil(max(1.5 * self.rounds.high, 3 * self.rounds.low)))
+
+    def apply_to(self, scenario: Scenario | None = None) -> Scenario:
+        """A scenario, or the plan's own, run as planned: with its K, E_l and target, and
+        evaluated in every round, as the law counts them."""
+        scenario = self.scenario if scenario is None else scenario
+        if scenario is None:
+            raise BadInput(
+                f"the plan for {self.name} has measured gains, which its file does not hold: give "
+                "its `scenario` as well"
+            )
+        world = scenario.with_plan(int(self.cohort.value), int(self.local_steps.value))
+        if scenario.learning is not None:
+            world = world.using(learning={"evaluate_every": 1})
+            if self.target is not None:
+                world = world.using(learning=goal_keys(self.target))
+        return world.using(plan={"rounds": self.most_rounds})
+
+    def differences(
+        self,
+        scenario: Scenario,
+        target: Target | None,
+        learner: str | None = None,
+        *,
+        seed: int = 0,
+        data_dir: Path | None = None,
+        report: Report | None = None,
+    ) -> list[str]:
+        """In what a run of a scenario is not the one that was planned: its target, its learner,
+        what the scenario says, and the content of data, owners, fleet and gains.
+
+        Looks at the data of the scenario, which lies in `data_dir`; `report` hears of downloads.
+        """
+        settled, fingerprint = scenario, None
+        if learner is None and scenario.learning is not None:
+            with warnings.catch_warnings(action="ignore", category=FedcellWarning):
+                setup = prepare_training(scenario, seed, data_dir, report)
+            settled, fingerprint = setup.scenario, setup.fingerprint
+        known_by = None if learner is None else {"name": learner}
+        identity = planned_identity(scenario, settled, fingerprint) | {"learner": known_by}
+        return self.differences_from(identity, target)
+
+    def differences_from(self, identity: Mapping[str, Any], target: Target | None) -> list[str]:
+        """The same of a run that is known by its identity (`RunResult.identity`)."""
+        known_by = identity.get("learner")
+        learner = known_by.get("name") if isinstance(known_by, Mapping) else None
+        differing = [] if target == self.target else ["another target"]
+        differing += [] if learner == self.learner else ["another learner"]
+        if self.identity is not None:
+            named = {name: identity.get(name) for name in self.identity}
+            differing += filter(None, [differences(self.identity, named)])
+        return differing
+
+    def compare(self, result: RunResult) -> "PlanOutcome":
+        """What a run took beside what was predicted; `differing` says in what it is not the run
+        that was planned, where it is not."""
+        if not result.identity:
+            return plan_outcome(self.policies, result)
+        differing = self.differences_from(result.identity, result.outcome.target)
+        return plan_outcome(self.policies, result, tuple(differing))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each policy and measure."""
+        return [
+            {"policy": policy, "measure": measure, **asdict(totals[measure])}
+            for policy, totals in self.policies.items()
+            for measure in TOTALS
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, as `fedcell plan --json` prints them and a file holds them."""
+        from .planfile import plan_tables
+
+        return plan_tables(self)
+
+    def save(self, path: str | Path) -> None:
+        """Writes the plan as JSON, for `TrainingPlan.load` and `fedcell run --plan`."""
+        from .planfile import save_plan
+
+        save_plan(Path(path), self)
+
+    @classmethod
+    def load(cls, path: str | Path) -> "TrainingPlan":
+        """A plan from its file. Its law has the coefficients, and no longer the runs' spread."""
+        from .planfile import load_plan
+
+        return load_plan(Path(path))
+
+    def __repr__(self) -> str:
+        return (
+            f"<TrainingPlan for {self.name}: K = {int(self.cohort.value)}, E_l = "
+            f"{int(self.local_steps.value)}, {self.rounds} rounds, {self.duration} s, "
+            f"{self.energy} J>"
+        )
+
+
+TOTALS = ("rounds", "duration", "energy", "cost")  # of a run to the target
+
+
+@dataclass(frozen=True, kw_only=True)
+class PredictionCheck:
+    """One quantity of a run under one policy: predicted, and taken."""
+
+    policy: str
+    measure: str
+    predicted: Estimate
+    taken: float
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether it is in the interval; None where the plan was made without a pilot."""
+        exact = self.predicted.low == self.predicted.high
+        return None if exact else self.taken in self.predicted
+
+
+@dataclass(frozen=True)
+class PlanOutcome(Showable):
+    """A plan's predictions beside what a run took, for each policy that reached the target.
+
+    Where the run is not the one that was planned, `differing` names in what, and nothing is said
+    of the plan's intervals.
+    """
+
+    measured: tuple[PredictionCheck, ...]
+    differing: tuple[str, ...] = ()  # in what the run is not the one that was planned
+
+    def inside(self, check: PredictionCheck) -> bool | None:
+        """Whether a quantity is in its interval; None where there is none, or the run is another
+        than was planned."""
+        return None if self.differing else check.inside
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each policy and measure."""
+        return [
+            {"policy": m.policy, "measure": m.measure, **asdict(m.predicted)}
+            | {"taken": m.taken, "inside": self.inside(m)}
+            for m in self.measured
+        ]
+
+    def to_dict(self) -> list[dict[str, Any]]:
+        """Plain values by policy, as `fedcell run --plan --json` prints them."""
+        by_policy: dict[str, dict[str, Any]] = {}
+        for m in self.measured:
+            row = by_policy.setdefault(m.policy, {"policy": m.policy})
+            row[m.measure] = {**asdict(m.predicted), "taken": m.taken, "inside": self.inside(m)}
+        return list(by_policy.values())
+
+    def __repr__(self) -> str:
+        if self.differing:
+            return f"<PlanOutcome: not the run that was planned ({', '.join(self.differing)})>"
+        inside = [m.inside for m in self.measured]
+        return f"<PlanOutcome: {inside.count(True)} of {len(inside)} inside their intervals>"
+
+
+def plan_outcome(
+    predicted: Mapping[str, Mapping[str, Estimate]],
+    result: RunResult,
+    differing: tuple[str, ...] = (),
+) -> PlanOutcome:
+    """What was predicted by policy and measure, beside what a run took to the target."""
+    return PlanOutcome(
+        tuple(
+            PredictionCheck(
+                policy=outcome.policy,
+                measure=measure,
+                predicted=predicted[outcome.policy][measure],
+                taken=float(getattr(outcome.to_target, measure)),
+            )
+            for outcome in result.outcome.policies
+            if outcome.to_target is not None and outcome.policy in predicted
+            for measure in TOTALS
+        ),
+        differing,
+    )

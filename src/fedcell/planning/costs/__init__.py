@@ -1,0 +1,1 @@
+"""What a round costs over K and E_l, and what each device spends."""

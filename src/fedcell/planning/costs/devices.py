@@ -1,0 +1,237 @@
+"""What each client of a plan is expected to spend: how often it is called, times what a call costs.
+
+A run calls a client a few times only, so its joules are not counted in drawn rounds. How often it
+is called is known; what uploading takes is a mean over the gains at which it is heard, whatever the
+policy (7); and what training takes, which hardly varies, is a mean over drawn rounds.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any
+
+import numpy as np
+
+from fedcell.core.showing import client_title
+from fedcell.core.streams import replicate_seeds
+from fedcell.core.types import Array
+from fedcell.network.channel import heard_gain, is_heard, rate_per_hertz, upload_energy
+from fedcell.network.draw import draw_fleet, draw_trace
+from fedcell.network.participation import chance_called, chance_heard
+from fedcell.network.policies.base import Broadcast
+from fedcell.network.policies.names import PolicyLike, resolve_policy
+from fedcell.network.round import price
+from fedcell.network.simulate import idle_costs, pose_each
+from fedcell.network.trace import MANY, Fleet
+from fedcell.scenario.scenario import Scenario
+
+from .rounds import RoundCosts
+
+CALLS = 100  # of a client, for a mean; fewer where that takes more than
+PLACES = 200_000  # clients of rounds in all, or
+ROUNDS = 1000
+POINTS = 128  # of fading, for a mean over it
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)  # a table may list a million
+class DeviceShare:
+    """What one client of a plan is expected to do and to spend until the target."""
+
+    client: int
+    name: str | None
+    heard: float  # share of rounds in which its channel and data let it take part
+    called: float  # rounds in which it trains and uploads
+    energy: float  # [J]
+    battery: float | None  # what it may spend [J]; None: not counted
+
+    @property
+    def title(self) -> str:
+        """What it is called."""
+        return client_title(self.client, self.name)
+
+    @property
+    def battery_share(self) -> float:
+        """The part of its battery that it is expected to spend; 0 where that is not counted."""
+        return 0.0 if self.battery is None else self.energy / self.battery
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DeviceEnergy:
+    """The energy of each client in a round, on average over rounds, (client,) [J]."""
+
+    heard: Array
+    called: Array  # share of rounds
+    mean: Array
+    square: Array  # of the energy, on average [J^2]
+
+    def relative_sd(self, who: Any = slice(None)) -> Array:
+        """From round to round; mostly whether it is called at all."""
+        first, second = self.mean[who], self.square[who]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            spread = np.sqrt(np.maximum(second / first**2 - 1, 0.0))
+        return np.where(first > 0, spread, 0.0)
+
+
+def device_energy(
+    scenario: Scenario,
+    fleet: Fleet,
+    policy: PolicyLike,
+    seed: int,
+    uploads: tuple[Array, Array] | None = None,
+) -> DeviceEnergy:
+    """What the clients of a fleet spend in a round with the scenario's K and E_l. `uploads` are
+    those of `upload_moments`, where they are known already."""
+    return next(_device_energies([scenario], fleet, policy, seed, uploads))
+
+
+def _device_energies(
+    worlds: Sequence[Scenario],
+    fleet: Fleet,
+    policy: PolicyLike,
+    seed: int,
+    uploads: tuple[Array, Array] | None = None,
+) -> Iterator[DeviceEnergy]:
+    """The same in each of several worlds that differ in E_l only, one after the other."""
+    heard, called = chance_heard(worlds[0], fleet), chance_called(worlds[0], fleet)
+    upload, upload_square = upload_moments(worlds[0], fleet) if uploads is None else uploads
+    trainings = _training_moments(worlds, fleet, policy, seed)
+    for world, (train, train_square) in zip(worlds, trainings, strict=True):
+        first = called * (train + upload)
+        second = called * (train_square + 2 * train * upload + upload_square)
+        if world.plan.cohort_drawn == "after-training":  # the others that are heard train in vain
+            spent = idle_costs(world, fleet)[1]
+            first = first + (heard - called) * spent
+            second = second + (heard - called) * spent**2
+        yield DeviceEnergy(heard=heard, called=called, mean=first, square=second)
+
+
+def device_shares(
+    scenario: Scenario, policy: PolicyLike, rounds: float, seed: int = 0
+) -> tuple[DeviceShare, ...]:
+    """What each client of a table is expected to spend in so many rounds with the scenario's K and
+    E_l; where clients are drawn, that of the one which pays most."""
+    fleet = draw_fleet(scenario, seed)
+    return shares_of(scenario, fleet, device_energy(scenario, fleet, policy, seed), rounds)
+
+
+def shares_of(
+    scenario: Scenario, fleet: Fleet, found: DeviceEnergy, rounds: float
+) -> tuple[DeviceShare, ...]:
+    """The same, where what a round takes from each client is known."""
+    listed, names = scenario.clients.table is not None, scenario.clients.names
+    some = np.arange(fleet.count) if listed else np.array([int(found.mean.argmax())])
+    columns = found.heard, rounds * found.called, rounds * found.mean, fleet.batteries
+    return tuple(
+        DeviceShare(
+            client=j,
+            name=None if names is None else names[j],
+            heard=heard,
+            called=called,
+            energy=energy,
+            battery=charge if isfinite(charge) else None,
+        )
+        for j, heard, called, energy, charge in zip(
+            some.tolist(), *(column[some].tolist() for column in columns), strict=True
+        )
+    )
+
+
+def most_spent(energy: DeviceEnergy, fleet: Fleet, rounds: float) -> tuple[float, float]:
+    """The most that a client spends in so many rounds [J], and the largest share of a battery."""
+    spent = rounds * energy.mean
+    return float(spent.max()), float((spent / fleet.batteries).max())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DeviceCosts:
+    """A round for the clients that matter to limits, over the nodes of `RoundCosts`: (K, E_l)."""
+
+    highest: Array  # energy of the client that pays most, over K [J]
+    highest_sd: Array  # from round to round, relative
+    battery: Array  # the largest share of a battery that a round takes, over K; 0 without any
+    battery_sd: Array
+
+
+def price_devices(
+    scenario: Scenario,
+    policy: PolicyLike,
+    nodes: RoundCosts,
+    seed: int,
+    fleet: Fleet,
+    uploads: tuple[Array, Array],
+) -> DeviceCosts:
+    """Prices the clients that pay most, and that use most of their battery, at the nodes."""
+    found = np.zeros((4, nodes.cohorts.size, nodes.steps.size))
+    for i, k in enumerate(nodes.cohorts.tolist()):
+        worlds = [scenario.with_plan(k, e) for e in nodes.steps.tolist()]
+        for j, each in enumerate(_device_energies(worlds, fleet, policy, seed, uploads)):
+            spent = [each.mean] if fleet.battery is None else [each.mean, each.mean / fleet.battery]
+            for n, energy in enumerate(spent):
+                who = int(energy.argmax())
+                found[2 * n : 2 * n + 2, i, j] = energy[who] / k, each.relative_sd(who)
+    names = ("highest", "highest_sd", "battery", "battery_sd")
+    return DeviceCosts(**dict(zip(names, found, strict=True)))
+
+
+def upload_moments(scenario: Scenario, fleet: Fleet) -> tuple[Array, Array]:
+    """Mean and mean square of the energy of an upload of each client that is heard, (client,)."""
+    first, second = np.zeros(fleet.count), np.zeros(fleet.count)
+    for begin in range(0, fleet.count, MANY):
+        block = slice(begin, begin + MANY)
+        power, has_data = fleet.power[block], fleet.samples[block] > 0  # else it is never called
+        for gain, weight in _heard_gains(scenario, fleet, block):
+            rate = rate_per_hertz(power, gain, scenario.cell.noise)
+            energy = np.where(has_data, upload_energy(scenario.model_bits, power, rate), 0.0)
+            first[block] += (weight * energy).sum(0)
+            second[block] += (weight * energy**2).sum(0)
+    return first, second
+
+
+def _heard_gains(scenario: Scenario, fleet: Fleet, block: slice) -> Iterator[tuple[Array, Array]]:
+    """Gains at which each client of a block is heard, and their weights, some points at a time:
+    (point, client). Those that are measured, or of fading more of the low ones, at which uploads
+    are dear."""
+    mean_gain = fleet.mean_gain[block]
+    step = max(1, PLACES // mean_gain.size)
+    if scenario.cell.gains is not None:
+        values = scenario.cell.gains.values[:, block]
+        heard = is_heard(scenario, values)
+        weight = heard / np.maximum(heard.sum(0), 1)
+        for first in range(0, len(values), step):
+            part = slice(first, first + step)
+            yield np.where(heard[part], values[part], 1.0), weight[part]
+        return
+    points = ((np.arange(POINTS) + 0.5) / POINTS)[:, None]
+    for first in range(0, POINTS, step):
+        s = points[first : first + step]  # dice are s^3, with density 3 s^2
+        yield heard_gain(scenario, mean_gain, s**3), 3 * s**2 / POINTS
+
+
+def _training_moments(
+    worlds: Sequence[Scenario], fleet: Fleet, policy: PolicyLike, seed: int
+) -> Iterator[tuple[Array, Array]]:
+    """Mean and mean square of the energy of a training of each client that is called, (client,),
+    in each of several worlds that differ in E_l only: over drawn rounds, in which it has the
+    company that it has in a run."""
+    scenario, n = worlds[0], fleet.count
+    wanted = min(ROUNDS, -(-min(CALLS * n, PLACES) // scenario.plan.cohort))
+    rounds = min(wanted, scenario.rounds) if scenario.cell.gains is not None else wanted
+    policies = [resolve_policy(policy, Broadcast.to(world, fleet)) for world in worlds]
+    calls, sums = np.zeros(n), np.zeros((len(worlds), 2, n))  # energy and its square
+    for again in replicate_seeds(seed, -(-wanted // rounds)):
+        for _, part in draw_trace(scenario, fleet, rounds, again).by_size():
+            if part.cohort.shape[1] == 0:
+                continue
+            who = part.cohort.ravel()
+            calls += np.bincount(who, minlength=n)
+            for i, problem in enumerate(pose_each(worlds, fleet, part)):
+                energy = price(problem, policies[i](problem)).compute_energy
+                for total, values in zip(sums[i], (energy, energy**2), strict=True):
+                    total += np.bincount(who, values.ravel(), n)
+    calls_or_one = np.maximum(calls, 1)
+    for world, (first, second) in zip(worlds, sums, strict=True):
+        own = idle_costs(world, fleet)[1]  # seldom called: as if it chose for itself
+        yield (
+            np.where(calls > 0, first / calls_or_one, own),
+            np.where(calls > 0, second / calls_or_one, own**2),
+        )

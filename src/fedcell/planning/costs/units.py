@@ -1,0 +1,85 @@
+"""C_u,0 and C_n,0, by each of the paper's ways and by Monte Carlo (Sec. IV-A, IV-D)."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fedcell.network.draw import draw_fleet
+from fedcell.network.policies.base import mean_freq
+from fedcell.network.policies.names import PolicyLike
+from fedcell.network.round import training_energy
+from fedcell.network.simulate import simulate_columns
+from fedcell.network.trace import MANY, Fleet
+from fedcell.planning.law.given import UnitCosts
+from fedcell.scenario.scenario import Scenario
+
+ROUNDS = 200  # priced for a mean, or all that are measured
+LEAST_ROUNDS = 3  # that are priced, to see how they differ
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnitCostEstimate:
+    """Unit costs by one way, and by how much the cost of a round that follows from them is off."""
+
+    way: str
+    costs: UnitCosts
+    error: float  # relative, at the scenario's K and E_l
+
+
+def unit_costs(
+    scenario: Scenario, policy: PolicyLike, seed: int = 0, fleet: Fleet | None = None
+) -> tuple[UnitCostEstimate, ...]:
+    """The unit costs at the scenario's K and E_l, by each of the ways; with the scenario's `fleet`,
+    where it is drawn already."""
+    steps, fleet = scenario.local_work, draw_fleet(scenario, seed) if fleet is None else fleet
+    taken = simulate_columns(scenario, fleet, policy, priced_rounds(scenario), seed)
+    means = {name: float(values.mean()) for name, values in taken.items()}
+    k, measured = means["called"], means["cost"]
+    real = UnitCosts(
+        upload=means["upload_cost"] / k,
+        compute=means["compute_cost"] / steps,  # (17)
+        broadcast=scenario.cell.broadcast_time,
+    )
+    ways = {
+        "Section IV-D": section_4d(scenario, seed, fleet),
+        "(17) and (18)": replace(real, upload=full_participation(scenario, policy, seed, fleet)),
+        "Monte Carlo": real,
+    }
+    return tuple(
+        UnitCostEstimate(way=way, costs=unit, error=float(unit.of(k, steps)) / measured - 1)
+        for way, unit in ways.items()
+    )
+
+
+def section_4d(scenario: Scenario, seed: int = 0, fleet: Fleet | None = None) -> UnitCosts:
+    """Unit costs as Section IV-D has them: a mean client computes, and (18) under Theorem 3."""
+    fleet = draw_fleet(scenario, seed) if fleet is None else fleet
+    kappa, weight = float(fleet.kappa.mean()), scenario.task.energy_weight
+    samples = float(fleet.step_samples(scenario)[fleet.samples > 0].mean())
+    cycles = samples * scenario.cycles_per_sample
+    f = float(np.clip(mean_freq(kappa, weight), fleet.freq_min.mean(), fleet.freq_max.mean()))
+    return UnitCosts(
+        upload=full_participation(scenario, "distributed", seed, fleet),
+        compute=cycles / f + weight * float(training_energy(cycles, f, kappa)),
+        broadcast=scenario.cell.broadcast_time,
+    )
+
+
+def full_participation(
+    scenario: Scenario, policy: PolicyLike, seed: int = 0, fleet: Fleet | None = None
+) -> float:
+    """C_u,0 (18): all clients upload, over their number; the mean over rounds of fading."""
+    fleet = draw_fleet(scenario, seed) if fleet is None else fleet
+    everyone = scenario.using(plan={"cohort": scenario.clients.count, "selection": "uniform"})
+    taken = simulate_columns(everyone, fleet, policy, priced_rounds(everyone, 50), seed)
+    upload, called = taken["upload_cost"], taken["called"]
+    return float((upload[called > 0] / called[called > 0]).mean())  # (18)
+
+
+def priced_rounds(scenario: Scenario, wanted: int = ROUNDS) -> int:
+    """Rounds with the scenario's K over which a mean is taken: enough, or all that are measured.
+
+    Rounds of many clients are means by themselves, and fewer of them are enough (DECISIONS.md, 73).
+    """
+    enough = max(wanted * MANY // max(scenario.plan.cohort, MANY), LEAST_ROUNDS)
+    return min(wanted, enough, scenario.rounds if scenario.cell.gains is not None else wanted)

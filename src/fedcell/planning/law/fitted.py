@@ -1,0 +1,169 @@
+"""A law of rounds that was fitted to runs: what it predicts, and how sure that is."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from fedcell.core.showing import Showable
+from fedcell.core.streams import Purpose, stream
+from fedcell.core.types import Array, Bools
+from fedcell.planning.setting import Setting
+
+from .base import LEVEL, LossKind, Number, Prediction, effective_cohort
+from .given import TERMS, GivenLaw, features
+from .observations import Observations, places_of
+from .residuals import Departures
+
+FORMS = {  # laws that are fitted: which terms they have
+    "paper": ("mixing", "drift", "start"),
+    "floor": ("mixing", "drift", "start", "floor"),
+}
+LEAST_FREEDOM = 4
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FittedLaw(Showable):
+    """A law of rounds, and how the settings that were run depart from it."""
+
+    law: GivenLaw
+    departures: Departures
+    runs: Observations
+    never: tuple[Setting, ...] = ()  # settings that cannot get to the target
+    least: int = 1  # rounds that any run takes: as many as the target is to hold for
+    doubt: float = 1.0  # times what the runs leave uncertain of a setting, in intervals
+
+    @property
+    def coefficients(self) -> Array:
+        """Those of TERMS."""
+        return self.law.coefficients
+
+    @property
+    def kind(self) -> LossKind:
+        """How uploads were lost."""
+        return self.runs.kind
+
+    @property
+    def seeds(self) -> int:
+        """Seeds of the runs."""
+        return np.unique(self.runs.seed).size
+
+    @property
+    def settings(self) -> int:
+        """Settings that were run."""
+        return np.unique(self.runs.settings).size
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What whoever uses the law should know of it."""
+        return [
+            f"{s} never gets there; fewer clients with as many steps, or more steps, are taken not "
+            "to either"
+            for s in self.never
+        ]
+
+    def log_rounds(
+        self, cohort: Number, steps: Number, loss_rate: float, kind: LossKind | None = None
+    ) -> tuple[Array, Array]:
+        """The logarithm of rounds that is expected of a setting, and its standard deviation."""
+        kind = kind or self.kind
+        k, e = np.broadcast_arrays(cohort, steps)
+        flat = places_of(k.ravel(), e.ravel(), np.full(k.size, loss_rate), kind)
+        off, sd = self.departures.at(flat)
+        law = np.log(features(k, e, loss_rate, kind) @ self.coefficients) - self.departures.excess
+        mean = np.where(self._hopeless(k, e, loss_rate, kind), inf, law + off.reshape(k.shape))
+        return mean, sd.reshape(k.shape)
+
+    def _hopeless(self, k: Array, e: Array, loss_rate: float, kind: LossKind) -> Bools:
+        """Where a setting with as many clients and as few steps never got there."""
+        found = np.zeros(k.shape, bool)
+        if self.never:
+            left = effective_cohort(k, loss_rate, kind)
+            for s in self.never:
+                most = effective_cohort(s.cohort, s.loss_rate, self.kind)
+                found |= (left <= most) & (e >= s.local_steps)
+        return found
+
+    def predict(
+        self,
+        cohort: Number,
+        steps: Number,
+        loss_rate: float,
+        runs: float = 1,
+        kind: LossKind | None = None,
+        level: float = LEVEL,
+    ) -> Prediction:
+        """Mean rounds, and an interval in which the mean of `runs` runs falls so often; infinitely
+        many runs give the interval of the expectation."""
+        median, sd = self.log_rounds(cohort, steps, loss_rate, kind)
+        single = self.departures.scales.single
+        away = self.quantile((1 + level) / 2) * np.hypot(self.doubt * sd, single / np.sqrt(runs))
+        middle = median + self.excess * (runs > 1)  # of a mean of runs, or of one
+        found = np.exp(median + self.excess), np.exp(middle - away), np.exp(middle + away)
+        mean, low, high = (np.maximum(rounds, self.least) for rounds in found)
+        return mean, low, high
+
+    @property
+    def excess(self) -> float:
+        """How much the mean of a run's rounds is above their median, in logarithms."""
+        return self.departures.scales.excess
+
+    def spread(
+        self, cohort: Number, steps: Number, loss_rate: float, kind: LossKind | None = None
+    ) -> Array:
+        """The standard deviation of the logarithm of a run's rounds, all doubts included."""
+        _, sd = self.log_rounds(cohort, steps, loss_rate, kind)
+        return np.hypot(self.doubt * sd, self.departures.scales.single)
+
+    @property
+    def freedom(self) -> int:
+        """Degrees of freedom: the fewer seeds, the less is known of how they differ."""
+        return max(LEAST_FREEDOM, self.seeds)
+
+    def quantile(self, share: float) -> float:
+        """Of Student's distribution."""
+        from scipy.special import stdtrit
+
+        return float(stdtrit(self.freedom, share))
+
+    def share(self, deviations: Array) -> Array:
+        """Of Student's distribution."""
+        from scipy.special import stdtr
+
+        return np.asarray(stdtr(self.freedom, deviations))
+
+    def draws(
+        self,
+        cohort: Number,
+        steps: Number,
+        loss_rate: float,
+        count: int,
+        seed: int = 0,
+        kind: LossKind | None = None,
+    ) -> Array:
+        """Expected rounds as they might be as well, at several settings together."""
+        kind = kind or self.kind
+        k, e = np.broadcast_arrays(cohort, steps)
+        wanted = places_of(k, e, np.full(k.size, loss_rate), kind)
+        normal = stream(Purpose.BOOTSTRAP, seed).standard_normal((count, k.size))
+        off = self.departures.draws(wanted, normal)
+        law = np.log(features(k, e, loss_rate, kind) @ self.coefficients)
+        mean = law - self.departures.excess + self.excess
+        hopeless = self._hopeless(k, e, loss_rate, kind)
+        return np.where(hopeless, inf, np.exp(mean + off))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The form and the coefficients by name."""
+        return {"form": "floor", **self.law.to_dict()}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each coefficient."""
+        values = zip(TERMS, self.coefficients.tolist(), strict=True)
+        return [{"coefficient": name, "value": v} for name, v in values if name in FORMS["floor"]]
+
+    def __repr__(self) -> str:
+        coefficients = ", ".join(f"{r['coefficient']} {r['value']:.3g}" for r in self.rows())
+        runs = f"{self.runs.rounds.size} runs of {self.seeds} seeds"
+        return f"<FittedLaw from {runs}: {coefficients}>"

@@ -1,0 +1,1 @@
+"""Short runs that measure how many rounds training takes."""

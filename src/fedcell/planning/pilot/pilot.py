@@ -1,0 +1,193 @@
+"""A pilot: short runs that tell how many rounds training takes, where the plan is likely to be."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fedcell.core.errors import NotReached
+from fedcell.core.quantities import readable_duration
+from fedcell.core.showing import Showable
+from fedcell.learning.custom import Sources
+from fedcell.planning.law.base import LossKind
+from fedcell.planning.law.fit import fit_form, fit_law
+from fedcell.planning.law.fitted import FittedLaw
+from fedcell.planning.law.given import GivenLaw
+from fedcell.planning.setting import Setting
+from fedcell.scenario.target import Target, as_target
+from fedcell.simulation.extrapolation import likely_rounds
+
+from .trial import Trial, nearest_to, observe, settled
+
+if TYPE_CHECKING:
+    from .summary import PilotReport
+
+
+# A pilot runs most often the settings whose first runs were lucky, so less is known of a setting
+# than its runs alone say, by this factor (DECISIONS.md, 76).
+CHOSEN_DOUBT = 2.0
+FORESEEABLE = 20.0  # times the rounds of a run, beyond which its curve is not continued
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pilot(Showable):
+    """Runs, and what they are runs of."""
+
+    identity: dict[str, Any]
+    target: Target
+    seed: int
+    kind: LossKind  # cell.loss_kind
+    name: str = "pilot"  # of the scenario
+    what: str = "pilot"  # or "validation": runs that judge one
+    trials: tuple[Trial, ...] = ()
+    seconds: float = 0.0  # that it has taken so far
+    sizes: tuple[float, ...] | None = None  # D_j of a learner of one's own; None for ours
+    learner: str | None = None  # the name of that learner, and
+    server: str | None = None  # of a server of one's own; a name is not loaded
+    code: Mapping[str, Sources] = field(default_factory=dict)  # of both, when the pilot began
+    path: Path | None = None  # where it was read from
+
+    def fit(self, target: Target | float | None = None) -> FittedLaw:
+        """The law for a target: that of the pilot, or another, from the same runs."""
+        goal = as_target(target, self.target, self.target.hold) or self.target
+        if goal not in self._laws:
+            self._check_reached(goal)
+            law = fit_law(observe(self.trials, goal, self.kind))
+            self._laws[goal] = replace(
+                law, never=self.never(goal), least=goal.hold, doubt=CHOSEN_DOUBT
+            )
+        return self._laws[goal]
+
+    @cached_property
+    def _laws(self) -> dict[Target, FittedLaw]:
+        """Laws that were fitted, by target. Not a field: another pilot has laws of its own."""
+        return {}
+
+    def fit_paper(self, target: Target | None = None) -> GivenLaw:
+        """A law of the paper's own three terms, from the same runs."""
+        goal = target or self.target
+        self._check_reached(goal)
+        return fit_form(observe(self.trials, goal, self.kind), "paper")
+
+    def _check_reached(self, target: Target) -> None:
+        sound = [run for run in self.trials if not run.diverged]
+        made_for = [self.target, *(run.target for run in self.trials)]
+        if not any(goal.at_least_as_hard_as(target) for goal in made_for):
+            raise NotReached(  # runs beyond their end are lucky ones
+                f"the runs of the pilot stopped at {self.target}, {self.target.definition}: run it "
+                f"to {target}, {target.definition}, for this target"
+            )
+        if not sound or any(run.rounds_to(target) for run in sound):
+            return
+        raise NotReached(
+            f"no run reached {target} {target.definition}, the nearest was "
+            f"{nearest_to(target, sound):.4g}{self._nearest(target, sound)}: take an easier "
+            f"{target.argument}, a larger `budget`, or longer runs (`rounds`)"
+            f"{self._served_instead(target)}"
+        )
+
+    def _nearest(self, target: Target, sound: Sequence[Trial]) -> str:
+        """Which run came nearest to a target and, by its curve, when it would be there, in words;
+        nothing where no run was judged for such a target."""
+        judged = [run for run in sound if len(run.values(target))]
+        if not judged:
+            return ""
+        sign = 1 if target.accuracy is None else -1
+        nearest = min(judged, key=lambda run: sign * nearest_to(target, [run]))
+        words = f" ({nearest.setting}, after {len(nearest.losses)} rounds"
+        rounds = likely_rounds(nearest.values(target), target)
+        if not math.isfinite(rounds) or rounds > FORESEEABLE * len(nearest.losses):
+            return f"{words})"
+        seconds = nearest.wall_seconds / len(nearest.losses) * rounds
+        return (
+            f"{words}; by its curve it takes about {rounds:.0f}, which run in "
+            f"{readable_duration(seconds)} here)"
+        )
+
+    def _served_instead(self, target: Target) -> str:
+        """An easier target that the runs in the file have reached, in words; nothing where there
+        is none."""
+        steady = [run for run in self.trials if run.setting not in self.diverged]
+        value = nearest_to(target, steady)
+        if self.path is None or not 0 < value < math.inf:
+            return ""
+        if target.accuracy is not None and value < 0.01:
+            return ""
+        easier = target.eased_to(value)
+        if not self.reached(easier):
+            return ""
+        return (
+            f"; {self.path} already holds runs to {easier}: give it to `plan_training` with "
+            f"{target.argument} {easier.value:g}"
+        )
+
+    def with_trial(self, trial: Trial) -> "Pilot":
+        """With one run more, in place of an older one of the same setting and seed."""
+        others = (t for t in self.trials if (t.setting, t.seed) != (trial.setting, trial.seed))
+        return replace(self, trials=(*others, trial))
+
+    @property
+    def tried(self) -> tuple[Setting, ...]:
+        """The settings that were run, in order."""
+        return tuple(dict.fromkeys(trial.setting for trial in self.trials))
+
+    def reached(self, target: Target) -> tuple[Setting, ...]:
+        """Those of which a run got to a target and none diverged: what a plan may rest on."""
+        there = {trial.setting for trial in self.trials if trial.rounds_to(target)}
+        return tuple(s for s in self.tried if s in there and s not in self.diverged)
+
+    def settled(self, target: Target) -> tuple[Setting, ...]:
+        """Those whose loss came to rest short of a target."""
+        return settled(self.trials, target)
+
+    def never(self, target: Target) -> tuple[Setting, ...]:
+        """Those that cannot get to a target: they came to rest short of it, or blew up and nothing
+        that is harder got there."""
+        reached = {trial.setting for trial in self.trials if trial.rounds_to(target)}
+        blown = [s for s in self.diverged if not any(s.no_harder_than(r) for r in reached)]
+        return tuple(sorted({*self.settled(target), *blown}))
+
+    @property
+    def diverged(self) -> list[Setting]:
+        """Settings at which training blew up."""
+        return sorted({trial.setting for trial in self.trials if trial.diverged})
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each run."""
+        return [
+            {
+                **vars(trial.setting),
+                "seed": trial.seed,
+                "rounds": trial.rounds_to(self.target),
+                "reached": trial.rounds_to(self.target) is not None,
+                "least_rounds": _least(trial, self.target),
+                "diverged": trial.diverged,
+                "wall_seconds": trial.wall_seconds,
+            }
+            for trial in self.trials
+        ]
+
+    @cached_property
+    def report(self) -> "PilotReport":
+        """What the pilot found: the law, how well it fits, and what else its runs show."""
+        from .summary import pilot_report
+
+        return pilot_report(self)
+
+    def save(self, path: str | Path) -> None:
+        """Writes the runs with their loss curves, so that any easier target can be fitted."""
+        from .pilotfile import save_pilot
+
+        save_pilot(Path(path), self)
+
+    def __repr__(self) -> str:
+        return f"<Pilot: {len(self.trials)} runs of {len(self.tried)} settings to {self.target}>"
+
+
+def _least(trial: Trial, target: Target) -> int | None:
+    """Rounds that a run which did not get there takes at least, where that is known."""
+    rounds = trial.least_rounds(target)
+    known = trial.rounds_to(target) is None and not trial.diverged and math.isfinite(rounds)
+    return math.ceil(rounds) if known else None

@@ -1,0 +1,350 @@
+"""Before trials are run: the engine warm, the file held, and what it has already."""
+
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from fedcell.core.errors import BadFile, BadInput, FedcellWarning, printable
+from fedcell.core.files.formats import naming
+from fedcell.core.files.locks import locked
+from fedcell.core.quantities import parse_duration, readable_duration
+from fedcell.core.streams import check_count
+from fedcell.experiments.executors import LocalProcesses, SweepEngine, leave_if_started_by_a_script
+from fedcell.experiments.store import Store
+from fedcell.learning.custom import LearnerLike, OwnLearner, changed_sources, code_of, name_of
+from fedcell.learning.learner import warm_up
+from fedcell.learning.server_optimizer import OwnServer, Server
+from fedcell.network.policies.names import PolicyLike
+from fedcell.planning.setting import Setting, trial_seeds
+from fedcell.scenario.identity import differences, pilot_identity
+from fedcell.scenario.scenario import Scenario, check_scenario
+from fedcell.scenario.target import Target
+from fedcell.simulation.checks import learning_of, own_learner_setup
+from fedcell.simulation.run import Progress
+
+from .candidates import search_space
+from .loop import MOST_ROUNDS, MOST_RUNS, Looking
+from .pilot import Pilot
+from .pilotfile import load_pilot
+from .runner import Ask, PilotRunner, TrainedBy
+from .trial import Trial
+
+
+def most_rounds(scenario: Scenario, rounds: int | None) -> int:
+    """Rounds that a run ends after: those that are measured, or more than are wanted."""
+    if rounds is not None:
+        return check_count(rounds, "`rounds`")
+    return scenario.rounds if scenario.cell.gains is not None else max(MOST_ROUNDS, scenario.rounds)
+
+
+def pilot_engine(
+    scenario: Scenario, workers: int | None, runner: PilotRunner
+) -> SweepEngine | None:
+    """Processes where they are asked for and pay, which for quadratics they do not. Code of one's
+    own is run here alone: no name of it is sent to another process."""
+    if runner.trained_by is not None:
+        return None
+    if runner.learner is not None or runner.server is not None:
+        if workers not in (None, 1):
+            warnings.warn(
+                "runs with a learner or a server of your own are made one after the other, in this "
+                "process: `workers` changes nothing",
+                FedcellWarning,
+                stacklevel=3,
+            )
+        return None
+    analytic = scenario.learning is not None and scenario.learning.analytic
+    return None if analytic or workers in (None, 1) else LocalProcesses(workers, ahead=1)
+
+
+@contextmanager
+def holding(path: str | Path | None) -> Iterator[None]:
+    """Keeps other processes from the file meanwhile, if there is one."""
+    if path is None:
+        yield
+        return
+    file = Path(path)
+    with locked(file.with_name(f".{file.name}.lock"), str(file)):
+        yield
+
+
+def prepare_pilot(
+    scenario: Scenario,
+    target: Target | float | None,
+    seed: int,
+    name: str,
+    data_dir: Path | None,
+    threads: int | None,
+    learner: LearnerLike | None,
+    progress: Progress,
+    server: OwnServer | None = None,
+    trained_by: TrainedBy | None = None,
+) -> tuple[PilotRunner, Pilot, Scenario]:
+    """Whoever runs the trials, with the engine warm, a pilot without any, and the scenario with
+    its D_j, z_m and alpha_0."""
+    leave_if_started_by_a_script()
+    whose = OwnLearner.of(learner)
+    learning = learning_of(scenario, whose)
+    Server.of(learning, server)  # or says why that cannot be
+    goal = scenario.goal(target)
+    if goal is None:
+        raise BadInput(f"{name}: there is no loss to reach: set learning.target or `target`")
+    runner = PilotRunner(
+        scenario=scenario,
+        target=goal,
+        data_dir=data_dir,
+        threads=threads,
+        download=progress.download,
+        learner=whose,
+        server=server,
+        trained_by=trained_by,
+    )
+    if whose is None:
+        plan, gamma = scenario.plan, scenario.cell.loss_rate
+        setup = runner.setup(Setting(plan.cohort, plan.local_steps, gamma), seed)
+        with progress.compile():
+            warm_up(setup.learner(threads))
+        settled, fingerprint, sizes = setup.scenario, setup.fingerprint, None
+    else:
+        mine = whose(scenario, seed)
+        settled, fingerprint = own_learner_setup(scenario, mine, seed).scenario, None
+        sizes = tuple(settled.clients.sizes.values.tolist())
+    empty = Pilot(
+        identity=pilot_identity(settled, fingerprint),
+        target=goal,
+        seed=seed,
+        kind=scenario.cell.loss_kind,
+        name=printable(name),
+        sizes=sizes,
+        learner=None if whose is None else whose.name,
+        server=None if server is None else name_of(server),
+        code=code_of(whose, server),
+    )
+    return runner, empty, settled
+
+
+def resumed_from(path: Path, empty: Pilot) -> Pilot:
+    """The pilot with the runs that its file holds already, if it is the same pilot's. One to
+    another target begins with the same runs, and with a budget that is not used yet."""
+    if not path.exists():
+        return empty
+    before = load_pilot(path, empty.what)
+    if named := differences(before.identity, empty.identity):
+        raise BadFile(
+            f"{path}: holds a {empty.what} with other settings ({named}): choose another `path`"
+        )
+    with naming(path):
+        check_same_code(before, empty.learner, empty.server)
+        if before.sizes != empty.sizes:
+            raise BadFile("holds runs of a learner with other sizes: choose another `path`")
+    for what, name in (("seed", "`seed`"), ("kind", "cell.loss_kind")):
+        was, now = getattr(before, what), getattr(empty, what)
+        if was != now:
+            raise BadFile(f"{path}: is of {name} {was}, not {now}: choose another `path`")
+    if before.target != empty.target and empty.what == "validation":
+        raise BadFile(
+            f"{path}: is a validation to {before.target} {before.target.definition}, not to "
+            f"{empty.target} {empty.target.definition}: choose another `path`"
+        )
+    note_changed_code(before, empty)
+    spent = before.seconds if before.target == empty.target else 0.0
+    return replace(empty, trials=before.trials, seconds=spent, code=before.code or empty.code)
+
+
+def note_changed_code(pilot: Pilot, now: Pilot) -> None:
+    """Says which source files of a learner or a server changed since a pilot began."""
+    if changed := changed_sources(pilot.code, now.code):
+        where = "" if pilot.path is None else f"{pilot.path}: "
+        warnings.warn(
+            f"{where}{' and '.join(changed)} changed since the {pilot.what} began: its runs are "
+            "of other code than those to come",
+            FedcellWarning,
+            stacklevel=3,
+        )
+
+
+def check_same_code(pilot: Pilot, learner: str | None, server: str | None) -> None:
+    """Refuses to go on with a pilot, or to judge it, with another learner or server than its own,
+    by their names."""
+    for what, now in (("learner", learner), ("server", server)):
+        was = getattr(pilot, what)
+        if was is None and what == "learner" and pilot.sizes and now is not None:
+            continue  # of a version that did not keep the name
+        if was is not None and now is None:
+            raise BadInput(
+                f"this {pilot.what} was run with the {what} {was}: give `{what}` {was} if you "
+                "trust it"
+            )
+        if was != now:
+            ours = "ours" if was is None else was
+            raise BadInput(
+                f"this {pilot.what} was run with another {what} ({ours}, not {now}): choose "
+                "another `path`"
+            )
+
+
+Report = Callable[[Trial, float], None]  # hears of each trial, and of the seconds spent so far
+Tell = Callable[[str], None]  # hears what is going on, in a sentence
+Range = tuple[int, int]
+LEAST_ROUNDS = 40  # of the first setting: a budget for fewer is not worth a pilot
+USED_UP = 0.05  # part of a budget that is as good as none
+TINY = 1e-300  # a loss that nobody reaches
+SAVED_EVERY = 1.0  # [s] between two writings of the file
+
+
+def run_pilot(
+    scenario: Scenario,
+    budget: float | str = 60.0,
+    path: str | Path | None = None,
+    *,
+    target: Target | float | None = None,
+    rounds: int | None = None,
+    minimise: str = "cost",
+    policy: PolicyLike | None = None,
+    clients: Range | None = None,
+    steps: Range | None = None,
+    seed: int = 0,
+    name: str = "the scenario",
+    data_dir: Path | None = None,
+    threads: int | None = None,
+    workers: int | None = None,
+    store: Store | None = None,
+    learner: LearnerLike | None = None,
+    server: OwnServer | None = None,
+    trained_by: TrainedBy | None = None,
+    progress: Progress = Progress(),  # noqa: B008
+    report: Report | None = None,
+    tell: Tell | None = None,
+) -> Pilot:
+    """Finds out by short runs how many rounds training takes, where the plan is likely to be.
+
+    What a round costs is known from the scenario, so runs are made where the cost to the target
+    may be least, until `budget` (seconds, or text such as "5min") is used up. `minimise` says what
+    is to be least: the paper's cost (12), the duration or the energy; under a `policy`, ours that
+    is best for it where left out. `clients` and `steps` restrict K and E_l: (3, 20). With a `path`,
+    runs are saved as they end, and a pilot continues with those that the file holds. `target` is
+    the training loss to reach, or `Target(accuracy=...)`; the scenario's where left out. With
+    another target than before, stored runs tell of it as far as they went, those that ended too
+    early are run again where they are needed, and the budget starts again. A run ends after
+    `rounds` at the latest. Runs are made here, one after the other on `threads`, or by so many
+    `workers`, each a process; those that a `store` holds, a sweep's or another pilot's, are taken
+    from there. A `learner` of your own is a function of a scenario and a seed, or its name,
+    "module:callable", and a `server` of your own a function (old, mean) -> new; such runs are made
+    here, one after the other. `trained_by` makes of what is trained whoever trains it, in place of
+    our engine and to the same bits: a real federation.
+
+    >>> from fedcell import Learning, RoundPlan, Scenario
+    >>> learning = Learning(model="quadratic-apart", target=1.0, rate=0.02)
+    >>> scenario = Scenario(learning=learning, plan=RoundPlan(local_steps=4, rounds=300))
+    >>> pilot = run_pilot(scenario, budget="5s", clients=(1, 20), steps=(1, 16))
+    >>> pilot.fit().settings > 2
+    True
+    """
+    begin = time.monotonic()
+    check_scenario(scenario)
+    seconds = parse_duration(budget, "`budget`")
+    runner, empty, world = prepare_pilot(
+        scenario, target, seed, name, data_dir, threads, learner, progress, server, trained_by
+    )
+    runner = replace(runner, store=store, engine=pilot_engine(scenario, workers, runner))
+    space = search_space(world, policy, minimise, clients, steps, seed)
+    most = most_rounds(scenario, rounds)
+    seeds = trial_seeds(seed)
+    with holding(path):
+        pilot = empty if path is None else resumed_from(Path(path), empty)
+        if tell is not None and any(trial.target != pilot.target for trial in pilot.trials):
+            tell(_reused(pilot))
+        if path is not None:
+            pilot.save(path)  # what cannot be written is known before the runs
+        end = begin + seconds - pilot.seconds
+        if end > begin and not pilot.trials:
+            _check_budget(runner, space.first()[0], seeds[-1], seconds, end, tell)
+        if end - begin < USED_UP * seconds:
+            end = begin  # the rest is not worth a run
+        looking = Looking(runner, pilot, space, seeds, most, end, seconds)
+        made = run_within_budget(looking, begin, path, report)
+    if len(made.trials) >= MOST_RUNS and tell is not None:
+        tell(f"{MOST_RUNS} runs are the most that a pilot makes: more of them would say no more")
+    return made
+
+
+def run_within_budget(
+    looking: Looking, begin: float, path: str | Path | None, report: Report | None
+) -> Pilot:
+    """All runs that the budget allows, saved now and then and at the end if there is a path."""
+    pilot = looking.pilot
+    before, saved = pilot.seconds, time.monotonic()
+    try:
+        for trial, each in looking.trials():
+            pilot = replace(each, seconds=round(before + time.monotonic() - begin, 1))
+            if path is not None and time.monotonic() - saved > SAVED_EVERY:
+                pilot.save(path)
+                saved = time.monotonic()
+            if report is not None:
+                report(trial, pilot.seconds)
+    finally:
+        pilot = _in_order(pilot, looking.seeds)
+        if path is not None:
+            pilot = replace(pilot, path=Path(path))
+            pilot.save(path)
+    if not pilot.trials:
+        raise BadInput("the `budget` was over before a run was: give a larger one")
+    pilot.fit()  # or says why that cannot be
+    return pilot
+
+
+def _reused(pilot: Pilot) -> str:
+    """What becomes of runs that were made for another target."""
+    known, every = sum(t.answers(pilot.target) for t in pilot.trials), len(pilot.trials)
+    rest = "" if known == every else "; others are run again where they are needed"
+    return (
+        f"{known} of {every} runs made before tell of {pilot.target} "
+        f"{pilot.target.definition}{rest}"
+    )
+
+
+def _in_order(pilot: Pilot, seeds: Sequence[int]) -> Pilot:
+    """The runs seed by seed, whoever ended first."""
+    order = {seed: i for i, seed in enumerate(seeds)}
+    first = {setting: i for i, setting in enumerate(pilot.tried)}
+    place = lambda trial: (order.get(trial.seed, len(order)), first[trial.setting])
+    return replace(pilot, trials=tuple(sorted(pilot.trials, key=place)))
+
+
+def _check_budget(
+    runner: PilotRunner,
+    setting: Setting,
+    seed: int,
+    seconds: float,
+    end: float,
+    tell: Tell | None,
+) -> None:
+    """Says what a budget is for, by the time that a round takes; refuses one that is for too
+    little, after a few rounds."""
+    threads = 1 if runner.engine else runner.threads
+    nobody = Target(loss=TINY) if runner.target.accuracy is None else Target(accuracy=1, hold=1000)
+    here = replace(runner, engine=None, store=None, threads=threads, target=nobody)
+    # The first makes the engine and the data ready.
+    tries = [here.run(Ask(setting, seed, n, end)) for n in (1, 1, 6)]
+    made = len(tries[2].losses) - 1
+    slowest = max(tries[1].wall_seconds, 1e-4)
+    each = max(tries[2].wall_seconds - tries[1].wall_seconds, 1e-4) / made if made else slowest
+    count = seconds * runner.workers / each
+    if count < LEAST_ROUNDS:
+        least = readable_duration(1.1 * LEAST_ROUNDS * each / runner.workers + slowest)
+        raise BadInput(
+            f"`budget` = {seconds:.3g} s is for {count:.0f} rounds, of {each:.2g} s each here, and "
+            f"a pilot needs {LEAST_ROUNDS} at the least: give `budget` {least} or more"
+        )
+    if tell is not None:
+        tell(
+            f"training a round ({setting}) takes {each:.2g} s here: "
+            f"{readable_duration(seconds)}{_by(runner.workers)} are for about {count:.0f} of them"
+        )
+
+
+def _by(workers: int) -> str:
+    return "" if workers == 1 else f" of {workers} processes"

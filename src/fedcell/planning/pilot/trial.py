@@ -1,0 +1,134 @@
+"""One run of a pilot, and what runs say of the rounds to a target."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fedcell.core.errors import BadInput, Diverged
+from fedcell.core.types import Array
+from fedcell.planning.law.base import LossKind
+from fedcell.planning.law.observations import Observations
+from fedcell.planning.setting import Setting
+from fedcell.scenario.target import Scored, Target
+from fedcell.simulation.extrapolation import LONG, has_settled, least_rounds
+
+WIDE = 1.64  # standard errors on either side, between which 90 % of what may be lies
+FAR = 2.0  # times what was run, beyond which a curve is not believed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One run of a pilot: its training loss after each round, until the target, or until it was
+    cut: it took too long, or could no longer be of use."""
+
+    setting: Setting
+    seed: int
+    losses: Sequence[float]  # NaN where it was not evaluated; ends in infinity where it diverged
+    target: Target  # at which it was stopped
+    wall_seconds: float  # that it took to run; 0 where it was there
+    judging_seconds: float = 0.0  # of these, in which models were judged
+    accuracies: Sequence[float] = ()  # on test data after each round, where that was watched
+    guessing: Sequence[int] = ()  # rounds, from 1, whose model is known to guess (core.targets)
+    errors: Sequence[float] = ()  # standard error of what was watched, after each round; and
+    samples: Sequence[int] = ()  # samples it was measured on. Empty: exact, on all samples
+
+    def rounds_to(self, target: Target) -> int | None:
+        """G as observed; None if the target was not reached."""
+        return target.reached_by(
+            Scored(train_loss=self.losses, accuracy=self.accuracies, guessing=self.guessing)
+        )
+
+    def rounds_error(self, target: Target) -> float:
+        """The standard error of log G that comes from models judged on a part of the samples; 0 for
+        the target that the samples were chosen for, which was decided on all of them."""
+        reached = self.rounds_to(target)
+        exact = target == self.target or target.column != self.target.column
+        if not self.errors or reached is None or exact:
+            return 0.0
+        values, error = np.asarray(self.values(target), float), np.asarray(self.errors, float)
+        hold = np.ones(target.hold)
+        smooth = np.sqrt(np.convolve(error**2, hold)[: values.size] / target.hold**2)
+        early, late = (
+            target.reached(_shifted(values, sign * WIDE * smooth, target), None) or values.size
+            for sign in (-1, 1)
+        )
+        return math.log(max(late, reached) / min(early, reached)) / (2 * WIDE)
+
+    @property
+    def diverged(self) -> bool:
+        """Whether training blew up."""
+        return math.isinf(self.losses[-1])
+
+    def least_rounds(self, target: Target) -> float:
+        """Rounds that it takes at least, where it has not reached a target."""
+        return least_rounds(self.values(target), target)
+
+    def answers(self, target: Target) -> bool:
+        """Whether a run to a target would not have gone on from here: it got there or diverged, or
+        was cut although its own target was not there yet."""
+        if self.rounds_to(target) is not None or self.diverged:
+            return True
+        return bool(len(self.values(target))) and self.rounds_to(self.target) is None
+
+    def values(self, target: Target) -> Sequence[float]:
+        """What a target is looked for in."""
+        return self.losses if target.accuracy is None else self.accuracies
+
+
+def _shifted(values: Array, by: Array, target: Target) -> Array:
+    """Values moved away from a target, or towards it where `by` is negative."""
+    return values + by if target.accuracy is None else values - by
+
+
+def observe(trials: Sequence[Trial], target: Target, kind: LossKind) -> Observations:
+    """What trials say about a target; those that diverged, or settled short of it, left out, and
+    those that did not watch it. One that was stopped by an easier target is cut there."""
+    trials = [trial for trial in trials if trial.diverged or len(trial.values(target))]
+    never = settled(trials, target)
+    kept = [trial for trial in trials if not trial.diverged and trial.setting not in never]
+    if not trials:
+        raise BadInput("there are no runs yet: let the pilot go on")
+    if all(trial.diverged for trial in trials):
+        raise Diverged("every run diverged: lower learning.rate")
+    reached = [trial.rounds_to(target) for trial in kept]
+    bounds = [
+        min(t.least_rounds(target), FAR * len(t.losses)) if g is None else g
+        for g, t in zip(reached, kept, strict=True)
+    ]
+    return Observations(
+        cohort=np.array([trial.setting.cohort for trial in kept], int),
+        steps=np.array([trial.setting.local_steps for trial in kept], int),
+        loss_rate=np.array([trial.setting.loss_rate for trial in kept], float),
+        rounds=np.array(bounds, float),
+        censored=np.array([g is None for g in reached], bool),
+        seed=np.array([trial.seed for trial in kept]),
+        error=np.array([trial.rounds_error(target) for trial in kept], float),
+        kind=kind,
+    )
+
+
+def settled(trials: Sequence[Trial], target: Target) -> tuple[Setting, ...]:
+    """Settings that never get to a target: no run did, and two came to rest short of it, or a long
+    one; and no setting did that is harder, with as few clients and as many steps."""
+    reached = {trial.setting for trial in trials if trial.rounds_to(target)}
+    resting: dict[Setting, float] = {}
+    for trial in trials:
+        if not trial.diverged and has_settled(trial.values(target), target):
+            sure = 1.0 if len(trial.losses) >= 2 * LONG else 0.5
+            resting[trial.setting] = resting.get(trial.setting, 0.0) + sure
+    found = [setting for setting, sure in resting.items() if sure >= 1]
+    return tuple(sorted(s for s in found if not any(s.no_harder_than(other) for other in reached)))
+
+
+def nearest_to(target: Target, trials: Sequence[Trial]) -> float:
+    """The mean of as many rounds as a target is to hold for that came nearest to it."""
+    found = [math.nan]
+    for trial in trials:
+        values = np.asarray(trial.values(target), float)
+        values = values[np.isfinite(values)]
+        width = min(target.hold, values.size)
+        if width:
+            found += np.convolve(values, np.full(width, 1 / width), "valid").tolist()
+    return float(np.nanmin(found) if target.accuracy is None else np.nanmax(found))

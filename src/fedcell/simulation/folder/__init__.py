@@ -1,0 +1,1 @@
+"""The folder of a run: written round by round, read back, listed."""

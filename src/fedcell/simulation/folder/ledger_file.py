@@ -1,0 +1,178 @@
+"""ledger.csv of a run: a line for each round and policy, there as soon as the round is done.
+
+It follows from the trace, the policies and the history, so it is written whole when a run begins
+or is gone on with, which heals whatever a kill has left; a round is then one write of whole lines
+at its end, however many there were. The last column is a checksum, chained from line to line.
+"""
+
+import csv
+from array import array
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fedcell.core.errors import BadFile
+from fedcell.core.files.checksums import CHECKSUM, Chain
+from fedcell.core.files.formats import (
+    append_text,
+    csv_lines,
+    csv_rows,
+    is_intact,
+    naming,
+    open_csv,
+    write_lines,
+)
+from fedcell.core.files.regular import open_regular
+from fedcell.network.ledger import Ledger
+from fedcell.network.policies.names import NAMED
+from fedcell.simulation.state import COLUMNS, State
+
+LEDGER = "ledger.csv"
+LONGEST = 10_000  # [byte] of a header
+TOTALS = ("total_duration", "total_energy")
+COUNTS = {"called", "draws", "received", "excluded_by_channel", "excluded_by_data"}
+COUNTS |= {"discarded_uploads"}
+
+Columns = dict[str, Any]  # arrays of equal length, by name
+
+
+class LedgerFile:
+    """The ledgers of a run in its folder, which grow by a round at a time."""
+
+    def __init__(self, folder: Path, networks: Mapping[str, Ledger]) -> None:
+        self._path = folder / LEDGER
+        self.price(networks)
+        names = next(iter(networks.values())).column_names()
+        self._header = ",".join(["policy", "round", *names, *COLUMNS, *TOTALS, CHECKSUM])
+        self._chain = Chain(self._header)
+        self._rounds: int | None = None  # that the file has; None: it is not known to be whole
+        self._size = 0  # [byte] of the file, as it was left
+
+    def price(self, networks: Mapping[str, Ledger]) -> None:
+        """Other prices of the rounds to come, where a run changes under way."""
+        self._networks = {  # all rounds of the trace, and what is spent by the end of each
+            policy: [getattr(network, name) for name in (*network.column_names(), *TOTALS)]
+            for policy, network in networks.items()
+        }
+
+    def begin(self, state: State) -> None:
+        """Writes the rounds that are done, whole or not at all."""
+        self._chain = Chain(self._header)
+        done = (self._round(t, row) for t, row in enumerate(state.history.rows()))
+        write_lines(self._path, chain([f"{self._header}\n"], done))
+        self._size = self._path.stat().st_size
+        self._rounds = state.rounds
+
+    def add(self, state: State) -> None:
+        """Adds the last round of a state; to a file that was removed or changed meanwhile, all of
+        them."""
+        self._rounds = None
+        if not is_intact(self._path, self._size):
+            return self.begin(state)
+        t = state.rounds - 1
+        lines = self._round(t, state.history.rows(t)[0])
+        append_text(self._path, lines)
+        self._size += len(lines.encode())
+        self._rounds = state.rounds
+        return None
+
+    def finish(self, state: State) -> None:
+        """Makes sure of all rounds: an interrupt may have come while one was added."""
+        if self._rounds != state.rounds or not is_intact(self._path, self._size):
+            self.begin(state)
+
+    def _round(self, t: int, learnt: tuple[Any, ...]) -> str:
+        """The lines of a round, counted from 0, which come after those that were made before."""
+        rows = (
+            [policy, t + 1, *priced, *learnt, duration, energy]
+            for policy, columns in self._networks.items()
+            for *priced, duration, energy in [[column[t].item() for column in columns]]
+        )
+        lines = csv_lines(rows).removesuffix("\n").split("\n")
+        return "".join(f"{self._chain.line(line)}\n" for line in lines)
+
+
+def read_ledgers(folder: Path) -> dict[str, Columns]:
+    """The columns of ledger.csv by policy, in order of appearance: the rounds that all have.
+
+    A last line without an end is passed over: a run may be under way.
+    """
+    path = folder / LEDGER
+    try:
+        with open_csv(path) as file, naming(path):
+            return _read(line.removesuffix("\n") for line in file if line.endswith("\n"))
+    except OSError as error:
+        raise BadFile(f"{path}: cannot be read: {error.strerror or error}") from error
+
+
+def has_checksums(folder: Path) -> bool:
+    """Whether the lines of ledger.csv have checksums; those of an older fedcell have none."""
+    with open_regular(folder / LEDGER) as file:
+        return file.readline(LONGEST).rstrip(b"\n").endswith(f",{CHECKSUM}".encode())
+
+
+def _read(texts: Iterator[str]) -> dict[str, Columns]:
+    wanted = [f.name for f in fields(Ledger) if f.name not in ("totals", "spending", "majority")]
+    numbers: dict[str, array[float]] = {}  # row after row
+    try:
+        header = next(texts)
+        names = header.split(",")
+        if names[-1] == CHECKSUM:
+            names.pop()
+            texts = map(Chain(header).checked, texts)
+        lines = csv_rows(texts)
+        if names[:2] != ["policy", "round"] or sorted(names[2:]) != sorted([*wanted, *TOTALS]):
+            raise ValueError
+        for policy, number, *values in lines:
+            mine = numbers.setdefault(policy, array("d"))
+            if len(values) != len(names) - 2 or int(number) != 1 + len(mine) // len(values):
+                raise ValueError
+            mine.extend(map(float, values))
+        tables = {p: np.array(mine).reshape(-1, len(names) - 2) for p, mine in numbers.items()}
+        counts = [names.index(name) - 2 for name in COUNTS]
+        if not all(np.isfinite(table[:, counts]).all() for table in tables.values()):
+            raise ValueError
+    except (ValueError, StopIteration, csv.Error, UnicodeDecodeError) as error:
+        raise BadFile("is damaged: delete it, and the run with `resume` writes it anew") from error
+    done = min(map(len, tables.values()), default=0)
+    return {
+        policy: {
+            name: table[:done, names.index(name) - 2].astype(np.int64 if name in COUNTS else float)
+            for name in wanted
+        }
+        for policy, table in tables.items()
+    }
+
+
+def policies_before(folder: Path) -> dict[str, Columns]:
+    """What a folder that is gone on with was priced under; nothing where no ledger is there."""
+    return read_ledgers(folder) if (folder / LEDGER).exists() else {}
+
+
+def check_known(before: Mapping[str, Columns], given: Mapping[str, Any], folder: Path) -> None:
+    """Refuses to go on without a policy that only its owner can name: its lines would end here."""
+    own = [name for name in before if name not in given and name not in NAMED]
+    if own:
+        raise BadFile(
+            f"{folder}: was priced under {', '.join(own)} before, which is not one of ours: name "
+            "it, too (`policies`), so that its lines go on"
+        )
+
+
+def check_same_prices(
+    before: Mapping[str, Columns], networks: Mapping[str, Ledger], folder: Path
+) -> None:
+    """Refuses a policy that has the name of another one that the folder was priced under."""
+    for name, columns in before.items():
+        for measure in ("duration", "energy"):
+            then, now = columns[measure], getattr(networks[name], measure)
+            rounds = min(then.size, now.size)
+            if not np.array_equal(then[:rounds], now[:rounds]):
+                raise BadFile(
+                    f"{folder}: was priced under another policy that is called {name}: give this "
+                    "one another name (`policies`)"
+                )
