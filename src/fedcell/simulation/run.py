@@ -1,22 +1,18 @@
-"""A whole run with its folder: train once, price under each policy, write what came out.
+"""A whole run with its folder: train once, price under each policy, write the results.
 
-Training does not depend on the policy (the dice are the same), so policies are compared on
-one training.
+Training does not depend on the policy (common random numbers), so policies are compared on one
+training.
 """
 
-from collections.abc import Callable
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from fedcell.core.errors import BadInput
 from fedcell.core.streams import check_count
-from fedcell.learning.custom import LearnerLike, OwnLearner, code_of, name_of, unguarded
-from fedcell.learning.data.download import Report as Download
+from fedcell.learning.custom import OwnLearner, code_of, name_of, unguarded
 from fedcell.learning.engines.engine import Engine, vector_width
 from fedcell.learning.learner import Learner
-from fedcell.learning.server_optimizer import OwnServer, Server
+from fedcell.learning.server_optimizer import Server
 from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet
 from fedcell.network.policies.names import NAMED, Policies, policies_by_name
@@ -26,21 +22,10 @@ from fedcell.scenario.target import Target
 from fedcell.simulation.folder.run_folder import resumable
 
 from .checks import learning_of, own_learner_setup
-from .execution import PreparedRun, Segment, carry_out, start_of
-from .summary import Report, RunResult
-
-
-@dataclass(frozen=True, kw_only=True)
-class Progress:
-    """Whom to tell what is going on; nobody, unless said otherwise."""
-
-    download: Download | None = None
-    compile: Callable[[], Any] = nullcontext  # a context while the engine is made ready
-    round: Report | None = None
-
-    def listeners(self, report: Report | None = None) -> list[Report]:
-        """Who hears of each round."""
-        return [listener for listener in (self.round, report) if listener]
+from .compute import Compute, Observer
+from .execution import carry_out, start_of
+from .prepared import PreparedRun, Segment
+from .summary import RunResult
 
 
 def run(
@@ -52,49 +37,74 @@ def run(
     seed: int = 0,
     folder: str | Path | None = None,
     resume: bool = False,
-    data_dir: Path | None = None,
-    threads: int | None = None,
-    learner: LearnerLike | None = None,
-    server: OwnServer | None = None,
-    report: Report | None = None,
-    progress: Progress = Progress(),  # noqa: B008
+    compute: Compute = Compute(),  # noqa: B008
+    observer: Observer = Observer(),  # noqa: B008
 ) -> RunResult:
-    """Trains until a `target` (the scenario's where left out) or for `rounds` rounds. A number is
-    a training loss; `Target(accuracy=0.9)` is the other kind.
+    """Train a scenario until a target or for a number of rounds, priced under each policy.
 
-    With a `folder` there is a checkpoint and a line for each policy in ledger.csv after each round,
-    and at the end clients.csv and summary.json; `resume` goes on with the run that is there, under
-    the policies that it was priced under before, too. An interrupt (Ctrl-C) ends the run in good
-    order. `report` is called with a `RoundReport` after each round. `result.plot("loss.png")` draws
-    the loss; `load_run(folder)` gives the result back.
+    Parameters
+    ----------
+    scenario : Scenario
+        The scenario; with `compute.learner` it needs no [learning].
+    policies : sequence of str or callable, or mapping of names to callables, optional
+        Allocation policies that price the same rounds. Default: all built-in ones.
+    rounds : int, optional
+        Rounds after which the run ends. Default: plan.rounds.
+    target : Target or float, optional
+        Stop here: a training loss, or `Target(accuracy=0.9)`. Default: the scenario's.
+    seed : int, optional
+        Random seed of fleet, channels, losses and training.
+    folder : str or Path, optional
+        Folder for a checkpoint and ledger.csv after each round, and for clients.csv and
+        summary.json at the end. Ctrl-C ends the run cleanly.
+    resume : bool, optional
+        Continue the run that the folder holds, under its policies too. Give the same custom
+        learner and server.
+    compute : Compute, optional
+        Data folder, threads, custom learner and server.
+    observer : Observer, optional
+        Callbacks for progress; `observer.round` gets a `RoundReport` after each round.
 
-    A `learner` of your own is a function of a scenario and a seed, or its name, "module:callable";
-    with one, the scenario needs no [learning]. A `server` of your own, a function
-    (old, mean) -> new, makes the next model instead of learning.server. A run that is resumed asks
-    for the same ones.
+    Returns
+    -------
+    RunResult
+        Ledgers by policy and a summary; `result.plot("loss.png")` draws the loss, and
+        `load_run(folder)` reads it back.
 
+    Raises
+    ------
+    BadInput
+        An argument, or the scenario, cannot be used.
+    BadFile
+        The folder holds something else, or another run.
+
+    Examples
+    --------
     >>> from fedcell import load_scenario, run
     >>> result = run(load_scenario("digits"), ["even", "optimal"], rounds=3)
     >>> result.ledgers["optimal"].rounds, result.complete
     (3, True)
     """
-    if resume and folder is None:
-        raise BadInput("`resume` needs the folder of the run: give `folder`")
-    if resume and folder is not None:
-        scenario = resumable(check_scenario(scenario), Path(folder))
+    scenario = scenario_to_run(scenario, folder, resume)
     prepared = prepare_run(
-        scenario,
-        policies,
+        *(scenario, policies),
         rounds=rounds,
         target=target,
         seed=seed,
-        data_dir=data_dir,
-        threads=threads,
-        learner=learner,
-        server=server,
-        download=progress.download,
+        compute=compute,
+        observer=observer,
     )
-    return carry_out(prepared, folder, resume, progress.listeners(report), progress.compile)
+    return carry_out(prepared, folder, resume, observer)
+
+
+def scenario_to_run(scenario: Scenario, folder: str | Path | None, resume: bool) -> Scenario:
+    """Return the scenario of a run; of one that is resumed, with what its folder says of it."""
+    check_scenario(scenario)
+    if not resume:
+        return scenario
+    if folder is None:
+        raise BadInput("`resume` needs the folder of the run: give `folder`")
+    return resumable(scenario, Path(folder))
 
 
 def prepare_run(
@@ -104,36 +114,35 @@ def prepare_run(
     rounds: int | None = None,
     target: Target | float | None = None,
     seed: int = 0,
-    data_dir: Path | None = None,
-    threads: int | None = None,
-    learner: LearnerLike | None = None,
-    server: OwnServer | None = None,
-    download: Download | None = None,
+    compute: Compute = Compute(),  # noqa: B008
+    observer: Observer = Observer(),  # noqa: B008
 ) -> PreparedRun:
-    """A run as `run` has it, ready to be carried out (`carry_out`): data, fleet and learner are
-    there, and nothing is trained or written yet."""
+    """Return a run that is ready for `carry_out`: data, fleet and learner are loaded, and nothing
+    is trained or written yet. The parameters are those of `run`."""
     check_scenario(scenario)
     rounds = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
-    own = OwnLearner.of(learner)
-    learning = learning_of(scenario, own)
+    custom, server = OwnLearner.of(compute.learner), compute.server
+    learning = learning_of(scenario, custom)
     Server.of(learning, server)  # refuses two of them at once
     goal = scenario.goal(target)
     known = policies_by_name(policies)
-    mine = None if own is None else own(scenario, seed)
+    mine = None if custom is None else custom(scenario, seed)
     if mine is None:
-        setup = prepare_training(scenario, seed, data_dir, download)
+        setup = prepare_training(scenario, seed, compute.data_path, observer.download)
     else:
         setup = own_learner_setup(scenario, mine, seed)
     # Where sizes are left out, they follow from the rest.
     sizes, scenario = scenario.clients.sizes, with_goal(setup.scenario, goal)
     used = scenario.using(plan={"rounds": rounds}, clients={"sizes": sizes})
-    trained = setup.learner(threads) if mine is None else mine
+    trained = setup.learner(compute.threads) if mine is None else mine
 
     def learner_of(other: Scenario) -> Learner:
-        return own(other, seed) if own else replace(setup, scenario=other).learner(threads)
+        if custom is not None:
+            return custom(other, seed)
+        return replace(setup, scenario=other).learner(compute.threads)
 
-    known_by = None if own is None else own.identity(trained)
-    whose = None if server is None else name_of(server)
+    learner_identity = None if custom is None else custom.identity(trained)
+    server_name = None if server is None else name_of(server)
     return PreparedRun(
         setup=setup,
         first=Segment(scenario=scenario, fleet=draw_fleet(scenario, seed), learner=trained),
@@ -142,9 +151,9 @@ def prepare_run(
         rounds=rounds,
         goal=goal,
         start=start_of(trained, scenario, server),
-        identity=run_identity(used, setup.fingerprint, seed, known_by, whose),
+        identity=run_identity(used, setup.fingerprint, seed, learner_identity, server_name),
         learner_of=learner_of,
         vector_width=vector_width() if isinstance(unguarded(trained), Engine) else None,
-        code=code_of(own, server),
+        code=code_of(custom, server),
         server=server,
     )
