@@ -14,9 +14,9 @@ from fedcell.deploy.server.pilot import pilot_federation
 from fedcell.deploy.server.run import run_federation
 
 from .device import own_frequency, profile_of
-from .options import Settings
+from .options import FederationOptions
 
-__all__ = ["Settings", "introduce", "own_frequency", "pilot_federation", "run_federation"]
+__all__ = ["FederationOptions", "introduce", "own_frequency", "pilot_federation", "run_federation"]
 
 
 def introduce(message: Message, context: Context, samples: int, **known: Any) -> Message:

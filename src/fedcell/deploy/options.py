@@ -24,8 +24,8 @@ from fedcell.core.schema import (
 )
 from fedcell.network.policies.names import PolicyLike, policy_name
 from fedcell.network.round import Problem, Schedule
+from fedcell.planning.adaptive.run import Adaptation
 from fedcell.planning.choice.plan import TrainingPlan
-from fedcell.planning.law.base import RoundsLaw
 from fedcell.scenario.load import load_scenario
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target
@@ -35,6 +35,7 @@ from .exchanges import Exchange
 from .scores import RoundScores
 from .screening import Screen
 
+Evaluator = Literal["server", "devices"]
 Config = Mapping[str, Any]  # what a message tells: plain values, numbers, texts, flags
 
 
@@ -49,36 +50,104 @@ class Scheduled:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Settings:
-    """How a federation is run."""
+class FederationOptions:
+    """How a federation is run.
 
-    deadline: float = 300.0  # [s] after which an answer is late
+    Parameters
+    ----------
+    deadline : float, optional
+        Seconds after which a reply is late, and counts as a lost upload.
+    policy : str or callable, optional
+        Allocation policy of each round.
+    arrays : mapping of str to array, optional
+        First model by name, as a state_dict of NumPy arrays, for devices that run a ClientApp of
+        your own. Default: the devices run the ready ClientApp, with the data and model of
+        [learning].
+    judged_by : {"server", "devices"}, optional
+        Evaluate models on the server's copy of the data, or on all devices, each on its own samples
+        (2). With `arrays`, always by the devices.
+    join_timeout : float, optional
+        Seconds in which all devices introduce themselves.
+    start_with : int, optional
+        Start with the devices that are there by then, if at least this many. The others count as
+        absent in each round, and join when they come. Default: all.
+    keys : str or Path, optional
+        Table that binds the names of devices to their public keys.
+    screen : {"none", "clip", "exclude"}, optional
+        What is done with updates far outside the norm of the others.
+    screen_factor : float, optional
+        Far is this many times as long as the median update.
+    strategy : flwr Strategy, optional
+        Aggregates the uploads instead of fedcell.
+    adaptation : Adaptation, optional
+        Correct the devices by what is measured, and re-plan K and E_l during the run; `start` is a
+        plan or a law.
+    data_dir : str or Path, optional
+        Folder of the published datasets on the server.
+    schedule_file : str or Path, optional
+        File that gets the shares and frequencies of each round.
+    about : mapping, optional
+        Values that are sent with every order.
+    on_schedule, on_exchanges, on_scores : callable, optional
+        Called with the schedule, the exchanges and the scores of each round.
+
+    Examples
+    --------
+    >>> from fedcell.deploy import FederationOptions
+    >>> FederationOptions(deadline=60.0, screen="clip").policy
+    'distributed'
+    """
+
+    deadline: float = 300.0  # [s]
     policy: PolicyLike = "distributed"
+    arrays: Mapping[str, Any] | None = None
+    judged_by: Evaluator = "server"
+    join_timeout: float = 120.0  # [s]
+    start_with: int | None = None
+    keys: str | Path | None = None
     screen: Screen = "none"
     screen_factor: float = 3.0
-    strategy: Any = None  # of Flower's, to average with instead of ours
-    about: Config = field(default_factory=dict)  # what is sent along with every order
+    strategy: Any = None
+    adaptation: Adaptation | None = None
+    data_dir: str | Path | None = None
+    schedule_file: str | Path | None = None
+    about: Config = field(default_factory=dict)
     on_schedule: Callable[[Scheduled], None] | None = None
     on_exchanges: Callable[[Sequence[Exchange]], None] | None = None
-    on_scores: Callable[[Sequence[RoundScores]], None] | None = None  # where devices judge
+    on_scores: Callable[[Sequence[RoundScores]], None] | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.deadline < inf:
             raise BadInput(f"`deadline` = {self.deadline}: expected seconds above 0")
+        if self.judged_by not in get_args(Evaluator):
+            raise BadInput(f"`judged_by` = {self.judged_by!r}: expected server or devices")
         if self.screen not in get_args(Screen):
             ways = ", ".join(get_args(Screen))
             raise BadInput(f"`screen` = {self.screen!r}: expected one of {ways}")
         if not 1 <= self.screen_factor < inf:
             raise BadInput(f"`screen_factor` = {self.screen_factor}: expected a number from 1")
 
-    def chosen(self, judged_by: str) -> dict[str, Any]:
+    @property
+    def data_path(self) -> Path | None:
+        """The folder of the datasets as a path."""
+        return None if self.data_dir is None else Path(self.data_dir)
+
+    @property
+    def evaluator(self) -> "Evaluator":
+        """Which side evaluates models: the devices, where the model is one of your own."""
+        return "devices" if self.arrays is not None else self.judged_by
+
+    def chosen(self) -> dict[str, Any]:
         """The choices that the models, losses and ledgers of a run follow from."""
         return {
             "policy": policy_name(self.policy),
             "screen": self.screen,
             "screen_factor": None if self.screen == "none" else self.screen_factor,
-            "judged_by": judged_by,
+            "judged_by": self.evaluator,
         }
+
+
+Settings = FederationOptions
 
 
 def check_chosen(folder: Path, chosen: Mapping[str, Any]) -> None:
@@ -195,20 +264,6 @@ class RunConfig(Table, frozen=True, kw_only=True):
         except DataUnavailable:  # the devices have it
             return []
 
-    def shared(self) -> dict[str, Any]:
-        """What runs and pilots are told alike."""
-        return {
-            "rounds": self.rounds or None,
-            "target": self.target(),
-            "seed": self.seed,
-            "settings": self.settings(),
-            "join_timeout": self.join_timeout,
-            "start_with": self.start_with or None,
-            "judged_by": self.judged_by,
-            "data_dir": Path(self.data_dir) if self.data_dir else None,
-            "keys": Path(self.keys) if self.keys else None,
-        }
-
     def target(self) -> Target | None:
         """What the run stops at, where the configuration says so; None: as the scenario says."""
         loss, accuracy = self.target_loss or None, self.target_accuracy or None
@@ -225,20 +280,23 @@ class RunConfig(Table, frozen=True, kw_only=True):
             raise BadInput("hold: there is no target to hold: give target-loss or target-accuracy")
         return replace(own, hold=hold)
 
-    def settings(self) -> Settings:
-        """How the federation is run."""
+    def options(self) -> FederationOptions:
+        """Return how the federation is run."""
         planned = self._plan()
-        return Settings(
+        law = None if planned is None else planned.law
+        return FederationOptions(
             deadline=self.deadline,
             policy=self.policy or (planned.policy if planned else "distributed"),
+            judged_by=self.judged_by,
+            join_timeout=self.join_timeout,
+            start_with=self.start_with or None,
+            keys=self.keys or None,
             screen=self.screen,
             screen_factor=self.screen_factor,
+            adaptation=Adaptation(start=law, every=self.every) if self.adaptive else None,
+            data_dir=self.data_dir or None,
+            schedule_file=self.schedule_file or None,
         )
-
-    def law(self) -> RoundsLaw | None:
-        """What the plan expects of rounds, where there is one."""
-        planned = self._plan()
-        return None if planned is None else planned.law
 
     def _plan(self) -> TrainingPlan | None:
         return TrainingPlan.load(Path(self.plan)) if self.plan else None

@@ -1,6 +1,6 @@
 """The ready ServerApp: runs a scenario or a plan on the devices that are connected.
 
-What it runs stands in the configuration of the Flower run: see `config.RunConfig`.
+What it runs stands in the configuration of the Flower run: see `options.RunConfig`.
 """
 
 from collections.abc import Sequence
@@ -15,6 +15,8 @@ from fedcell.core.files.formats import as_json, write_text
 from fedcell.deploy.server.pilot import pilot_federation
 from fedcell.deploy.server.run import run_federation
 from fedcell.planning.pilot.pilot import Pilot
+from fedcell.planning.setting import Region
+from fedcell.simulation.compute import Observer
 from fedcell.simulation.summary import RunResult
 
 from .exchanges import Exchange, collapse_of
@@ -44,23 +46,28 @@ def main(grid: Grid, context: Context) -> None:
 
 
 def _carried_out(grid: Grid, config: RunConfig) -> Pilot | RunResult:
-    world, shared = config.world(), config.shared()
+    world = config.world()
     if changed := config.differences(world):
         _print(f"note: this is not what was planned ({', '.join(changed)})")
-    shared["settings"] = replace(shared["settings"], on_exchanges=_show)
+    options = replace(config.options(), on_exchanges=_show)
     if config.pilot_file:
-        return pilot_federation(grid, world, config.pilot_budget, config.pilot_file, **shared)
+        return pilot_federation(
+            *(grid, world, config.pilot_budget, config.pilot_file),
+            target=config.target(),
+            region=Region(rounds=config.rounds or None),
+            seed=config.seed,
+            options=options,
+        )
     return run_federation(
         grid,
         world,
+        rounds=config.rounds or None,
+        target=config.target(),
+        seed=config.seed,
         folder=config.folder,
         resume=config.resume,
-        schedule_file=config.schedule_file or None,
-        adaptive=config.adaptive,
-        every=config.every,
-        law=config.law() if config.adaptive else None,
-        tell=_print,
-        **shared,
+        options=options,
+        observer=Observer(message=_print),
     )
 
 

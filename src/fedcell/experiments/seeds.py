@@ -1,8 +1,8 @@
-"""What came out of a scenario on several seeds: means over them, and how sure those are."""
+"""Run one scenario on several seeds: a run each, and means over them with intervals."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,11 @@ from fedcell.core.estimates import Estimate, mean_estimate
 from fedcell.core.files.formats import as_json, read_tables, write_text
 from fedcell.core.showing import Showable
 from fedcell.core.streams import check_count
-from fedcell.learning.custom import LearnerLike
-from fedcell.learning.server_optimizer import OwnServer
 from fedcell.network.policies.names import NAMED, Policies, policies_by_name
 from fedcell.scenario.identity import differences
 from fedcell.scenario.scenario import Scenario, check_scenario
 from fedcell.scenario.target import Target
+from fedcell.simulation.compute import Compute, Observer
 from fedcell.simulation.folder.load import IDENTIFYING, load_runs
 from fedcell.simulation.folder.run_folder import (
     IDENTITY,
@@ -27,7 +26,7 @@ from fedcell.simulation.folder.run_folder import (
     is_unbegun,
     read_identity,
 )
-from fedcell.simulation.run import Progress, prepare_run, run
+from fedcell.simulation.run import prepare_run, run
 from fedcell.simulation.summary import RunResult, shared_policies
 
 from .executors import DiedError, LocalProcesses, leave_if_started_by_a_script
@@ -144,12 +143,12 @@ class SeedsResult(Showable):
         return f"<SeedsResult, {len(self.runs)} seeds; {', '.join(words) or 'no round done'}>"
 
 
-Watch = Callable[[int], AbstractContextManager[Progress]]  # by seed, whom to tell of its run
+Watch = Callable[[int], AbstractContextManager[Observer]]  # the observer of each seed's run
 
 
 @dataclass(frozen=True)
 class _SeedRun:
-    """A run on one seed, as a process is handed it."""
+    """A run on one seed, as a process gets it."""
 
     seed: int
     arguments: Mapping[str, Any]  # those of `run`
@@ -157,7 +156,7 @@ class _SeedRun:
 
 def _run_alone(job: _SeedRun) -> RunResult:
     with quiet():
-        return run(**job.arguments, seed=job.seed, threads=1)
+        return run(**job.arguments, seed=job.seed)
 
 
 def run_seeds(
@@ -169,21 +168,36 @@ def run_seeds(
     target: Target | float | None = None,
     folder: str | Path | None = None,
     resume: bool = False,
-    data_dir: Path | None = None,
-    threads: int | None = None,
-    workers: int | None = None,
-    learner: LearnerLike | None = None,
-    server: OwnServer | None = None,
-    watch: Watch | None = None,
+    compute: Compute = Compute(),  # noqa: B008
+    observer: Observer | Watch = Observer(),  # noqa: B008
 ) -> SeedsResult:
-    """Runs a scenario on several seeds: so many from 0 on, or those that are listed.
+    """Run a scenario on several seeds.
 
-    The other arguments are those of `run`. With a `folder` each run has its own in it (seed0,
-    seed1, ...); `resume` goes on with those that are there, and makes those that are not. Runs are
-    made one after the other on `threads`, or by so many `workers`, each a process. `watch` gives
-    for a seed a context with the `Progress` to tell of its run. An interrupt (Ctrl-C) ends the run
-    under way in good order, and the others are not begun.
+    Parameters
+    ----------
+    scenario, policies, rounds, target
+        As in `run`.
+    seeds : int or sequence of int, optional
+        How many seeds, from 0 on, or the seeds themselves.
+    folder : str or Path, optional
+        Folder that gets a folder for each seed (seed0, seed1, ...) and a summary.json.
+    resume : bool, optional
+        Continue the runs that the folder holds, and make the others.
+    compute : Compute, optional
+        As in `run`; with `workers`, runs are made by that many processes, else one after the other
+        on `threads`.
+    observer : Observer or callable, optional
+        Callbacks for progress, or a function that returns, for a seed, a context manager with the
+        `Observer` of its run. Not used with `workers`.
 
+    Returns
+    -------
+    SeedsResult
+        Means over seeds with intervals, and the runs. Ctrl-C ends the run in progress cleanly and
+        starts no other.
+
+    Examples
+    --------
     >>> from fedcell import load_scenario, run_seeds
     >>> result = run_seeds(load_scenario("digits"), ["optimal"], seeds=3, target=1.0)
     >>> result.reached, result.estimates()[0].rounds.mean.low > 5
@@ -195,7 +209,8 @@ def run_seeds(
     most = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
     if resume and folder is None:
         raise BadInput("`resume` needs the folder of the runs: give `folder`")
-    if workers not in (None, 1) and (learner is not None or server is not None):
+    custom = compute.learner is not None or compute.server is not None
+    if compute.workers not in (None, 1) and custom:
         raise BadInput("`workers`: code of your own is run in this process alone: leave it out")
     home = None if folder is None else _found(Path(folder), wanted, resume)
     arguments: dict[str, Any] = {
@@ -203,35 +218,12 @@ def run_seeds(
         "policies": policies_by_name(policies),
         "rounds": most,
         "target": target,
-        "data_dir": data_dir,
-        "learner": learner,
-        "server": server,
+        "compute": compute,
     }
-
     if home is not None:
         with quiet():
             _check_others(home, wanted, arguments)
-
-    def place(seed: int) -> dict[str, Any]:
-        inside = None if home is None else seed_folder(home, seed)
-        return {"folder": inside, "resume": inside is not None and (inside / IDENTITY).exists()}
-
-    runs: dict[int, RunResult] = {}
-    try:
-        if workers in (None, 1):
-            watching: Watch = watch or (lambda _: nullcontext(Progress()))
-            for seed in wanted:
-                with watching(seed) as progress:
-                    runs[seed] = run(
-                        **arguments, **place(seed), seed=seed, threads=threads, progress=progress
-                    )
-                if not runs[seed].complete:
-                    break
-        else:
-            jobs = [_SeedRun(seed, arguments | place(seed)) for seed in wanted]
-            runs |= _by_processes(jobs, workers)
-    except KeyboardInterrupt:
-        pass  # what is done is kept
+    runs = _run_all(wanted, arguments, home, observer)
     complete = set(runs) == set(wanted) and all(result.complete for result in runs.values())
     result = SeedsResult(
         runs={seed: runs[seed] for seed in wanted if seed in runs}, rounds=most, complete=complete
@@ -239,6 +231,37 @@ def run_seeds(
     if home is not None and result.policies:
         result.save(home)
     return result
+
+
+def _run_all(
+    seeds: Sequence[int],
+    arguments: Mapping[str, Any],
+    home: Path | None,
+    observer: Observer | Watch,
+) -> dict[int, RunResult]:
+    """Make the runs of all seeds, here or by processes; Ctrl-C keeps those that are done."""
+
+    def place(seed: int) -> dict[str, Any]:
+        inside = None if home is None else seed_folder(home, seed)
+        return {"folder": inside, "resume": inside is not None and (inside / IDENTITY).exists()}
+
+    compute: Compute = arguments["compute"]
+    runs: dict[int, RunResult] = {}
+    try:
+        if compute.workers not in (None, 1):
+            alone = replace(compute, threads=1)
+            jobs = [_SeedRun(s, {**arguments, **place(s), "compute": alone}) for s in seeds]
+            runs |= _by_processes(jobs, compute.workers)
+            return runs
+        for seed in seeds:
+            watch = nullcontext(observer) if isinstance(observer, Observer) else observer(seed)
+            with watch as own:
+                runs[seed] = run(**arguments, **place(seed), seed=seed, observer=own)
+            if not runs[seed].complete:
+                break
+    except KeyboardInterrupt:
+        pass
+    return runs
 
 
 def _by_processes(jobs: list[_SeedRun], workers: int | None) -> Iterator[tuple[int, RunResult]]:

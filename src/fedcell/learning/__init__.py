@@ -1,1 +1,40 @@
-"""Learning: data, partition, models and local SGD. Nothing here knows of a radio."""
+"""Learning: data, partitions, models, local SGD and custom learners."""
+
+from typing import TYPE_CHECKING
+
+from fedcell.core.lazy import attach
+
+if TYPE_CHECKING:
+    from fedcell.core.streams import Purpose as Purpose
+    from fedcell.core.streams import stream as stream
+    from fedcell.learning.custom import LearnerLike as LearnerLike
+    from fedcell.learning.data.dataset import Dataset as Dataset
+    from fedcell.learning.data.dataset import load_data as load_data
+    from fedcell.learning.engines.engine import Engine as Engine
+    from fedcell.learning.engines.quadratic import Quadratics as Quadratics
+    from fedcell.learning.engines.torch import TorchLearner as TorchLearner
+    from fedcell.learning.engines.torch import tensors as tensors
+    from fedcell.learning.learner import Learner as Learner
+    from fedcell.learning.learner import Scores as Scores
+    from fedcell.learning.partition.make import Partition as Partition
+    from fedcell.learning.partition.make import PartitionSummary as PartitionSummary
+    from fedcell.learning.partition_report import PartitionReport as PartitionReport
+    from fedcell.learning.partition_report import describe_partition as describe_partition
+    from fedcell.learning.setup import TrainingSetup as TrainingSetup
+    from fedcell.learning.setup import prepare_training as prepare_training
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "fedcell.core.streams": ["Purpose", "stream"],
+        "fedcell.learning.custom": ["LearnerLike"],
+        "fedcell.learning.data.dataset": ["Dataset", "load_data"],
+        "fedcell.learning.engines.engine": ["Engine"],
+        "fedcell.learning.engines.quadratic": ["Quadratics"],
+        "fedcell.learning.engines.torch": ["TorchLearner", "tensors"],
+        "fedcell.learning.learner": ["Learner", "Scores"],
+        "fedcell.learning.partition.make": ["Partition", "PartitionSummary"],
+        "fedcell.learning.partition_report": ["PartitionReport", "describe_partition"],
+        "fedcell.learning.setup": ["TrainingSetup", "prepare_training"],
+    },
+)

@@ -1,1 +1,39 @@
-"""The network side: what the dice decide, one round posed, scheduled and priced, many summed."""
+"""The network side: rounds drawn, posed, scheduled and priced."""
+
+from typing import TYPE_CHECKING
+
+from fedcell.core.lazy import attach
+
+if TYPE_CHECKING:
+    from fedcell.network.compare import Comparison as Comparison
+    from fedcell.network.compare import CostSweep as CostSweep
+    from fedcell.network.compare import PolicyCosts as PolicyCosts
+    from fedcell.network.compare import SweepPoint as SweepPoint
+    from fedcell.network.compare import sweep_costs as sweep_costs
+    from fedcell.network.draw import draw_fleet as draw_fleet
+    from fedcell.network.draw import draw_trace as draw_trace
+    from fedcell.network.ledger import Ledger as Ledger
+    from fedcell.network.schedule import ScheduledRound as ScheduledRound
+    from fedcell.network.schedule import load_round as load_round
+    from fedcell.network.schedule import schedule_round as schedule_round
+    from fedcell.network.simulate import simulate_network as simulate_network
+    from fedcell.network.trace import Fleet as Fleet
+    from fedcell.network.trace import Trace as Trace
+
+__getattr__, __dir__, __all__ = attach(
+    __name__,
+    {
+        "fedcell.network.compare": [
+            "Comparison",
+            "CostSweep",
+            "PolicyCosts",
+            "SweepPoint",
+            "sweep_costs",
+        ],
+        "fedcell.network.draw": ["draw_fleet", "draw_trace"],
+        "fedcell.network.ledger": ["Ledger"],
+        "fedcell.network.schedule": ["ScheduledRound", "load_round", "schedule_round"],
+        "fedcell.network.simulate": ["simulate_network"],
+        "fedcell.network.trace": ["Fleet", "Trace"],
+    },
+)

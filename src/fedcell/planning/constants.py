@@ -21,7 +21,7 @@ from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.participation import mean_loss_rate
 from fedcell.planning.law.theory import Constants
 from fedcell.scenario.target import Target, as_target
-from fedcell.simulation.run import Progress
+from fedcell.simulation.compute import Observer
 from fedcell.simulation.state import State
 from fedcell.simulation.train import at_target, train_rounds
 
@@ -270,7 +270,7 @@ def measure_constants(
     threads: int | None = None,
     learner: Learner | None = None,
     name: str = "scenario",
-    progress: Progress = Progress(),  # noqa: B008
+    observer: Observer = Observer(),  # noqa: B008
 ) -> ConstantsReport:
     """Trains for at most `rounds` rounds or to a `target`, and measures along the way.
 
@@ -287,7 +287,7 @@ def measure_constants(
     if not isinstance(learner, Differentiable):
         raise BadInput("the learner has no method gradients, from which constants are measured")
     shown: Differentiable = learner
-    with progress.compile():
+    with observer.compile():
         warm_up(shown)
     fleet = draw_fleet(scenario, seed)
     trace = draw_trace(scenario, fleet, rounds, seed)

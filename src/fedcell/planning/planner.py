@@ -1,4 +1,4 @@
-"""Before training: one call from a scenario and its pilot to a plan."""
+"""Plan a training: from a scenario and its pilot to K and E_l, in one call."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -9,24 +9,24 @@ from typing import Literal
 import numpy as np
 
 from fedcell.core.errors import BadInput
+from fedcell.core.types import Ints
 from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet
 from fedcell.network.participation import rarely_heard
-from fedcell.network.policies.names import PolicyLike
 from fedcell.planning.choice.limits import Limits, has_batteries
-from fedcell.planning.choice.plan import Aim, TrainingPlan, planned_identity
-from fedcell.planning.costs.rounds import AIMS, callable_clients
+from fedcell.planning.choice.plan import TrainingPlan, planned_identity
+from fedcell.planning.costs.rounds import callable_clients
 from fedcell.planning.costs.units import unit_costs
 from fedcell.planning.law.base import RoundsLaw
-from fedcell.planning.pilot.candidates import ANY, check_range
 from fedcell.planning.pilot.pilot import Pilot
 from fedcell.planning.pilot.pilotfile import load_pilot
 from fedcell.scenario.scenario import Scenario, check_scenario
 from fedcell.scenario.target import Target
+from fedcell.simulation.compute import Compute
 
-from .law_source import law_source
+from .law_source import LawSource, law_source
 from .question import Question
-from .setting import Setting
+from .setting import Region, Setting
 from .whatif import least_bandwidth, sensitivity
 
 WORDS = {"cohort": "clients a round", "local_steps": "steps"}
@@ -34,83 +34,71 @@ WORDS = {"cohort": "clients a round", "local_steps": "steps"}
 
 def plan_training(
     scenario: Scenario,
-    pilot: Pilot | str | Path | None = None,
-    law: RoundsLaw | None = None,
+    source: Pilot | RoundsLaw | str | Path | None = None,
     *,
-    policy: PolicyLike | None = None,
-    minimise: Aim = "cost",
     target: Target | float | None = None,
-    limits: Limits | None = None,
-    clients: tuple[int, int] | None = None,
-    steps: tuple[int, int] | None = None,
+    region: Region = Region(),  # noqa: B008
+    limits: Limits = Limits(),  # noqa: B008
     solve_for: Literal["bandwidth"] | None = None,
     what_if: bool = False,
     seed: int = 0,
-    name: str = "scenario",
-    data_dir: Path | None = None,
+    compute: Compute = Compute(),  # noqa: B008
 ) -> TrainingPlan:
-    """Chooses K and E_l before training: how many clients, how many steps, how long, how many J.
+    """Choose K and E_l before training: clients a round, local steps, seconds and joules.
 
-    The rounds to the `target` come from a `pilot` of the scenario (its value, or its file) or from
-    a `law`; what a round costs comes from the scenario, under a `policy`: where left out, ours that
-    is best for what is to be least. That is the paper's cost (12), the duration or the energy,
-    within the `limits`: `Limits(deadline=120.0, energy=50.0)`, in seconds and joules. With a pilot,
-    the plan is one of the settings that it tried; with a law, any whole K and E_l up to 200.
-    `clients` and `steps` restrict them: (3, 20). `solve_for="bandwidth"` finds the least band that
-    keeps the deadline; `what_if` adds how the plan moves in nearby worlds.
+    Parameters
+    ----------
+    scenario : Scenario
+        The scenario; it says what a round costs.
+    source : Pilot, str, Path or RoundsLaw
+        How many rounds training takes: a pilot of the scenario, its file, or a law. With a pilot
+        the plan is one of the settings that it tried; with a law, any K and E_l up to 200.
+    target : Target or float, optional
+        Training loss to reach, or `Target(accuracy=...)`. Default: the pilot's.
+    region : Region, optional
+        Clients and steps that may be planned, the objective (the paper's cost (12), the duration
+        or the energy), and the policy. Default: any, the cost, and the built-in policy with the
+        lowest objective.
+    limits : Limits, optional
+        Deadline [s], energy [J] and confidence that the plan must keep.
+    solve_for : {"bandwidth"}, optional
+        Find the narrowest band that keeps the deadline.
+    what_if : bool, optional
+        Add how the plan changes in nearby worlds.
+    seed : int, optional
+        Random seed of the fleet and its data.
+    compute : Compute, optional
+        Its `data_dir` is used.
 
-    >>> from fedcell import GivenLaw, load_scenario
+    Returns
+    -------
+    TrainingPlan
+        The plan, with intervals; `plan.save("plan.json")`, `plan.apply_to()`.
+
+    Raises
+    ------
+    NoPlan
+        No K and E_l keep the limits.
+    BadInput
+        An argument cannot be used, or the pilot is of another scenario.
+
+    Examples
+    --------
+    >>> from fedcell import GivenLaw, load_scenario, plan_training
     >>> law = GivenLaw(mixing=50, drift=0.02, start=250, floor=12)
-    >>> plan = plan_training(load_scenario("digits"), law=law, name="digits")
+    >>> plan = plan_training(load_scenario("digits"), law)
     >>> plan.cohort, plan.local_steps
     (5, 42)
     """
-    check_scenario(scenario)
-    limits = Limits() if limits is None else limits
-    if not isinstance(limits, Limits):
-        raise BadInput(f"`limits` = {limits!r}: expected Limits(deadline=..., energy=...)")
-    if solve_for not in (None, "bandwidth"):
-        raise BadInput(f"`solve_for` = {solve_for}: expected bandwidth")
-    if solve_for and limits.deadline == inf:
-        raise BadInput("`solve_for` bandwidth: give the deadline that is to be kept (`limits`)")
-    if limits.confidence is not None and not limits.any and not has_batteries(scenario):
-        raise BadInput("`confidence`: give what is to be kept: a deadline or an energy (`limits`)")
-    if minimise not in AIMS:
-        raise BadInput(f"`minimise` = {minimise}: expected one of {', '.join(AIMS)}")
-    if isinstance(pilot, str | Path):
-        pilot = load_pilot(pilot)
-    if not isinstance(pilot, Pilot | None):
-        raise BadInput(f"`pilot` = {pilot!r}: expected a Pilot, or the path of its file")
-    world, fingerprint, label_counts = scenario, None, None
-    own_sizes = None if pilot is None else pilot.sizes  # D_j of a learner of one's own
-    if own_sizes is not None:
-        world = scenario.using(clients={"sizes": np.array(own_sizes)})
-    elif scenario.learning is not None:
-        setup = prepare_training(scenario, seed, data_dir)
-        world, fingerprint = setup.scenario, setup.fingerprint  # with D_j, z_m and alpha_0
-        label_counts = setup.label_counts
-    source = law_source(world, fingerprint, pilot, law, target)
-    fleet = draw_fleet(world, seed)
-    most = callable_clients(world, seed, fleet)
-    few, many = check_range(clients, "`clients`", most)
-    short, long = (1, source.most_steps) if steps is None else check_range(steps, "`steps`", ANY)
-    long = min(long, source.most_steps) if source.tried else long
-    tried = _within(source.tried, (few, many), (short, long))
-
-    question = Question(
-        source=source,
-        clients=(few, many),
-        steps=(short, long),
-        tried=tried,
-        policy=policy,
-        minimise=minimise,
-        limits=limits,
-        seed=seed,
-        name=name,
+    _check_request(scenario, region, limits, solve_for)
+    pilot, law = _checked_source(source)
+    world, fingerprint, label_counts = _sized_world(scenario, pilot, seed, compute)
+    question = _question(
+        world, law_source(world, fingerprint, pilot, law, target), region, limits, seed
     )
     if solve_for:
         world = least_bandwidth(world, question)
-        fleet = draw_fleet(world, seed)
+    fleet = draw_fleet(world, seed)
     best = question.best_plan(world, fleet)
     assert best.grid is not None
     planned = world.with_plan(int(best.cohort.value), int(best.local_steps.value))
@@ -124,11 +112,77 @@ def plan_training(
         learner=None if pilot is None else pilot.learner,
         server=None if pilot is None else pilot.server,
         notes=(
-            *source.notes,
+            *question.source.notes,
             *best.notes,
-            *_edge_notes(tried, best, long),
+            *_edge_notes(question.tried, best, question.steps[1]),
             *rarely_heard(planned, fleet, label_counts),
         ),
+    )
+
+
+def _check_request(
+    scenario: Scenario, region: Region, limits: Limits, solve_for: str | None
+) -> None:
+    """Refuse arguments that do not go together."""
+    check_scenario(scenario)
+    if not isinstance(limits, Limits):
+        raise BadInput(f"`limits` = {limits!r}: expected Limits(deadline=..., energy=...)")
+    if not isinstance(region, Region):
+        raise BadInput(f"`region` = {region!r}: expected Region(clients=..., steps=...)")
+    if solve_for not in (None, "bandwidth"):
+        raise BadInput(f"`solve_for` = {solve_for}: expected bandwidth")
+    if solve_for and limits.deadline == inf:
+        raise BadInput("`solve_for` bandwidth: give the deadline to keep (`limits`)")
+    if limits.confidence is not None and not limits.any and not has_batteries(scenario):
+        raise BadInput("`confidence`: give a deadline or an energy to keep (`limits`)")
+
+
+def _checked_source(
+    source: Pilot | RoundsLaw | str | Path | None,
+) -> tuple[Pilot | None, RoundsLaw | None]:
+    """Return the pilot or the law that the rounds come from."""
+    if source is None:
+        raise BadInput("a plan needs a `pilot` (`run_pilot` makes one) or a `law`")
+    if isinstance(source, str | Path):
+        return load_pilot(source), None
+    if isinstance(source, Pilot):
+        return source, None
+    if not isinstance(source, RoundsLaw):
+        raise BadInput(
+            f"`source` = {source!r}: expected a Pilot, the path of its file, or a law of rounds, "
+            "as GivenLaw"
+        )
+    return None, source
+
+
+def _sized_world(
+    scenario: Scenario, pilot: Pilot | None, seed: int, compute: Compute
+) -> tuple[Scenario, str | None, Ints | None]:
+    """Return the scenario with D_j, z_m and alpha_0, its data's fingerprint, and label counts."""
+    if pilot is not None and pilot.sizes is not None:  # D_j of a custom learner
+        return scenario.using(clients={"sizes": np.array(pilot.sizes)}), None, None
+    if scenario.learning is None:
+        return scenario, None, None
+    setup = prepare_training(scenario, seed, compute.data_path)
+    return setup.scenario, setup.fingerprint, setup.label_counts
+
+
+def _question(
+    world: Scenario, source: LawSource, region: Region, limits: Limits, seed: int
+) -> Question:
+    """Return what is asked of every world: ranges, objective, policy and limits."""
+    clients = region.clients_up_to(callable_clients(world, seed, draw_fleet(world, seed)))
+    short, long = region.steps_up_to(source.most_steps)
+    long = min(long, source.most_steps) if source.tried else long
+    return Question(
+        source=source,
+        clients=clients,
+        steps=(short, long),
+        tried=_within(source.tried, clients, (short, long)),
+        policy=region.policy,
+        minimise=region.minimise,
+        limits=limits,
+        seed=seed,
     )
 
 

@@ -54,6 +54,9 @@ class Controller(Protocol):
         ...
 
 
+Steering = Controller
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedRun:
     """A run with all that it needs; nothing is trained or written yet."""

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from fedcell.deploy.exchanges import Exchange
-from fedcell.simulation.execution import PreparedRun, Segment, Steering
+from fedcell.simulation.prepared import PreparedRun, Segment, Steering
 from fedcell.simulation.state import State
 
 from .drift import Known

@@ -1,18 +1,20 @@
-"""A pilot on a federation: the same short runs, made by the devices instead of the simulator."""
+"""A pilot on a federation: the same short runs, trained by the devices."""
 
-from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from fedcell.deploy.options import Settings
+from fedcell.deploy.options import FederationOptions
 from fedcell.learning.learner import Learner
 from fedcell.learning.setup import TrainingSetup
 from fedcell.planning.pilot.pilot import Pilot
-from fedcell.planning.pilot.run import Report, run_pilot
+from fedcell.planning.pilot.run import run_pilot_with
+from fedcell.planning.setting import Region
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target
+from fedcell.simulation.compute import Compute, Observer
 
-from .join import JOINING, meet
+from .join import meet
 
 
 def pilot_federation(
@@ -21,56 +23,50 @@ def pilot_federation(
     budget: float | str,
     path: str | Path | None = None,
     *,
-    arrays: Mapping[str, Any] | None = None,
     target: Target | float | None = None,
-    minimise: str = "cost",
-    clients: tuple[int, int] | None = None,
-    steps: tuple[int, int] | None = None,
-    rounds: int | None = None,
+    region: Region = Region(),  # noqa: B008
     seed: int = 0,
-    settings: Settings | None = None,
-    join_timeout: float = JOINING,
-    start_with: int | None = None,
-    judged_by: str = "server",
-    data_dir: Path | None = None,
-    report: Report | None = None,
-    keys: str | Path | None = None,
+    options: FederationOptions = FederationOptions(),  # noqa: B008
+    observer: Observer = Observer(),  # noqa: B008
 ) -> Pilot:
-    """Finds out how many rounds training takes by short runs on the devices themselves, for those
-    whose data may not leave them. `budget` is by the clock on the wall, and rounds of a real
-    federation take seconds each.
+    """Measure by short runs on the devices how many rounds training takes, for data that may not
+    leave them.
 
-    With the ready ClientApp it is the pilot that the simulator would make, run by run to the same
-    bits; with `arrays` of one's own, that of a learner that only the devices have.
+    With the ready ClientApp it is the pilot that the simulator would make, to the same bits; with
+    `options.arrays`, that of a learner that only the devices have. The budget is wall-clock time,
+    and rounds of a real federation take seconds each.
+
+    Parameters
+    ----------
+    grid : flwr.serverapp.Grid
+        The connected devices.
+    scenario, budget, path, target, region, seed, observer
+        As in `run_pilot`; rounds are priced under `options.policy`.
+    options : FederationOptions, optional
+        How the federation is run.
+
+    Returns
+    -------
+    Pilot
+        The trials.
     """
-    settings = Settings() if settings is None else settings
     met = meet(
-        *(grid, scenario, arrays, seed, join_timeout, data_dir, settings.on_exchanges),
-        *(start_with, keys),
+        *(grid, scenario, options.arrays, seed, options.join_timeout, options.data_path),
+        *(options.on_exchanges, options.start_with, options.keys),
     )
 
     def trained_by(setup: TrainingSetup) -> Learner:
-        return met.trained_by(setup, settings, judged_by)
+        return met.trained_by(setup, options, options.judged_by)
 
     def devices(world: Scenario, seed: int) -> Learner:
-        return met.federation(settings, seed, scenario=world)[1]
+        return met.federation(options, seed, scenario=world)[1]
 
-    known = met.scenario
-    if arrays is not None:
-        known = met.federation(settings, seed)[0].scenario  # with the size of an upload
-    return run_pilot(
-        known,
-        budget,
-        path,
-        target=target,
-        rounds=rounds,
-        minimise=minimise,
-        policy=settings.policy,
-        clients=clients,
-        steps=steps,
-        seed=seed,
-        data_dir=data_dir,
-        learner=None if arrays is None else devices,
-        trained_by=trained_by if arrays is None else None,
-        report=report,
+    known, custom = met.scenario, options.arrays is not None
+    if custom:
+        known = met.federation(options, seed)[0].scenario  # with the size of an upload
+    region = replace(region, policy=options.policy)
+    compute = Compute(data_dir=options.data_dir, learner=devices if custom else None)
+    return run_pilot_with(
+        *(None if custom else trained_by, known, budget, path, target, region, seed),
+        *("the scenario", compute, observer),
     )

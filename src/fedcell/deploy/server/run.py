@@ -1,7 +1,7 @@
 """A plan over a federation: who is there, then round after round, into a folder as a run's."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic
@@ -10,24 +10,29 @@ from fedcell.core.errors import BadInput
 from fedcell.core.files.formats import write_text
 from fedcell.core.streams import check_count
 from fedcell.deploy.exchanges import Exchange, ExchangeFile, past_exchanges
-from fedcell.deploy.options import Scheduled, Settings, check_chosen
+from fedcell.deploy.options import FederationOptions, Scheduled, check_chosen
 from fedcell.deploy.round_tables import LineFile, T
 from fedcell.deploy.scores import ScoreFile
 from fedcell.learning.custom import digest
 from fedcell.learning.engines.engine import Engine, vector_width
+from fedcell.learning.setup import TrainingSetup
 from fedcell.network.policies.names import policies_by_name
-from fedcell.planning.adaptive.controller import EVERY
-from fedcell.planning.adaptive.run import adaptive as adapting
+from fedcell.planning.adaptive.run import adaptive
+from fedcell.planning.choice.plan import TrainingPlan
 from fedcell.planning.law.base import RoundsLaw
+from fedcell.planning.setting import Region
 from fedcell.scenario.identity import run_identity
-from fedcell.scenario.scenario import Scenario, check_scenario, with_goal
+from fedcell.scenario.scenario import Scenario, with_goal
 from fedcell.scenario.target import Target
-from fedcell.simulation.execution import PreparedRun, Segment, carry_out, start_of
-from fedcell.simulation.folder.run_folder import resumable
-from fedcell.simulation.summary import Report, RoundReport, RunResult
+from fedcell.simulation.compute import Observer
+from fedcell.simulation.execution import carry_out, start_of
+from fedcell.simulation.prepared import PreparedRun, Segment
+from fedcell.simulation.run import scenario_to_run
+from fedcell.simulation.summary import RoundReport, RunResult
 
 from .adaptive import following
-from .join import JOINING, meet
+from .federation import Federation
+from .join import meet
 from .presence import listed, round_line
 
 
@@ -35,108 +40,143 @@ def run_federation(
     grid: Any,
     scenario: Scenario,
     *,
-    arrays: Mapping[str, Any] | None = None,
     rounds: int | None = None,
     target: Target | float | None = None,
     seed: int = 0,
     folder: str | Path | None = None,
     resume: bool = False,
-    settings: Settings | None = None,
-    join_timeout: float = JOINING,
-    start_with: int | None = None,
-    judged_by: str = "server",
-    data_dir: Path | None = None,
-    adaptive: bool = False,
-    every: int = EVERY,
-    law: RoundsLaw | None = None,
-    report: Report | None = None,
-    tell: Callable[[str], None] | None = None,
-    schedule_file: str | Path | None = None,
-    keys: str | Path | None = None,
+    options: FederationOptions = FederationOptions(),  # noqa: B008
+    observer: Observer = Observer(),  # noqa: B008
 ) -> RunResult:
-    """Runs a scenario on the devices of a Flower `grid`: its K and E_l, until a target or for
-    `rounds` rounds; `plan.apply_to()` makes the scenario of a plan.
+    """Run a scenario on the devices of a Flower grid, with its K and E_l.
 
-    Without `arrays` the devices run the ready ClientApp, with the data and model of [learning].
-    With `arrays`, those of the first model by name (a state_dict as NumPy arrays), they run a
-    ClientApp of your own, which is told local-steps, batch-size, lr and its share and frequency in
-    the record "config", and answers a query with its profile (`fedcell.deploy.flower.introduce`).
+    With `options.arrays`, devices run a ClientApp of your own: it finds local-steps, batch-size, lr
+    and its share and frequency in the record "config", and answers a query with its profile
+    (`fedcell.deploy.flower.introduce`).
 
-    Models are judged by the server's own copy of the data, or, `judged_by="devices"` and always
-    with named arrays, by all devices, each on its own samples (2): reports are clipped to
-    the range of the others', and scores.csv has the means with and without that. `settings` say
-    how long to wait, under which policy, and what to do about updates far outside the others' norm.
-    `keys` is a table that binds the names of devices to their public keys. The folder is that of a
-    run, with exchanges.csv beside; `resume` goes on with it.
+    Parameters
+    ----------
+    grid : flwr.serverapp.Grid
+        The connected devices.
+    scenario : Scenario
+        The scenario; `plan.apply_to()` makes that of a plan.
+    rounds : int, optional
+        Rounds after which the run ends. Default: plan.rounds.
+    target : Target or float, optional
+        Stop here: a training loss, or `Target(accuracy=0.9)`. Default: the scenario's.
+    seed : int, optional
+        Random seed.
+    folder : str or Path, optional
+        Folder of the run, as `run` has it, with exchanges.csv and scores.csv beside.
+    resume : bool, optional
+        Continue the run that the folder holds.
+    options : FederationOptions, optional
+        Deadlines, policy, evaluation, keys, adaptation.
+    observer : Observer, optional
+        `observer.round` gets a `RoundReport`, `observer.message` a line for each round.
 
-    All devices have `join_timeout` seconds to introduce themselves; with `start_with` the run then
-    begins with those that are there, if they are at least that many. The others count as absent
-    in each round, and take their places when they come. `tell` gets one line for each round.
-
-    With `adaptive`, measured trainings and uploads correct what is assumed of the devices, and K
-    and E_l are planned anew after `every` few rounds, from a `law` (a plan's, or none); changes.csv
-    says what changed and why.
+    Returns
+    -------
+    RunResult
+        As `run` returns it.
     """
-    check_scenario(scenario)
-    settings = Settings() if settings is None else settings
-    if judged_by not in ("server", "devices"):
-        raise BadInput(f"`judged_by` = {judged_by!r}: expected server or devices")
+    scenario = scenario_to_run(scenario, folder, resume)
     rounds = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
-    if resume and folder is None:
-        raise BadInput("`resume` needs the folder of the run: give `folder`")
-    if resume and folder is not None:
-        scenario = resumable(scenario, Path(folder))
-    goal = scenario.goal(target)
     home = None if folder is None else Path(folder)
-    chosen = settings.chosen("devices" if arrays is not None else judged_by)
     if resume and home is not None:
-        check_chosen(home, chosen)
+        check_chosen(home, options.chosen())
     log = _Log(home, ExchangeFile, repeats=True)  # devices introduce themselves each time
+    options = _with_files(options, home, log)
+    met = meet(
+        *(grid, scenario, options.arrays, seed, options.join_timeout, options.data_path, log.add),
+        *(options.start_with, options.keys),
+    )
+    setup, federation = met.federation(options, seed, options.judged_by, options.data_path)
+    past = past_exchanges(home) if resume and home is not None else []
+    if past:
+        federation.remember(past)
+    prepared = _prepared(scenario, setup, federation, rounds, scenario.goal(target), options, seed)
+    if options.adaptation is not None:
+        prepared = _adapting(prepared, federation, options, log, past)
+    if observer.message is not None:
+        if absent := met.absent:
+            observer.say(f"begins with {len(met.profiles)} devices; absent: {listed(absent)}")
+        observer = observer.with_round(_Telling(observer.message, log).report)
+    return carry_out(prepared, home, resume, observer)
+
+
+def _with_files(
+    options: FederationOptions, home: Path | None, log: "_Log[Exchange]"
+) -> FederationOptions:
+    """Return the options with callbacks that also write exchanges, scores and schedules."""
     scores = _Log(home, ScoreFile, repeats=False)
-    if settings.on_exchanges is not None:
-        log.listeners.append(settings.on_exchanges)
-    if settings.on_scores is not None:
-        scores.listeners.append(settings.on_scores)
-    settings = replace(settings, on_exchanges=log.add, on_scores=scores.add)
-    if schedule_file is not None:
-        settings = replace(settings, on_schedule=_writer(Path(schedule_file)))
-    met = meet(grid, scenario, arrays, seed, join_timeout, data_dir, log.add, start_with, keys)
-    setup, federation = met.federation(settings, seed, judged_by, data_dir)
-    if resume and home is not None:
-        federation.remember(past_exchanges(home))
+    if options.on_exchanges is not None:
+        log.listeners.append(options.on_exchanges)
+    if options.on_scores is not None:
+        scores.listeners.append(options.on_scores)
+    options = replace(options, on_exchanges=log.add, on_scores=scores.add)
+    if options.schedule_file is not None:
+        options = replace(options, on_schedule=_writer(Path(options.schedule_file)))
+    return options
+
+
+def _prepared(
+    scenario: Scenario,
+    setup: TrainingSetup,
+    federation: Federation,
+    rounds: int,
+    goal: Target | None,
+    options: FederationOptions,
+    seed: int,
+) -> PreparedRun:
+    """Return the run of a federation, ready to be executed."""
     ready = with_goal(setup.scenario, goal)
     used = ready.using(plan={"rounds": rounds}, clients={"sizes": scenario.clients.sizes})
-    ours = arrays is None
-    known_by = None if ours else {"name": "flower", "start": digest(federation.start())}
-    server = None if settings.strategy is None else federation.by_strategy
-    whose = None if settings.strategy is None else type(settings.strategy).__name__
-    prepared = PreparedRun(
+    learner = None
+    if options.arrays is not None:
+        learner = {"name": "flower", "start": digest(federation.start())}
+    strategy = options.strategy
+    server = None if strategy is None else federation.by_strategy
+    server_name = None if strategy is None else type(strategy).__name__
+    return PreparedRun(
         setup=setup,
         first=Segment(scenario=ready, fleet=federation.fleet, learner=federation),
         used=used,
-        policies=policies_by_name([settings.policy]),
+        policies=policies_by_name([options.policy]),
         rounds=rounds,
         goal=goal,
         start=start_of(federation, ready, server),
-        identity=run_identity(used, setup.fingerprint, seed, known_by, whose)
-        | {"federation": chosen},
+        identity=run_identity(used, setup.fingerprint, seed, learner, server_name)
+        | {"federation": options.chosen()},
         learner_of=lambda world: federation.under(world, federation.fleet),
         vector_width=vector_width() if isinstance(federation.judge, Engine) else None,
         server=server,
     )
-    if adaptive:
-        planned = prepared
-        if goal is not None:
-            planned = adapting(prepared, law, every=every, policy=settings.policy)
-        past = past_exchanges(home) if resume and home is not None else []
-        prepared, watching = following(planned, federation, every, [*past, *log.early])
-        log.listeners.append(watching.note)
-    listeners = [] if report is None else [report]
-    if tell is not None:
-        if absent := met.absent:
-            tell(f"begins with {len(met.profiles)} devices; absent: {listed(absent)}")
-        listeners.append(_Telling(tell, log).report)
-    return carry_out(prepared, home, resume, listeners)
+
+
+def _adapting(
+    run: PreparedRun,
+    federation: Federation,
+    options: FederationOptions,
+    log: "_Log[Exchange]",
+    past: Sequence[Exchange],
+) -> PreparedRun:
+    """Return the run with a controller that corrects devices by measurements and, where there is a
+    target, re-plans K and E_l."""
+    adaptation = options.adaptation
+    assert adaptation is not None
+    if run.goal is not None:
+        start = adaptation.start
+        law = start.law if isinstance(start, TrainingPlan) else start
+        if not isinstance(law, RoundsLaw | None):
+            raise BadInput("`adaptation`: expected a plan or a law to start from")
+        region = Region() if adaptation.region is None else adaptation.region
+        if region.policy is None:
+            region = replace(region, policy=options.policy)
+        run = adaptive(run, law, every=adaptation.every, region=region)
+    run, watching = following(run, federation, adaptation.every, [*past, *log.early])
+    log.listeners.append(watching.note)
+    return run
 
 
 class _Log(Generic[T]):

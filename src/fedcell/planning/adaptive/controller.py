@@ -14,7 +14,7 @@ from fedcell.planning.pilot.prior import Belief
 from fedcell.planning.setting import Setting
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target
-from fedcell.simulation.execution import Segment
+from fedcell.simulation.prepared import Segment
 from fedcell.simulation.state import State
 
 from .decision import CLEAR, Change, Rest, change_to, choose_change, rest_of

@@ -1,104 +1,112 @@
-"""Runs whose plan adapts: from a pilot, a plan, a law, or nothing but the scenario."""
+"""Run a scenario whose K and E_l adapt: from a pilot, a plan, a law, or the scenario alone."""
 
 import warnings
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from fedcell.core.errors import BadInput, FedcellWarning
 from fedcell.core.streams import check_count
-from fedcell.learning.custom import LearnerLike
 from fedcell.learning.learner import evaluated
-from fedcell.learning.server_optimizer import OwnServer
 from fedcell.network.draw import draw_fleet
-from fedcell.network.policies.names import NAMED, Policies, PolicyLike, policy_name
-from fedcell.planning.choice.plan import Aim, TrainingPlan
+from fedcell.network.policies.names import NAMED, Policies, policy_name
+from fedcell.planning.choice.plan import TrainingPlan
 from fedcell.planning.law.base import RoundsLaw
 from fedcell.planning.pilot.candidates import search_space
 from fedcell.planning.pilot.pilot import Pilot
 from fedcell.planning.pilot.prior import Belief
 from fedcell.planning.planner import plan_training
-from fedcell.scenario.scenario import Scenario, check_scenario
+from fedcell.planning.setting import Region
+from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target
-from fedcell.simulation.execution import PreparedRun, carry_out
-from fedcell.simulation.folder.run_folder import resumable
-from fedcell.simulation.run import Progress, prepare_run
-from fedcell.simulation.summary import Report, RunResult
+from fedcell.simulation.compute import Compute, Observer
+from fedcell.simulation.execution import carry_out
+from fedcell.simulation.prepared import PreparedRun
+from fedcell.simulation.run import prepare_run, scenario_to_run
+from fedcell.simulation.summary import RunResult
 
 from .controller import EVERY, AdaptivePlan
+
+
+@dataclass(frozen=True, kw_only=True)
+class Adaptation:
+    """How a run adapts its K and E_l.
+
+    Parameters
+    ----------
+    start : Pilot, TrainingPlan, RoundsLaw, str or Path, optional
+        What is known of the rounds at other settings: a pilot (or its file), a plan, or a law. The
+        run begins with the K and E_l of a pilot's plan or of the plan, else with the scenario's.
+        Default: a generic prior.
+    every : int, optional
+        Rounds from one decision to the next.
+    region : Region, optional
+        Clients and steps that it may choose, the rounds after which the run ends, the objective,
+        and the policy that prices rounds. Default: those of the plan.
+
+    Examples
+    --------
+    >>> from fedcell import Adaptation, Region
+    >>> Adaptation(every=10, region=Region(clients=(3, 20))).every
+    10
+    """
+
+    start: Pilot | TrainingPlan | RoundsLaw | str | Path | None = None
+    every: int = EVERY
+    region: Region | None = None
 
 
 def run_adaptive(
     scenario: Scenario,
     policies: Policies = tuple(NAMED),
+    adaptation: Adaptation = Adaptation(),  # noqa: B008
     *,
-    pilot: Pilot | str | Path | None = None,
-    plan: TrainingPlan | None = None,
-    law: RoundsLaw | None = None,
-    every: int = EVERY,
-    minimise: Aim | None = None,
-    policy: PolicyLike | None = None,
-    clients: tuple[int, int] | None = None,
-    steps: tuple[int, int] | None = None,
-    rounds: int | None = None,
     target: Target | float | None = None,
     seed: int = 0,
     folder: str | Path | None = None,
     resume: bool = False,
-    data_dir: Path | None = None,
-    threads: int | None = None,
-    learner: LearnerLike | None = None,
-    server: OwnServer | None = None,
-    report: Report | None = None,
-    progress: Progress = Progress(),  # noqa: B008
+    compute: Compute = Compute(),  # noqa: B008
+    observer: Observer = Observer(),  # noqa: B008
 ) -> RunResult:
-    """A `run` to its target whose K and E_l are planned anew after `every` few rounds.
+    """Run to a target, and re-plan K and E_l during the run from the losses so far.
 
-    It begins with the K and E_l that a `pilot` or a `plan` has, else with the scenario's own; a
-    `law` says what is expected of others, and without all of them that is what is usual. Losses on
-    the way correct it. The rest of the cost is made least (`minimise` has another), as it is under
-    a `policy`: that of the plan, else ours that is best for it. `clients` and `steps` restrict
-    where it may go: (3, 20). What it changed, and why, is in `result.outcome.changes`, and in
-    changes.csv of the `folder`. Limits and batteries are not looked at. All else is as in `run`.
+    Limits and batteries are not considered. The other parameters are those of `run`.
 
+    Parameters
+    ----------
+    scenario, policies, target, seed, folder, resume, compute, observer
+        As in `run`.
+    adaptation : Adaptation, optional
+        Prior knowledge, interval of decisions, region and objective.
+
+    Returns
+    -------
+    RunResult
+        `result.outcome.changes`, and changes.csv of the folder, say what changed and why.
+
+    Examples
+    --------
     >>> from fedcell import load_scenario, run_adaptive
     >>> result = run_adaptive(load_scenario("digits"), ["optimal-staged"], seed=1)
     >>> [(change.round, change.cohort, change.local_steps) for change in result.outcome.changes]
     [(6, 4, 48)]
     """
-    check_scenario(scenario)
-    if resume and folder is None:
-        raise BadInput("`resume` needs the folder of the run: give `folder`")
-    if resume and folder is not None:
-        scenario = resumable(scenario, Path(folder))
-    if sum(given is not None for given in (pilot, plan, law)) > 1:
-        raise BadInput("`pilot`, `plan` and `law`: give one of them, or none")
-    if pilot is not None:
-        plan = plan_training(
-            scenario,
-            pilot,
-            policy=policy,
-            minimise=minimise or "cost",
-            target=target,
-            clients=clients,
-            steps=steps,
-            seed=seed,
-            data_dir=data_dir,
-        )
+    scenario = scenario_to_run(scenario, folder, resume)
+    plan, law = _starting_point(scenario, adaptation, target, seed, compute)
+    region = Region() if adaptation.region is None else adaptation.region
     if plan is not None:
-        scenario, law, minimise = plan.apply_to(scenario), plan.law, minimise or plan.minimised
+        scenario, law = plan.apply_to(scenario), plan.law
         target = plan.target if target is None else target
-        policy = plan.policy if policy is None and plan.policy in NAMED else policy
+        if adaptation.region is None:
+            region = replace(region, minimise=plan.minimised)
+        if region.policy is None and plan.policy in NAMED:
+            region = replace(region, policy=plan.policy)
     prepared = prepare_run(
-        scenario,
-        policies,
-        rounds=rounds,
+        *(scenario, policies),
+        rounds=region.rounds,
         target=target,
         seed=seed,
-        data_dir=data_dir,
-        threads=threads,
-        learner=learner,
-        server=server,
-        download=progress.download,
+        compute=compute,
+        observer=observer,
     )
     if plan is not None and (changed := plan.differences_from(prepared.identity, prepared.goal)):
         warnings.warn(
@@ -106,17 +114,29 @@ def run_adaptive(
             FedcellWarning,
             stacklevel=2,
         )
-    steered = adaptive(
-        prepared,
-        law,
-        every=every,
-        minimise=minimise or "cost",
-        policy=policy,
-        clients=clients,
-        steps=steps,
-    )
-    listeners = progress.listeners(report)
-    return carry_out(steered, folder, resume, listeners, progress.compile)
+    steered = adaptive(prepared, law, every=adaptation.every, region=region)
+    return carry_out(steered, folder, resume, observer)
+
+
+def _starting_point(
+    scenario: Scenario,
+    adaptation: Adaptation,
+    target: Target | float | None,
+    seed: int,
+    compute: Compute,
+) -> tuple[TrainingPlan | None, RoundsLaw | None]:
+    """Return the plan that a run begins with, or the law that it expects rounds by."""
+    start = adaptation.start
+    if start is None or isinstance(start, TrainingPlan):
+        return start, None
+    if isinstance(start, Pilot | str | Path):
+        region = Region() if adaptation.region is None else adaptation.region
+        return plan_training(
+            scenario, start, target=target, region=region, seed=seed, compute=compute
+        ), None
+    if not isinstance(start, RoundsLaw):
+        raise BadInput(f"`start` = {start!r}: expected a pilot, a plan or a law of rounds")
+    return None, start
 
 
 def adaptive(
@@ -124,27 +144,19 @@ def adaptive(
     law: RoundsLaw | None = None,
     *,
     every: int = EVERY,
-    minimise: Aim = "cost",
-    policy: PolicyLike | None = None,
-    clients: tuple[int, int] | None = None,
-    steps: tuple[int, int] | None = None,
+    region: Region = Region(),  # noqa: B008
 ) -> PreparedRun:
-    """A run that is prepared, with a plan that adapts from the K and E_l that it has."""
+    """Return a prepared run with a controller that adapts the K and E_l that it begins with."""
     first, plan = run.first, run.first.scenario.plan
     every = check_count(every, "`every`")
     if run.goal is None:
-        raise BadInput("a plan that adapts is one to a target: give a `target`, or learning.target")
+        raise BadInput("an adaptive plan needs a target: give a `target`, or learning.target")
     if plan.local_epochs is not None:
-        raise BadInput("plan.local_epochs: a plan that adapts has plan.local_steps: give these")
+        raise BadInput("plan.local_epochs: an adaptive plan chooses plan.local_steps: give these")
     if law is not None and not isinstance(law, RoundsLaw):
         raise BadInput(f"`law` = {law!r}: expected a law of rounds, as GivenLaw")
     settings = search_space(
-        first.scenario,
-        policy,
-        minimise,
-        clients,
-        steps,
-        run.seed,
+        *(first.scenario, region.policy, region.minimise, region.clients, region.steps, run.seed),
         also=(plan.cohort, plan.local_steps),
     )
     learning = first.scenario.learning
@@ -157,16 +169,16 @@ def adaptive(
         rounds=run.rounds,
         learner_of=run.learner_of,
         fleet_of=lambda scenario: draw_fleet(scenario, run.seed),
-        minimise=minimise,
+        minimise=region.minimise,
         every=every,
         evaluate_every=learning.evaluate_every if learning else 1,
     )
-    known_by = {  # what its turns follow from, beside the run itself
+    known_by = {  # what its changes follow from, beside the run itself
         "every": every,
-        "minimise": minimise,
-        "policy": None if policy is None else policy_name(policy),
-        "clients": None if clients is None else list(clients),
-        "steps": None if steps is None else list(steps),
+        "minimise": region.minimise,
+        "policy": None if region.policy is None else policy_name(region.policy),
+        "clients": None if region.clients is None else list(region.clients),
+        "steps": None if region.steps is None else list(region.steps),
         "target": asdict(run.goal),
         "law": None if law is None else law.to_dict(),
     }

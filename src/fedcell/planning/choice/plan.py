@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from math import ceil
 from pathlib import Path
 from typing import Any, Literal
@@ -173,6 +173,10 @@ class TrainingPlan(Showable):
             named = {name: identity.get(name) for name in self.identity}
             differing += filter(None, [differences(self.identity, named)])
         return differing
+
+    def named(self, name: str) -> "TrainingPlan":
+        """Return the plan with the name of its scenario, for tables and files."""
+        return replace(self, name=name)
 
     def compare(self, result: RunResult) -> "PlanOutcome":
         """What a run took beside what was predicted; `differing` says in what it is not the run

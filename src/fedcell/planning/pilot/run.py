@@ -14,16 +14,15 @@ from fedcell.core.quantities import parse_duration, readable_duration
 from fedcell.core.streams import check_count
 from fedcell.experiments.executors import LocalProcesses, SweepEngine, leave_if_started_by_a_script
 from fedcell.experiments.store import Store
-from fedcell.learning.custom import LearnerLike, OwnLearner, changed_sources, code_of, name_of
+from fedcell.learning.custom import OwnLearner, changed_sources, code_of, name_of
 from fedcell.learning.learner import warm_up
-from fedcell.learning.server_optimizer import OwnServer, Server
-from fedcell.network.policies.names import PolicyLike
-from fedcell.planning.setting import Setting, trial_seeds
+from fedcell.learning.server_optimizer import Server
+from fedcell.planning.setting import Region, Setting, trial_seeds
 from fedcell.scenario.identity import differences, pilot_identity
 from fedcell.scenario.scenario import Scenario, check_scenario
 from fedcell.scenario.target import Target
 from fedcell.simulation.checks import learning_of, own_learner_setup
-from fedcell.simulation.run import Progress
+from fedcell.simulation.compute import Compute, Observer
 
 from .candidates import search_space
 from .loop import MOST_ROUNDS, MOST_RUNS, Looking
@@ -76,17 +75,14 @@ def prepare_pilot(
     target: Target | float | None,
     seed: int,
     name: str,
-    data_dir: Path | None,
-    threads: int | None,
-    learner: LearnerLike | None,
-    progress: Progress,
-    server: OwnServer | None = None,
+    compute: Compute,
+    observer: Observer,
     trained_by: TrainedBy | None = None,
 ) -> tuple[PilotRunner, Pilot, Scenario]:
-    """Whoever runs the trials, with the engine warm, a pilot without any, and the scenario with
-    its D_j, z_m and alpha_0."""
+    """Return a runner of trials with its engine compiled, a pilot without trials, and the scenario
+    with its D_j, z_m and alpha_0."""
     leave_if_started_by_a_script()
-    whose = OwnLearner.of(learner)
+    whose, server = OwnLearner.of(compute.learner), compute.server
     learning = learning_of(scenario, whose)
     Server.of(learning, server)  # or says why that cannot be
     goal = scenario.goal(target)
@@ -95,18 +91,20 @@ def prepare_pilot(
     runner = PilotRunner(
         scenario=scenario,
         target=goal,
-        data_dir=data_dir,
-        threads=threads,
-        download=progress.download,
+        data_dir=compute.data_path,
+        threads=compute.threads,
+        download=observer.download,
         learner=whose,
         server=server,
         trained_by=trained_by,
+        store=None if compute.store is None else Store(Path(compute.store)),
     )
+    runner = replace(runner, engine=pilot_engine(scenario, compute.workers, runner))
     if whose is None:
         plan, gamma = scenario.plan, scenario.cell.loss_rate
         setup = runner.setup(Setting(plan.cohort, plan.local_steps, gamma), seed)
-        with progress.compile():
-            warm_up(setup.learner(threads))
+        with observer.compile():
+            warm_up(setup.learner(compute.threads))
         settled, fingerprint, sizes = setup.scenario, setup.fingerprint, None
     else:
         mine = whose(scenario, seed)
@@ -186,13 +184,12 @@ def check_same_code(pilot: Pilot, learner: str | None, server: str | None) -> No
             )
 
 
-Report = Callable[[Trial, float], None]  # hears of each trial, and of the seconds spent so far
-Tell = Callable[[str], None]  # hears what is going on, in a sentence
-Range = tuple[int, int]
-LEAST_ROUNDS = 40  # of the first setting: a budget for fewer is not worth a pilot
-USED_UP = 0.05  # part of a budget that is as good as none
-TINY = 1e-300  # a loss that nobody reaches
-SAVED_EVERY = 1.0  # [s] between two writings of the file
+Report = Callable[[Trial, float], None]  # called with each trial and the seconds spent so far
+Message = Callable[[str], None]  # called with a sentence for the user
+MIN_ROUNDS = 40  # that a budget must allow at the first setting
+MIN_BUDGET_LEFT = 0.05  # part of a budget below which no trial is started
+UNREACHABLE_LOSS = 1e-300
+SAVE_INTERVAL = 1.0  # [s] between two writes of the file
 
 
 def run_pilot(
@@ -201,73 +198,107 @@ def run_pilot(
     path: str | Path | None = None,
     *,
     target: Target | float | None = None,
-    rounds: int | None = None,
-    minimise: str = "cost",
-    policy: PolicyLike | None = None,
-    clients: Range | None = None,
-    steps: Range | None = None,
+    region: Region = Region(),  # noqa: B008
     seed: int = 0,
     name: str = "the scenario",
-    data_dir: Path | None = None,
-    threads: int | None = None,
-    workers: int | None = None,
-    store: Store | None = None,
-    learner: LearnerLike | None = None,
-    server: OwnServer | None = None,
-    trained_by: TrainedBy | None = None,
-    progress: Progress = Progress(),  # noqa: B008
-    report: Report | None = None,
-    tell: Tell | None = None,
+    compute: Compute = Compute(),  # noqa: B008
+    observer: Observer = Observer(),  # noqa: B008
 ) -> Pilot:
-    """Finds out by short runs how many rounds training takes, where the plan is likely to be.
+    """Measure by short runs how many rounds training takes, where the plan is likely to be.
 
-    What a round costs is known from the scenario, so runs are made where the cost to the target
-    may be least, until `budget` (seconds, or text such as "5min") is used up. `minimise` says what
-    is to be least: the paper's cost (12), the duration or the energy; under a `policy`, ours that
-    is best for it where left out. `clients` and `steps` restrict K and E_l: (3, 20). With a `path`,
-    runs are saved as they end, and a pilot continues with those that the file holds. `target` is
-    the training loss to reach, or `Target(accuracy=...)`; the scenario's where left out. With
-    another target than before, stored runs tell of it as far as they went, those that ended too
-    early are run again where they are needed, and the budget starts again. A run ends after
-    `rounds` at the latest. Runs are made here, one after the other on `threads`, or by so many
-    `workers`, each a process; those that a `store` holds, a sweep's or another pilot's, are taken
-    from there. A `learner` of your own is a function of a scenario and a seed, or its name,
-    "module:callable", and a `server` of your own a function (old, mean) -> new; such runs are made
-    here, one after the other. `trained_by` makes of what is trained whoever trains it, in place of
-    our engine and to the same bits: a real federation.
+    The cost of a round follows from the scenario, so trials are made where the cost to the target
+    may be lowest, until the budget is spent.
 
-    >>> from fedcell import Learning, RoundPlan, Scenario
+    Parameters
+    ----------
+    scenario : Scenario
+        The scenario.
+    budget : float or str, optional
+        Wall-clock time of the whole pilot: seconds, or text such as "5min".
+    path : str or Path, optional
+        File that gets the trials as they end. A pilot continues from the trials of its file. With
+        another target, stored trials are used as far as they went, others are repeated where they
+        are needed, and the budget starts again.
+    target : Target or float, optional
+        Training loss to reach, or `Target(accuracy=...)`. Default: the scenario's.
+    region : Region, optional
+        Clients, steps and rounds of a trial, the objective, and the policy that prices rounds.
+    seed : int, optional
+        Random seed.
+    name : str, optional
+        Name of the scenario, for messages and the file.
+    compute : Compute, optional
+        Data folder, threads, processes, store of finished trainings, custom learner and server.
+        Trials with custom code run in this process, one after the other.
+    observer : Observer, optional
+        Callbacks for progress: `download`, `compile`, `trial`, `message`.
+
+    Returns
+    -------
+    Pilot
+        The trials; `pilot.fit()` is the law of rounds that `plan_training` uses.
+
+    Raises
+    ------
+    BadInput
+        An argument cannot be used, or the budget is too small for a trial.
+    NotReached
+        No trial reached the target; the file keeps them.
+
+    Examples
+    --------
+    >>> from fedcell import Learning, Region, RoundPlan, Scenario, run_pilot
     >>> learning = Learning(model="quadratic-apart", target=1.0, rate=0.02)
     >>> scenario = Scenario(learning=learning, plan=RoundPlan(local_steps=4, rounds=300))
-    >>> pilot = run_pilot(scenario, budget="5s", clients=(1, 20), steps=(1, 16))
+    >>> pilot = run_pilot(scenario, "5s", region=Region(clients=(1, 20), steps=(1, 16)))
     >>> pilot.fit().settings > 2
     True
     """
+    return run_pilot_with(
+        None, scenario, budget, path, target, region, seed, name, compute, observer
+    )
+
+
+def run_pilot_with(
+    trained_by: TrainedBy | None,
+    scenario: Scenario,
+    budget: float | str,
+    path: str | Path | None,
+    target: Target | float | None,
+    region: Region,
+    seed: int,
+    name: str,
+    compute: Compute,
+    observer: Observer,
+) -> Pilot:
+    """Run a pilot whose trials `trained_by` trains, to the same bits as the engine: a real
+    federation; None for the engine."""
     begin = time.monotonic()
     check_scenario(scenario)
     seconds = parse_duration(budget, "`budget`")
     runner, empty, world = prepare_pilot(
-        scenario, target, seed, name, data_dir, threads, learner, progress, server, trained_by
+        scenario, target, seed, name, compute, observer, trained_by
     )
-    runner = replace(runner, store=store, engine=pilot_engine(scenario, workers, runner))
-    space = search_space(world, policy, minimise, clients, steps, seed)
-    most = most_rounds(scenario, rounds)
+    space = search_space(
+        *(world, region.policy, region.minimise, region.clients, region.steps, seed)
+    )
+    most = most_rounds(scenario, region.rounds)
     seeds = trial_seeds(seed)
     with holding(path):
         pilot = empty if path is None else resumed_from(Path(path), empty)
-        if tell is not None and any(trial.target != pilot.target for trial in pilot.trials):
-            tell(_reused(pilot))
+        if any(trial.target != pilot.target for trial in pilot.trials):
+            observer.say(_reused(pilot))
         if path is not None:
-            pilot.save(path)  # what cannot be written is known before the runs
+            pilot.save(path)  # what cannot be written is known before the trials
         end = begin + seconds - pilot.seconds
         if end > begin and not pilot.trials:
-            _check_budget(runner, space.first()[0], seeds[-1], seconds, end, tell)
-        if end - begin < USED_UP * seconds:
-            end = begin  # the rest is not worth a run
+            _check_budget(runner, space.first()[0], seeds[-1], seconds, end, observer)
+        if end - begin < MIN_BUDGET_LEFT * seconds:
+            end = begin
         looking = Looking(runner, pilot, space, seeds, most, end, seconds)
-        made = run_within_budget(looking, begin, path, report)
-    if len(made.trials) >= MOST_RUNS and tell is not None:
-        tell(f"{MOST_RUNS} runs are the most that a pilot makes: more of them would say no more")
+        made = run_within_budget(looking, begin, path, observer.trial)
+    if len(made.trials) >= MOST_RUNS:
+        observer.say(f"stopped at {MOST_RUNS} trials: further ones would not change the plan")
     return made
 
 
@@ -280,7 +311,7 @@ def run_within_budget(
     try:
         for trial, each in looking.trials():
             pilot = replace(each, seconds=round(before + time.monotonic() - begin, 1))
-            if path is not None and time.monotonic() - saved > SAVED_EVERY:
+            if path is not None and time.monotonic() - saved > SAVE_INTERVAL:
                 pilot.save(path)
                 saved = time.monotonic()
             if report is not None:
@@ -291,7 +322,7 @@ def run_within_budget(
             pilot = replace(pilot, path=Path(path))
             pilot.save(path)
     if not pilot.trials:
-        raise BadInput("the `budget` was over before a run was: give a larger one")
+        raise BadInput("the `budget` ran out before the first trial finished: give a larger one")
     pilot.fit()  # or says why that cannot be
     return pilot
 
@@ -320,30 +351,33 @@ def _check_budget(
     seed: int,
     seconds: float,
     end: float,
-    tell: Tell | None,
+    observer: Observer,
 ) -> None:
     """Says what a budget is for, by the time that a round takes; refuses one that is for too
     little, after a few rounds."""
     threads = 1 if runner.engine else runner.threads
-    nobody = Target(loss=TINY) if runner.target.accuracy is None else Target(accuracy=1, hold=1000)
-    here = replace(runner, engine=None, store=None, threads=threads, target=nobody)
+    unreachable = (
+        Target(loss=UNREACHABLE_LOSS)
+        if runner.target.accuracy is None
+        else Target(accuracy=1, hold=1000)
+    )
+    here = replace(runner, engine=None, store=None, threads=threads, target=unreachable)
     # The first makes the engine and the data ready.
     tries = [here.run(Ask(setting, seed, n, end)) for n in (1, 1, 6)]
     made = len(tries[2].losses) - 1
     slowest = max(tries[1].wall_seconds, 1e-4)
     each = max(tries[2].wall_seconds - tries[1].wall_seconds, 1e-4) / made if made else slowest
     count = seconds * runner.workers / each
-    if count < LEAST_ROUNDS:
-        least = readable_duration(1.1 * LEAST_ROUNDS * each / runner.workers + slowest)
+    if count < MIN_ROUNDS:
+        least = readable_duration(1.1 * MIN_ROUNDS * each / runner.workers + slowest)
         raise BadInput(
             f"`budget` = {seconds:.3g} s is for {count:.0f} rounds, of {each:.2g} s each here, and "
-            f"a pilot needs {LEAST_ROUNDS} at the least: give `budget` {least} or more"
+            f"a pilot needs {MIN_ROUNDS} at the least: give `budget` {least} or more"
         )
-    if tell is not None:
-        tell(
-            f"training a round ({setting}) takes {each:.2g} s here: "
-            f"{readable_duration(seconds)}{_by(runner.workers)} are for about {count:.0f} of them"
-        )
+    observer.say(
+        f"training a round ({setting}) takes {each:.2g} s here: "
+        f"{readable_duration(seconds)}{_by(runner.workers)} are for about {count:.0f} of them"
+    )
 
 
 def _by(workers: int) -> str:

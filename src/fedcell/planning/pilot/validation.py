@@ -14,25 +14,21 @@ from fedcell.core.errors import BadInput
 from fedcell.core.estimates import Estimate
 from fedcell.core.quantities import parse_duration
 from fedcell.core.showing import Showable
-from fedcell.experiments.store import Store
-from fedcell.learning.custom import LearnerLike, OwnLearner, name_of
-from fedcell.learning.server_optimizer import OwnServer
+from fedcell.learning.custom import OwnLearner, name_of
 from fedcell.planning.law.base import LEVEL
 from fedcell.planning.law.fitted import FittedLaw
 from fedcell.planning.setting import Setting, trial_seeds, validation_settings
 from fedcell.scenario.identity import check_pilot_identity
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target
-from fedcell.simulation.run import Progress
+from fedcell.simulation.compute import Compute, Observer
 
 from .pilot import Pilot
 from .run import (
-    Report,
     check_same_code,
     holding,
     most_rounds,
     note_changed_code,
-    pilot_engine,
     prepare_pilot,
     resumed_from,
 )
@@ -199,35 +195,50 @@ def validate_pilot(
     *,
     rounds: int | None = None,
     name: str = "the scenario",
-    data_dir: Path | None = None,
-    threads: int | None = None,
-    workers: int | None = None,
-    store: Store | None = None,
-    learner: LearnerLike | None = None,
-    server: OwnServer | None = None,
-    progress: Progress = Progress(),  # noqa: B008
-    report: Report | None = None,
+    compute: Compute = Compute(),  # noqa: B008
+    observer: Observer = Observer(),  # noqa: B008
 ) -> Validation:
-    """Judges a pilot by runs that it has not seen: other K and E_l, and other seeds.
+    """Compare a pilot's law with runs that it has not seen: other K and E_l, other seeds.
 
-    The arguments are those of `run_pilot`, also the `learner` and the `server` that it was run
-    with; with a `path` the runs are kept, and gone on with.
+    Parameters
+    ----------
+    scenario : Scenario
+        The scenario of the pilot.
+    pilot : Pilot
+        The pilot.
+    budget : float or str, optional
+        Wall-clock time: seconds, or text such as "5min".
+    path : str or Path, optional
+        File that keeps the runs; a validation continues from it.
+    rounds : int, optional
+        Rounds after which a run ends.
+    name : str, optional
+        Name of the scenario, for messages.
+    compute : Compute, optional
+        As in `run_pilot`, with the custom learner and server of the pilot.
+    observer : Observer, optional
+        Callbacks for progress: `download`, `compile`, `trial`.
+
+    Returns
+    -------
+    Validation
+        Predicted and measured rounds, setting by setting.
     """
     begin = time.monotonic()
     seconds = parse_duration(budget, "`budget`")
-    own = OwnLearner.of(learner)
-    given = None if own is None else own.name, None if server is None else name_of(server)
-    check_same_code(pilot, *given)
-    runner, empty, _ = prepare_pilot(
-        scenario, pilot.target, pilot.seed, name, data_dir, threads, own, progress, server
-    )
-    runner = replace(runner, store=store, engine=pilot_engine(scenario, workers, runner))
+    custom = OwnLearner.of(compute.learner)
+    learner = None if custom is None else custom.name
+    server = None if compute.server is None else name_of(compute.server)
+    check_same_code(pilot, learner, server)
+    runner, empty, _ = prepare_pilot(scenario, pilot.target, pilot.seed, name, compute, observer)
     check_pilot_identity(pilot.identity, empty.identity, pilot.path)
     note_changed_code(pilot, empty)
     law = pilot.fit()
     reached = pilot.reached(pilot.target)
     if not reached:
-        raise BadInput("every setting that got to the target also blew up: lower learning.rate")
+        raise BadInput(
+            "every setting that reached the target diverged on another seed: lower learning.rate"
+        )
     settings = validation_settings(reached, pilot.tried)
     most = most_rounds(scenario, rounds)
     empty = replace(empty, what="validation")
@@ -247,8 +258,8 @@ def validate_pilot(
             made = replace(made, seconds=round(before + time.monotonic() - begin, 1))
             if path is not None:
                 made.save(path)
-            if report is not None:
-                report(trial, made.seconds)
+            if observer.trial is not None:
+                observer.trial(trial, made.seconds)
     judges = [trial for trial in made.trials if trial.setting in settings]
     return Validation(name=name, checks=check_law(law, judges, pilot.target))
 
