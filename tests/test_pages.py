@@ -275,7 +275,7 @@ def test_sweeps_on_the_page_are_what_the_benchmark_found():
     ours, theirs = (panel[f"hours, {name}"] for name in ("fedcell", "PyTorch loop"))
     steps = f"{panel['runs']} runs, is {panel['client_steps'] / 1e6:.1f} million client steps"
     assert steps in text
-    assert f"{ours:.2f} hours by ours on two threads, {theirs:.2f} hours by the plain" in text
+    assert f"{ours:.2f} hours by fedcell on two threads, {theirs:.2f} hours by the plain" in text
     assert f"({panel['ratio']:.1f} times)" in text
 
 
