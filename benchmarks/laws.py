@@ -202,9 +202,9 @@ def table(found):
 def sentence(found):
     """Return a sentence about the error of forecasts."""
     return (
-        f"For {found['late']:.1%} of {found['runs']} runs that reached the target, a forecast at some "
-        f"round exceeded the rounds that they took by over 5 %, and for {found['far']:.1%} by over "
-        f"50 %."
+        f"For {found['late']:.1%} of {found['runs']} runs that reached the target, a forecast at "
+        f"some round exceeded the rounds that they took by over 5 %, and for {found['far']:.1%} by "
+        f"over 50 %."
     )
 
 

@@ -2,8 +2,8 @@
 
     python experiments/pack.py
 
-results/store.tar.xz depends only on the trainings; results/store.json has their number and the hours
-of one processor that they took, each counted once, however many panels share it.
+results/store.tar.xz depends only on the trainings; results/store.json has their number and the
+hours of one processor that they took, each counted once, however many panels share it.
 """
 
 import json

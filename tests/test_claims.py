@@ -96,7 +96,7 @@ def test_c_n_is_proportional_to_e_l(policy, spread):
 def test_the_proposed_cost_less_than_even(policy, cohort, spread):
     even, ours = (means(name, cohort, spread=spread) for name in ("even", policy))
     for name in ("upload_cost", "compute_cost", "staged_cost", "objective"):
-        less = even[name] - ours[name]  # paired: the same fleets and dice
+        less = even[name] - ours[name]  # paired: the same fleets and random numbers
         assert less.mean() > 4 * less.std(ddof=1) / np.sqrt(FLEETS)
 
 
