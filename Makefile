@@ -13,7 +13,7 @@ $(VENV)/.made:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-# Each stamp is older than pyproject.toml when what it stands for must be installed anew.
+# A stamp that is older than pyproject.toml makes its packages install again.
 $(VENV)/.installed: pyproject.toml $(VENV)/.made
 	$(PIP) install --editable .
 	touch $@
@@ -35,11 +35,11 @@ install: $(VENV)/.installed
 demo: install
 	$(BIN)/fedcell demo
 
-# Both cores, a file of tests to each at a time: some make a pilot or a run once for all of theirs.
+# Two processes, each with whole test files: some files share a pilot or a run among their tests.
 test: $(VENV)/.test
 	$(BIN)/python -m pytest -m "not extras and not flower and not slow and not long" --numprocesses 2 --dist loadfile
 
-# What needs no extra and takes seconds a test: trainings of the paper's claims, kills at every write.
+# Tests without extras that take seconds each: trainings of the paper's claims, kills at every write.
 test-long: $(VENV)/.test
 	$(BIN)/python -m pytest -m "long and not extras and not flower" --numprocesses 2
 
@@ -67,11 +67,11 @@ fuzz: $(VENV)/.test
 	FEDCELL_FUZZ=$(FUZZ) $(BIN)/python -m pytest -m "hypothesis and not extras and not flower" \
 	  --hypothesis-profile=deep --numprocesses 2
 
-# The figures of the pages and of experiments/results: draws those again that have changed.
+# Draw the changed figures of the pages and of experiments/results again.
 figures: $(VENV)/.test
 	$(BIN)/python docs/figures.py
 
-# The wheel, as a user gets it: built, installed where nothing else is, and tried.
+# Build the wheel, install it into an empty environment, and run it.
 wheel-check: $(VENV)/.made
 	rm -rf build/wheel && mkdir -p build/wheel
 	$(PIP) wheel --no-deps --wheel-dir build/wheel .
@@ -81,8 +81,8 @@ wheel-check: $(VENV)/.made
 	cd build/wheel && venv/bin/fedcell partition digits
 	cd build/wheel && venv/bin/python -c 'import fedcell; print("wheel", fedcell.__version__, "works")'
 
-# The peers of the training benchmark, in an environment of their own; torch first, so that
-# nothing else chooses its build.
+# The peers of the training benchmark have their own environment; torch first, so that
+# no other package chooses its build.
 .venv-peers/.made: benchmarks/peers/requirements.txt constraints.txt
 	$(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/pip --disable-pip-version-check --quiet install --constraint constraints.txt torch

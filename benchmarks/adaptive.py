@@ -1,18 +1,18 @@
-"""Does it pay to change the plan during a run? Runs that adapt beside runs that do not.
+"""Compare the cost of adaptive runs with that of fixed runs.
 
     python benchmarks/adaptive.py                  # the held-out worlds; an hour, resumable
     python benchmarks/adaptive.py 200-219          # some
     python benchmarks/adaptive.py --tighten 0.7    # targets nearer to the floor
-    python benchmarks/adaptive.py --page           # brings the page up to date
+    python benchmarks/adaptive.py --page           # updates the page
 
 In every world (worlds.draw_hard_world; numbers below 100 are for development) runs start from three
 settings, as they are and adapting, on eight paired seeds: the scenario's own K and E_l, a random
-setting, and the plan of the world's pilot (benchmarks/results/planning), which the adapting run is
-not given: it knows nothing of how good that plan is. A cost is (12) as the run took it; a run that
-does not reach its target in ROUNDS rounds counts as what it took. A world counts as worse where the
-mean cost of its adapting runs is above 1.1 times that of the others. `--tighten` multiplies the
-drawn target loss, or the share of errors that a target accuracy leaves. One file a world in
-benchmarks/results/adaptive; runs that are there are not made again.
+setting, and the plan of the world's pilot (benchmarks/results/planning), which the adaptive run
+does not get: it cannot know how good that plan is. A cost is (12) of the run; a run that does not
+reach its target in ROUNDS rounds counts with its whole cost. A world counts as worse where the mean
+cost of its adapting runs is above 1.1 times that of the others. `--tighten` multiplies the drawn
+target loss, or the share of errors that a target accuracy leaves. Each world has a file in
+benchmarks/results/adaptive; existing runs are reused.
 """
 
 import argparse
@@ -41,7 +41,7 @@ WORSE = 1.1
 
 
 def world_of(number, tighten):
-    """A world, its target as near to the floor as asked for."""
+    """Return a world with its target tightened."""
     scenario = draw_hard_world(number).scenario
     if tighten == 1:
         return scenario
@@ -52,7 +52,7 @@ def world_of(number, tighten):
 
 
 def starts_of(scenario, number, plans):
-    """The settings that runs begin with; a world whose pilot had no plan has no good one."""
+    """Return the first settings of runs; a world without a plan has no good one."""
     rng = np.random.default_rng([number, 99])
     cohort, steps = 2 ** rng.uniform(0, 5.5), 2 ** rng.uniform(1, 7.5)
     starts = {
@@ -64,7 +64,7 @@ def starts_of(scenario, number, plans):
 
 
 def measure(scenario, setting, seed, adapts):
-    """A run from a setting: what it took to the target, and what it changed."""
+    """Run from a setting; return its costs to the target and its changes."""
     prepared = prepare_run(scenario.with_plan(*setting), [POLICY], rounds=ROUNDS, seed=seed)
     result = carry_out(adaptive(prepared) if adapts else prepared)
     found = result.outcome.policies[0]
@@ -79,7 +79,7 @@ def measure(scenario, setting, seed, adapts):
 
 
 def judge(number, tighten, folder, plans):
-    """All runs of a world that are not there yet; its file after each of them."""
+    """Make the missing runs of a world, and write its file after each."""
     name = f"{kind_of(number)}-{number}" + ("" if tighten == 1 else f"-{tighten:g}")
     file = folder / f"{name}.json"
     row = json.loads(file.read_text()) if file.exists() else {"world": name, "runs": {}}
@@ -98,22 +98,22 @@ def judge(number, tighten, folder, plans):
 
 
 def is_whole(row):
-    """Whether all runs of a world are made."""
+    """Return whether all runs of a world exist."""
     return len(row["runs"]) == 2 * len(row.get("starts", ["none"])) * len(SEEDS)
 
 
 def costs(row, case, how):
-    """Of the runs of a world, by seed."""
+    """Return the costs of the runs of a world, by seed."""
     return np.array([row["runs"][f"{case} {how} {seed}"]["cost"] for seed in SEEDS])
 
 
 def mean_ratio(row, case):
-    """The mean cost of adapting runs over that of the others."""
+    """Return the mean cost of adaptive runs over that of fixed runs."""
     return costs(row, case, "a").mean() / costs(row, case, "f").mean()
 
 
 def table(rows):
-    """The worlds, and what they come to, as lines of Markdown."""
+    """Return the worlds and their summary as lines of Markdown."""
     heads = [f"{words}: K, E_l | adapts / stays" for words in CASES.values()]
     lines = [f"| world | N | target | {' | '.join(heads)} |", "|" + "---|" * (3 + 2 * len(CASES))]
     for row in rows:
@@ -127,7 +127,7 @@ def table(rows):
 
 
 def summary(rows):
-    """What worlds come to, a line for each case."""
+    """Return the summary of worlds, a line for each case."""
     for case, words in CASES.items():
         have = [row for row in rows if case in row["starts"]]
         means = np.array([mean_ratio(row, case) for row in have])
@@ -142,13 +142,13 @@ def summary(rows):
 
 
 def measured(folder=RESULTS, tighten=1.0):
-    """The worlds of which all runs are made, in order."""
+    """Return the complete worlds in order."""
     rows = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
     return [row for row in rows if is_whole(row) and row["tighten"] == tighten]
 
 
 def page():
-    """The page that tells of them, as it should be."""
+    """Return the updated page."""
     before, rest = (ROOT / "docs" / "planning.md").read_text().split("<!-- adaptive -->", 1)
     after = rest.split("<!-- end adaptive -->", 1)[1]
     text = "\n".join(table(measured()))
@@ -161,7 +161,7 @@ if __name__ == "__main__":
     parser.add_argument("--tighten", type=float, default=1.0, help="multiply the target loss")
     parser.add_argument("--folder", type=Path, default=RESULTS, help="where results are kept")
     parser.add_argument("--plans", type=Path, default=PLANS, help="where plans of worlds are")
-    parser.add_argument("--page", action="store_true", help="bring the page up to date")
+    parser.add_argument("--page", action="store_true", help="update the page")
     options = parser.parse_args()
     if options.page:
         (ROOT / "docs" / "planning.md").write_text(page())

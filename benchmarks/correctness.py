@@ -1,11 +1,11 @@
-"""Is what the engine learns right, on real data? Two long runs on MNIST.
+"""Check the training engine on real data: two long runs on MNIST.
 
-    python benchmarks/correctness.py engines   # our engine against PyTorch, 5 seeds, 200 rounds
+    python benchmarks/correctness.py engines   # the engine against PyTorch, 5 seeds, 200 rounds
     python benchmarks/correctness.py mcmahan   # rounds to 99 % as in McMahan et al. (2017)
-    python benchmarks/correctness.py table     # what was found, as Markdown
+    python benchmarks/correctness.py table     # the results as Markdown
 
-One small file in benchmarks/results for each run; what is there is not run again. MNIST is
-read as `fedcell run` reads it (FEDCELL_DATA, or downloaded).
+Each run has a small file in benchmarks/results; existing results are reused. MNIST is
+found as by `fedcell run` (FEDCELL_DATA, or downloaded).
 """
 
 import argparse
@@ -38,7 +38,7 @@ def world(clients, plan, learning, batch):
 
 
 def keep(name, make):
-    """The result of a run, made if its file is not there."""
+    """Return the result of a run, and make it if its file is missing."""
     path = RESULTS / f"{name}.json"
     if not path.exists():
         began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""Which model should a run judge and hand over: the last one, or an average of the last ones?
+"""Compare delivered models: the last one, or an average of the last ones.
 
     python benchmarks/delivery.py                     # the worlds of digits, then a few of mnist
     python benchmarks/delivery.py digits:0-3          # some
@@ -6,8 +6,8 @@
 
 Each world (benchmarks/worlds.py) is trained at several K and E_l, on three seeds. Every candidate
 average is evaluated after every round of the same trajectory, so that all candidates meet the same
-random numbers. An average counts as there when its own loss is at the target (hold 1); the last
-model when the mean of five losses is (hold 5). Ratios are rounds to the target by rounds of the
+random numbers. An average reaches the target when its own loss does (hold 1); the last
+model when the mean of five losses does (hold 5). Ratios are rounds to the target over rounds of the
 last model; a run that does not reach the target counts with the most rounds. One file a world in
 benchmarks/results/delivery; existing results are reused.
 """
@@ -83,7 +83,7 @@ CANDIDATES = {
 
 
 def settings_of(count):
-    """K and E_l of a world with so many clients."""
+    """Return K and E_l to try in a world with `count` clients."""
     middle, many = max(3, count // 8), max(10, count // 3)
     return [(1, 10), (1, 40), (2, 20), (middle, 5), (middle, 40), (many, 20)]
 
@@ -133,7 +133,7 @@ def measure(dataset, number, data_dir):
 
 
 def judged(worlds, dataset):
-    """Ratios of each candidate and group of K, of all runs in which something got there."""
+    """Return ratios by candidate and group of K, of runs that reached the target."""
     lines = [
         f"### {dataset}",
         "",
@@ -199,7 +199,7 @@ def chosen_worlds(asked):
 
 
 def main():
-    """Measures what is missing, and prints the table."""
+    """Measure missing worlds, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("worlds", nargs="*", help="as digits:0-3; all where left out")
     parser.add_argument("--page", action="store_true", help="print the table of what is stored")

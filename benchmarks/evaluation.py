@@ -1,12 +1,12 @@
-"""What judging models on fewer samples saves, and how honest its errors are.
+"""Measure the savings of evaluating models on fewer samples, and its standard errors.
 
-    FEDCELL_DATA=... python benchmarks/evaluation.py    # a few minutes; MNIST where it is there
-    python benchmarks/evaluation.py --page              # brings the page up to date
+    FEDCELL_DATA=... python benchmarks/evaluation.py    # a few minutes; MNIST if present
+    python benchmarks/evaluation.py --page              # updates the page
 
 Three measurements, each of the same trainings in the same process, interleaved:
-- trials of a pilot, judged on all samples and on as many as the target needs: seconds, and whether
-  both reach the target in the same round;
-- runs with default settings, judged on test data after every round and where something asks for it;
+- trials of a pilot, evaluated on all samples and on as many as the target needs: seconds, and
+  whether both reach the target in the same round;
+- runs with default settings, evaluated on test data after every round and only where needed;
 - z-scores of sampled losses against those of all samples, along these trainings.
 Prints the ratios of the fastest and of the median seconds; writes results/evaluation.json.
 """
@@ -39,7 +39,7 @@ ROUNDS = {"digits": 60, "mnist": 25}  # of a run
 
 
 def data_dir():
-    """Where MNIST lies; None if nobody says."""
+    """Return the folder of MNIST, or None if FEDCELL_DATA is not set."""
     return Path(os.environ["FEDCELL_DATA"]) if "FEDCELL_DATA" in os.environ else None
 
 
@@ -92,7 +92,7 @@ def z_scores(name):
 
 
 def table():
-    """What was found, as lines of Markdown."""
+    """Return the results as lines of Markdown."""
     lines = ["| data | what | times as fast |", "|---|---|---|"]
     for name, row in json.loads(FILE.read_text()).items():
         for what, found in row.items():
@@ -109,7 +109,7 @@ def table():
 
 
 def page():
-    """The page that tells of it, as it should be."""
+    """Return the updated page."""
     before, rest = PAGE.read_text().split("<!-- evaluation -->", 1)
     after = rest.split("<!-- end evaluation -->", 1)[1]
     text = "\n".join(table())

@@ -4,10 +4,10 @@
     python benchmarks/laws.py [--json benchmarks/results/laws.json]
 
 The trainings of the paper's panels, 20 seeds a setting on MNIST and CIFAR-10, are taken apart: some
-settings, each on a few of some seeds, are a pilot; what is asked for are the mean rounds of all
+settings, each on a few of some seeds, are a pilot; the laws predict the mean rounds of all
 settings over six other seeds. Several targets a world, many pilots a target, all drawn by number.
 Nothing is trained here. Laws: the paper's, ours with a floor, Luo et al.'s, each by itself; ours
-with departures, which pilots use; the same from crossings of a power of the round that is fitted to
+with residuals, which pilots use; the same from crossings of a power of the round that is fitted to
 the second half of each run's curve, instead of from the curve itself.
 """
 
@@ -32,13 +32,13 @@ ASIDE = 8  # seeds of a pilot; the others judge
 FRESH = 6  # of these that a mean is of
 HOLD = 5
 LEAST = 7  # settings of a world
-WATCHED = 5  # runs of a setting whose forecasts are looked at
+WATCHED = 5  # runs of a setting whose forecasts are checked
 NAMES = {
     "paper": "the paper's, three terms",
     "floor": "with a floor",
     "luo": "Luo et al.'s, two terms",
-    "curve": "with departures, from fitted curves",
-    "ours": "with departures (what pilots use)",
+    "curve": "with residuals, from fitted curves",
+    "ours": "with residuals (what pilots use)",
 }
 
 
@@ -103,7 +103,7 @@ def draw_pilot(rng, settings, seeds):
 
 
 def observed(runs, rounds):
-    """A pilot's runs, as a law sees them."""
+    """Return the runs of a pilot as observations of a law."""
     settings = np.array([setting for setting, _ in runs])
     return Observations(
         cohort=settings[:, 0],
@@ -116,7 +116,7 @@ def observed(runs, rounds):
 
 
 def predictions(runs, rounds, fitted, count, k, e):
-    """Mean rounds at some settings by each law; and the interval of ours."""
+    """Predict mean rounds at some settings by each law, with the interval of the residual law."""
     seen, smooth = observed(runs, rounds), observed(runs, fitted)
     ours = fit_law(seen)
     mean, low, high = ours.predict(k, e, 0.0, runs=FRESH)
@@ -135,8 +135,8 @@ def predictions(runs, rounds, fitted, count, k, e):
 
 
 def forecasts(store):
-    """Of runs that got there: how many a forecast at some moment said would take longer than they
-    did, by more than a twentieth, and by half."""
+    """Return how many runs reached the target, and the shares of them whose rounds a forecast
+    overestimated at some moment by more than 5 %, and by more than 50 %."""
     late = []
     for _, _, target, curves in worlds(store):
         goal = Target(loss=target, hold=HOLD)
@@ -155,7 +155,7 @@ def forecasts(store):
 
 
 def judge(store):
-    """Errors by dataset, whether the setting was tried, and law; how often intervals hold."""
+    """Return errors by dataset, tried or new setting, and law, and the coverage of intervals."""
     errors, held = {}, {}
     for dataset, count, target, curves in worlds(store):
         rounds, fitted = crossings(curves, target)
@@ -189,7 +189,7 @@ def judge(store):
 
 
 def table(found):
-    """What was found, as lines of Markdown: median error, and its 90th percentile."""
+    """Return lines of Markdown: the median error and its 90th percentile."""
     kinds = [f"{row['dataset']}, {row['settings']}" for row in found]
     lines = [f"| law | {' | '.join(kinds)} |", "|---|" + "---|" * len(found)]
     for name, words in NAMES.items():
@@ -200,17 +200,17 @@ def table(found):
 
 
 def sentence(found):
-    """How far forecasts of curves can be trusted."""
+    """Return a sentence about the error of forecasts."""
     return (
-        f"Of {found['runs']} runs that got there, a forecast said more rounds than they took, by "
-        f"over 5 %, at some moment for {found['late']:.1%}, and half as many again for "
-        f"{found['far']:.1%}."
+        f"For {found['late']:.1%} of {found['runs']} runs that reached the target, a forecast at "
+        f"some round exceeded the rounds that they took by over 5 %, and for {found['far']:.1%} by "
+        f"over 50 %."
     )
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--json", type=Path, help="write what was found to a file")
+    parser.add_argument("--json", type=Path, help="write the results to a file")
     options = parser.parse_args()
     kept = Store(HOME / "store")
     found = {"laws": judge(kept), "forecasts": forecasts(kept)}

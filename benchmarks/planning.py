@@ -1,16 +1,16 @@
-"""Does a plan pay in worlds that nobody designed? Regret against the best of a measured grid.
+"""Measure the regret of plans in random worlds against the best of a measured grid.
 
     python benchmarks/planning.py                # the 40 held-out worlds; hours, resumable
     python benchmarks/planning.py 0-11 --folder build/worlds   # worlds for development
-    python benchmarks/planning.py --page         # brings the pages up to date
+    python benchmarks/planning.py --page         # updates the pages
 
 Every world (benchmarks/worlds.py, `draw_hard_world`) gets a pilot within its budget and a plan. A
 world whose pilot ends without a plan counts as a failure. Then a grid of K and E_l is measured on
 seeds that the pilot has not seen, refined around its own best and around the plan; its best is
-chosen on some seeds and judged, as the plan is, on others: so a regret may be below 0. Every world
-has seeds of its own. A cost is measured rounds times what a round costs in the model that the plan
-has, too. One file a world in benchmarks/results/planning; what is there is not done again. Also:
-how often the pilot's 90 % intervals hold the mean rounds of settings, which it tried or not.
+chosen on some seeds and evaluated, like the plan, on others, so a regret may be below 0. Every
+world has its own seeds. A cost is measured rounds times the modelled cost of a round. Each world
+has a file in benchmarks/results/planning; existing results are reused. Also measured: how often the
+pilot's 90 % intervals contain the mean rounds of settings, tried or not.
 """
 
 import argparse
@@ -51,7 +51,7 @@ ROUNDS = 1000
 
 
 class Grid:
-    """Settings of a world, measured as they are needed."""
+    """Settings of a world, measured on demand."""
 
     def __init__(self, scenario, engine, data_dir, number):
         self.scenario, self.engine, self.data_dir = scenario, engine, data_dir
@@ -62,12 +62,12 @@ class Grid:
         self.rounds = {}  # (K, E_l): {seed: rounds, or minus those it is given up after}
 
     def cost(self, k, e):
-        """Of a round [s]."""
+        """Return the cost of a round [s]."""
         return float(self.priced.cost(np.array(k), np.array(e)))
 
     def measure(self, places, seeds, worse=WORSE):
-        """Runs of all places on all seeds, but for those that there are; each ends where it costs
-        too much against the best so far."""
+        """Run all missing settings and seeds; stop each run that costs too much against the best
+        so far."""
         asked = [(p, s) for s in seeds for p in places if s not in self.rounds.get(p, {})]
         known = {}
 
@@ -92,12 +92,12 @@ class Grid:
             self.rounds.setdefault(place, {})[seed] = rounds
 
     def mean_cost(self, place, seeds):
-        """Of a run; infinite where one was given up."""
+        """Return the mean cost of a run; infinite where one was stopped."""
         found = [self.rounds.get(place, {}).get(seed, -1) for seed in seeds]
         return np.inf if min(found) <= 0 else float(np.mean(found)) * self.cost(*place)
 
     def best(self):
-        """The least mean cost of what was measured so far."""
+        """Return the lowest mean cost measured so far."""
         costs = [np.inf]
         for place, found in self.rounds.items():
             rounds = list(found.values())
@@ -107,13 +107,13 @@ class Grid:
 
 
 def fresh_seeds(number):
-    """Seeds of a world that nobody else has: a seed is good or bad luck in many worlds alike, for
-    it has the first model too, and shared ones would count that luck again and again."""
+    """Yield seeds that no other world has: a seed also sets the first model, so sharing seeds would
+    repeat its luck in many worlds."""
     return iter(range(1000 * number + 1, 1000 * (number + 1)))
 
 
 def around(place, count):
-    """The neighbours of a setting."""
+    """Return the neighbours of a setting."""
     k, e = place
     found = [(round(k * a), round(e * b)) for a in (1 / NEXT, 1, NEXT) for b in (1 / NEXT, 1, NEXT)]
     found += [(k - 1, e), (k + 1, e)]
@@ -121,7 +121,7 @@ def around(place, count):
 
 
 def reference(grid, chosen, count, seeds):
-    """The best setting of a grid that is refined around its best and around the plan."""
+    """Return the best setting of a grid that is refined around its best and around the plan."""
     first, choose = seeds[:FIRST], seeds
     by = lambda seeds: lambda place: grid.mean_cost(place, seeds)
     places = [(k, e) for k in COHORTS if k <= count for e in STEPS]
@@ -138,7 +138,7 @@ def reference(grid, chosen, count, seeds):
 
 
 def judge(number, data_dir, workers, pilots=None):
-    """A world: its pilot and plan, the grid, and the regret."""
+    """Measure a world: its pilot and plan, the grid, and the regret."""
     world = draw_hard_world(number, data_dir)
     scenario, count = world.scenario, world.scenario.clients.count
     cnn = kind_of(number) in CNN
@@ -164,7 +164,7 @@ def judge(number, data_dir, workers, pilots=None):
     best = reference(grid, chosen, count, choose)
     judged = list(dict.fromkeys([chosen, best]))
     grid.measure(judged, fresh, FAR_WORSE)
-    # A judge that was ended counts as what it cost by then.
+    # An evaluation run that was stopped counts with its cost so far.
     costs = {
         p: float(np.mean([abs(grid.rounds[p][s]) for s in fresh])) * grid.cost(*p) for p in judged
     }
@@ -200,15 +200,15 @@ def _interval(law, k, e, gamma, seeds):
 
 
 def holds(row):
-    """Whether mean rounds are within a pilot's interval: one of an infinite end holds runs that
-    were given up."""
+    """Return whether mean rounds are within a pilot's interval; one with an infinite end contains
+    stopped runs."""
     rounds = row["rounds"]
     mean = np.inf if min(rounds) <= 0 else np.mean(rounds)
     return row["low"] <= mean <= row["high"]
 
 
 def table(rows):
-    """The worlds, worst last, and what they come to, as lines of Markdown."""
+    """Return the worlds, worst last, and their summary as lines of Markdown."""
     lines = [
         "| world | N | target | plan: K, E_l | best of the grid | regret | runs | pilot [s] |",
         "|---|---|---|---|---|---|---|---|",
@@ -259,7 +259,7 @@ def _percent(value):
 
 
 def _share_interval(found, count):
-    """Of a share, by Wilson's score."""
+    """Return Wilson's score interval of a share."""
     z, share = 1.96, found / count
     centre = (share + z**2 / 2 / count) / (1 + z**2 / count)
     half = z / (1 + z**2 / count) * np.sqrt(share * (1 - share) / count + z**2 / 4 / count**2)
@@ -267,13 +267,13 @@ def _share_interval(found, count):
 
 
 def measured(folder=RESULTS):
-    """The worlds that were measured, in order."""
+    """Return the measured worlds in order."""
     files = sorted(folder.glob("*-[0-9]*.json"))
     return [json.loads(file.read_text()) for file in files]
 
 
 def sentence(rows):
-    """What the worlds come to, for those who read no table."""
+    """Return the summary of the worlds as a sentence."""
     found = sum("failed" not in row for row in rows)
     middle, high = (f"{abs(q):.1%} {'more' if q >= 0 else 'less'}" for q in _quantiles(rows))
     budgets = sorted({row["budget"] for row in rows})
@@ -287,7 +287,7 @@ def sentence(rows):
 
 
 def pages():
-    """The pages that tell of the worlds, as they should be."""
+    """Return the updated pages."""
     rows = measured()
     lines = table(rows)
     told = {
@@ -304,7 +304,7 @@ def pages():
 
 
 def numbers(words):
-    """Worlds from words such as 200-219."""
+    """Parse ranges of worlds such as 200-219."""
     for word in words:
         low, _, high = word.partition("-")
         yield from range(int(low), int(high or low) + 1)
@@ -316,7 +316,7 @@ if __name__ == "__main__":
     parser.add_argument("--workers", type=int, default=os.cpu_count())
     parser.add_argument("--folder", type=Path, default=RESULTS, help="where results are kept")
     parser.add_argument("--pilots", type=Path, help="a folder to keep the pilots in")
-    parser.add_argument("--page", action="store_true", help="bring the pages up to date")
+    parser.add_argument("--page", action="store_true", help="update the pages")
     options = parser.parse_args()
     if options.page:
         for name, text in pages().items():

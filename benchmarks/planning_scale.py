@@ -1,12 +1,12 @@
-"""How long a plan takes, and how much memory, for a thousand to a million clients.
+"""Measure time and memory of a plan for a thousand to a million clients.
 
     python benchmarks/planning_scale.py               # seconds and megabytes of whole commands
     python benchmarks/planning_scale.py --accuracy    # fewer rounds of many clients against all
 
-Each command is a process of its own, started anew: imports and reading are in its time. Of the
-repeats, the least is told. `--accuracy` plans for 100,000 clients twice: as the command does, with
-fewer rounds where they have many clients, and with 50 to 200 rounds of every K; it takes some
-minutes. What is read in docs/benchmarks.md is in benchmarks/results/planning_scale.json.
+Each command is a new process, so its time includes imports and reading. The minimum of the repeats
+is reported. `--accuracy` plans for 100,000 clients twice: like the command, with fewer rounds where
+they have many clients, and with 50 to 200 rounds of every K; it takes minutes. docs/benchmarks.md
+shows benchmarks/results/planning_scale.json.
 """
 
 import argparse
@@ -31,7 +31,7 @@ from fedcell.planning.costs.rounds import MEASURES
 RESULTS = Path(__file__).parent / "results" / "planning_scale.json"
 LAW = GivenLaw(mixing=50, drift=0.02, start=250, floor=12)
 WORDS = ["--mixing", "50", "--drift", "0.02", "--start", "250", "--floor", "12"]
-CASES = {  # clients, and what else is asked for
+CASES = {  # clients, and further options
     "1,000": (10**3, []),
     "10,000": (10**4, []),
     "100,000": (10**5, []),
@@ -52,7 +52,7 @@ WORLDS = {  # of 100,000 clients
 
 
 def scenario_file(folder, case, count):
-    """The path of a scenario: drawn clients, or a table of them with names and batteries."""
+    """Write a scenario with drawn clients, or a table of them with names and batteries."""
     path = Path(folder) / "scenario.toml"
     if "table" not in case:
         path.write_text(f"[clients]\ncount = {count}\n")
@@ -70,7 +70,7 @@ def scenario_file(folder, case, count):
 
 
 def command(case):
-    """Seconds and megabytes of one command, in a process of its own."""
+    """Return seconds and megabytes of one command in its own process."""
     count, more = CASES[case]
     with tempfile.TemporaryDirectory() as folder:
         words = ["plan", str(scenario_file(folder, case, count)), *WORDS, *more]
@@ -90,7 +90,7 @@ def command(case):
 
 
 def measure(cases, repeats):
-    """The least of each case, in turns."""
+    """Return the minimum of each case, run in turns."""
     seen = {case: [] for case in cases}
     for _ in range(repeats):
         for case, found in seen.items():
@@ -102,7 +102,7 @@ def measure(cases, repeats):
 
 
 def in_all_rounds(ask):
-    """The answer if no fleet were large."""
+    """Plan as if no fleet were large."""
     with (
         patch.object(simulate, "MANY", 10**9),
         patch.object(exact, "MANY", 10**9),
@@ -112,7 +112,7 @@ def in_all_rounds(ask):
 
 
 def compare(name):
-    """The largest deviation of the prices and of the totals of a plan, in a world; relative."""
+    """Return the largest relative deviation of the prices and of the totals of a plan."""
     world = Scenario().using(clients={"count": 10**5}).using(**WORLDS[name])
     policy = "even" if "even" in name else "optimal-staged"
     clients = (50_000, 10**5) if "K from" in name else None

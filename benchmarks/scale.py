@@ -1,11 +1,11 @@
-"""Does it grow? A million clients, many rounds, many fleets, and a hundred thousand rounds.
+"""Measure scaling: a million clients, many rounds, many fleets, and a hundred thousand rounds.
 
     python benchmarks/scale.py            # as a table
     python benchmarks/scale.py --json     # for programs
 
-Each case runs in a process of its own, whose largest memory is asked of the system; cases are
-interleaved and repeated, the least and the median are told. What is read in docs/benchmarks.md
-is in benchmarks/results/scale.json.
+Each case runs in its own process, with its peak memory from the system; cases are
+interleaved and repeated, and minimum and median are reported. docs/benchmarks.md shows
+benchmarks/results/scale.json.
 """
 
 import argparse

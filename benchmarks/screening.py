@@ -1,11 +1,11 @@
-"""What screening of updates is worth under one and two devices that lie.
+"""Measure the effect of screening updates with one and two malicious devices.
 
     python benchmarks/screening.py
 
-Eight clients hold digits, all are called in every round. A liar trains as the others do, and sends
-its update reversed and a hundred times as long. `clip` shortens it to three times the median
-update, where it still points the wrong way; `exclude` leaves it out. Nothing is sent anywhere:
-the same uploads go through the same screen as in a federation.
+Eight clients hold digits, all are called in every round. A malicious device trains like the others,
+and sends its update reversed and a hundred times as long. `clip` shortens it to three times the
+median update, where it still points the wrong way; `exclude` leaves it out. There is no network:
+the uploads pass the same screen as in a federation.
 """
 
 import argparse
@@ -26,14 +26,14 @@ CLIENTS, TIMES, FACTOR = 8, -100.0, 3.0
 
 
 class Lying:
-    """A learner some of whose clients lie, behind a screen; an upload that is left out is None."""
+    """A learner with malicious clients behind a screen; an excluded upload is None."""
 
     def __init__(self, learner: Learner, liars: int, screen: Screen) -> None:
         self._learner, self._liars, self._screen = learner, liars, screen
         self.sizes, self.start, self.evaluate = learner.sizes, learner.start, learner.evaluate
 
     def train(self, model: Floats, clients: Sequence[int], round: int) -> Iterator[Any]:
-        """What arrives of each client, after the screen."""
+        """Return the upload of each client after the screen."""
         sent = dict(zip(clients, self._learner.train(model, clients, round), strict=True))
         for liar in range(self._liars):
             sent[liar] = (model + TIMES * (sent[liar] - model)).astype(np.float32)
@@ -41,12 +41,12 @@ class Lying:
         return iter([kept.get(client) for client in clients])
 
     def missing(self, round: int) -> Sequence[int]:  # noqa: ARG002
-        """Nobody: nothing is priced."""
+        """Return no clients: nothing is priced."""
         return ()
 
 
 def measured(rounds: int, seed: int) -> dict[tuple[int, Screen], tuple[float, float]]:
-    """The training loss and the accuracy after the last round, by liars and screen."""
+    """Return training loss and accuracy after the last round, by number of liars and screen."""
     scenario = load_scenario("digits").using(
         clients={"count": CLIENTS},
         plan={"cohort": CLIENTS},
@@ -66,7 +66,7 @@ def measured(rounds: int, seed: int) -> dict[tuple[int, Screen], tuple[float, fl
 
 
 def main() -> None:
-    """Prints a row for each number of liars."""
+    """Print a row for each number of liars."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--seed", type=int, default=0)

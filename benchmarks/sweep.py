@@ -1,4 +1,4 @@
-"""What does the runner of sweeps cost, and what do the paper's panels take?
+"""Measure the overhead of sweeps, and the time of the paper's panels.
 
     python benchmarks/sweep.py [--json FILE] [--repeats 3] [--only efficiency dask tiny panel]
 
@@ -6,8 +6,8 @@ efficiency: trainings of Fig. 3(a) on MNIST, by one process and by two, in turns
 two processors is used, and how much of the time is not training. dask: the same by two Dask
 workers, in turns with two processes. tiny: 10,000 runs of a quadratic through the store, the
 first thousand against the last, and all of them found again. panel: the client steps of
-Fig. 3(a) on MNIST as the committed runs took them, and what a plain PyTorch loop would take
-for as many: measured on rounds, in turns with ours, and scaled.
+Fig. 3(a) on MNIST as the committed runs took them, and the time of a plain PyTorch loop
+for as many: measured on rounds, in turns with fedcell, and scaled.
 """
 
 import argparse
@@ -57,7 +57,7 @@ def timed(engine):
 
 
 def efficiency(repeats):
-    """One process against two; what is not training is the runner's."""
+    """Compare one process with two; time outside training is overhead."""
     found = {1: [], 2: []}
     for _ in range(repeats):
         for workers, taken in found.items():
@@ -77,7 +77,7 @@ def efficiency(repeats):
 
 
 def dask(repeats):
-    """Two Dask workers against two processes of ours."""
+    """Compare two Dask workers with two local processes."""
     from distributed import LocalCluster
 
     found = {"processes": [], "dask": []}

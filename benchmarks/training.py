@@ -1,17 +1,17 @@
-"""How fast is local training, against those who do the same job on the same processor.
+"""Measure the speed of local training against other frameworks on the same processor.
 
     python benchmarks/training.py [--repeats 9] [--json FILE] [--quick]
 
 The job is a round: K = 10 clients, E = 20 SGD steps each from the same weights on images of
-28 x 28, then the average. Everyone sets up first; then rounds are run in turns, so that what
-disturbs the machine disturbs all. Minimum and median are printed, and ratios of both. Peers
-live in an environment of their own:
+28 x 28, then the average. All frameworks are set up first; then rounds are run in turns, so that
+a disturbance of the machine affects all. Minimum and median are printed, and ratios of both. Peers
+have their own environment:
 
     python3 -m venv .venv-peers
     .venv-peers/bin/pip install torch==2.13.0
     .venv-peers/bin/pip install -r benchmarks/peers/requirements.txt
 
-A peer that cannot run is left out and said so. Flower runs its own whole simulation.
+A peer that cannot run is skipped with a message. Flower runs its own whole simulation.
 """
 
 import argparse
@@ -39,7 +39,7 @@ WORKERS = {
 
 
 class Worker:
-    """A process that runs a round for each line that it is sent."""
+    """A process that runs a round for each line that it receives."""
 
     def __init__(self, python, script, *options, model, batch):
         words = [python, HERE / "peers" / script, *options]
@@ -60,7 +60,7 @@ class Worker:
 
 
 def race(model, batch, repeats):
-    """Microseconds per client step of everyone, wall and processor time."""
+    """Return microseconds per client step of each framework, wall and processor time."""
     workers, rows = {}, {}
     for name, words in WORKERS.items():
         try:

@@ -1,10 +1,10 @@
-"""Worlds drawn at random, for plans to be judged in: a fleet, a cell, data, a skew, a target.
+"""Draw random worlds for the evaluation of plans: a fleet, a cell, data, a skew, a target.
 
     python benchmarks/worlds.py digits 3        # prints a world as a scenario file
 
-A world is drawn by its number: those below 100 are to be tuned on, the others to judge by. Its
-target is a loss that a middling setting (a quarter of the clients, 20 steps) has after some ten to
-fifty rounds, so that it can be reached, and not at once.
+A world is drawn by its number: those below 100 are for tuning, the others for evaluation. Its
+target is the loss of an average setting (a quarter of the clients, 20 steps) after ten to
+fifty rounds, so that it can be reached, but not at once.
 """
 
 import sys

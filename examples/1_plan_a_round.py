@@ -1,4 +1,4 @@
-"""One round, five clients: who gets which share of the band and which CPU frequency?"""
+"""Schedule one round of five clients: a share of the band and a CPU frequency for each."""
 
 import numpy as np
 
@@ -19,4 +19,4 @@ for row in best.rows():
     print(f"client {row['client']}: {row['share']:6.1%} of the band, {row['freq'] / 1e6:4.0f} MHz")
 print(f"the round takes {best.cost.duration:.1f} s and {best.cost.energy:.0f} J")
 print(f"proved optimal to a gap of {certify(round_, best.schedule).gap:.0e}")
-# best.summary() has the table that `fedcell schedule` prints, best.plot("round.png") a picture
+# best.summary() is the table that `fedcell schedule` prints; best.plot("round.png") draws it

@@ -1,4 +1,4 @@
-"""A scheduling idea of your own against ours, on the same dice, with error bars."""
+"""Compare your own scheduling policy with built-in ones: common random numbers, error bars."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from fedcell import Problem, Scenario, Schedule, check_policy, compare
 
 
 def by_channel(problem: Problem) -> Schedule:
-    """Band in proportion to the time that an upload needs; everyone trains at the middle."""
+    """Give band in proportion to upload times; train at the middle frequency."""
     share = problem.band_time / problem.band_time.sum(-1, keepdims=True)
     return Schedule(share=share, freq=np.sqrt(problem.freq_min * problem.freq_max))
 

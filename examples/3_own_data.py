@@ -1,10 +1,10 @@
-"""Your own arrays, dealt to clients with skewed labels, trained over the cell."""
+"""Partition your own arrays over clients with skewed labels, and train over the cell."""
 
 import numpy as np
 
 from fedcell import Dataset, Learning, PartitionSpec, Scenario, prepare_training, simulate
 
-# Three clouds of points; in your case, x and y from wherever they are.
+# Three clouds of points; replace x and y by your data.
 rng = np.random.default_rng(0)
 y = rng.integers(0, 3, 3000)
 x = rng.normal(size=(3000, 12)) + 2 * np.eye(3, 12)[y]

@@ -1,7 +1,7 @@
-"""Any framework in a page: here linear regression in NumPy, trained over the cell.
+"""Train your own learner over the cell: here linear regression in NumPy.
 
-A learner says how much data each client has, gives a first model, trains it for the clients
-of a round, and scores it. Models are flat vectors of 32-bit floats; randomness comes from the
+A learner has the data size of each client, a first model, training for the clients
+of a round, and an evaluation. Models are flat vectors of 32-bit floats; randomness comes from the
 round and the client, so that a run can be cut and resumed.
 """
 

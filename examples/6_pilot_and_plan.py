@@ -1,6 +1,6 @@
-"""How many clients and steps for a learner of your own: a pilot of it, its law, and the plan.
+"""Plan clients and steps for your own learner: its pilot, its law, and the plan.
 
-The learner is that of example 4, linear regression in NumPy. A pilot asks for one at every K, E_l
+The learner is that of example 4, linear regression in NumPy. A pilot makes one for every K, E_l
 and seed that it tries.
 """
 

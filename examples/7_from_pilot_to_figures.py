@@ -1,7 +1,7 @@
-"""The whole job from Python: pilot, plan, run, compare, and every result as table and picture.
+"""Pilot, plan, run and compare from Python, with every result as table and figure.
 
-What the commands `fedcell pilot`, `plan`, `run` and `cost --figure` do, as values. Results print
-themselves, have `.summary()`, `.plot(path)`, `.rows()` and, where pandas is there, `.to_pandas()`.
+The same as the commands `fedcell pilot`, `plan`, `run` and `cost --figure`. Results print
+themselves, have `.summary()`, `.plot(path)`, `.rows()` and, with pandas, `.to_pandas()`.
 """
 
 from pathlib import Path
@@ -18,7 +18,7 @@ from fedcell import (
 )
 
 scenario = load_scenario("digits")
-folder = Path(mkdtemp(prefix="fedcell-"))  # or a folder of yours
+folder = Path(mkdtemp(prefix="fedcell-"))  # or your own folder
 
 pilot = run_pilot(scenario, budget="5s", path=folder / "pilot.json", name="digits")
 print(pilot)
@@ -28,7 +28,7 @@ plan.save(folder / "plan.json")
 plan.plot(folder / "plan.png")
 print(plan)
 
-plan = TrainingPlan.load(folder / "plan.json")  # on another day, or by somebody else
+plan = TrainingPlan.load(folder / "plan.json")  # later, or on another machine
 result = run(plan.apply_to(), ["optimal", "even"], folder=folder / "run")
 result.plot(folder / "loss.png")
 print(result.ledgers["optimal"])

@@ -1,11 +1,11 @@
-"""A sweep on a SLURM cluster: workers are asked for as jobs, and go when the sweep is done.
+"""Run a sweep on a SLURM cluster: workers are jobs that end with the sweep.
 
     pip install 'fedcell[cluster]'
     python 8_slurm.py mine.toml --jobs 20 --queue short --walltime 02:00:00
 
-Run it on a machine that may submit jobs and stays on, as a login node under tmux. Store and data
-lie where all nodes see them. A job that SLURM ends loses the trainings that it is at: others make
-them. Given again, the same command goes on. `--queue-system local` tries it without SLURM, here.
+Run it on a machine that may submit jobs and stays on, for example a login node under tmux. Store
+and data must be visible to all nodes. Other jobs repeat the trainings of a job that SLURM ends. The
+same command resumes. `--queue-system local` runs it without SLURM on this machine.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from fedcell.experiments.sweep import run_sweep
 
 
 def workers_of(asked: argparse.Namespace) -> Any:
-    """The cluster: each job is one worker with one thread, as a training has one."""
+    """Return the cluster: each job is one worker with one thread."""
     one = {"cores": 1, "processes": 1, "memory": asked.memory}
     if asked.queue_system == "local":
         from dask_jobqueue.local import LocalCluster
@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--walltime", default="01:00:00", help="of a job, longer than a training")
     parser.add_argument("--queue-system", choices=("slurm", "local"), default="slurm")
     asked = parser.parse_args()
-    experiment = load_experiment(asked.experiment)  # refused before a job is asked for
+    experiment = load_experiment(asked.experiment)  # errors are found before a job is requested
     with workers_of(asked) as cluster:
         cluster.scale(jobs=asked.jobs)
         engine = DaskCluster(cluster)

@@ -1,4 +1,4 @@
-"""A PyTorch module with BatchNorm as a learner of one's own, for the command line too.
+"""Use a PyTorch module with BatchNorm as your own learner, also on the command line.
 
 `fedcell pilot`, `validate` and `run` take it as `--learner net:batchnorm` where this file is saved
 as net.py (docs/training.md). It needs the extra: pip install 'fedcell[torch]'.
@@ -12,8 +12,8 @@ from fedcell.learning.engines.torch import TorchLearner, tensors
 
 
 def batchnorm(scenario: Scenario, seed: int) -> TorchLearner:
-    """What the clients of a scenario train: the data, its partition and the steps are those that
-    [learning] declares, the module is ours."""
+    """Return the learner of a scenario: data, partition and steps as [learning] declares,
+    and this module."""
     torch.set_num_threads(1)  # layers this small are slower with more: threads wait for each other
     setup = prepare_training(scenario, seed)
     with torch.random.fork_rng():
@@ -29,7 +29,7 @@ def batchnorm(scenario: Scenario, seed: int) -> TorchLearner:
 
 
 if __name__ == "__main__":
-    # What an upload and a training step of a sample take: fedcell cannot know it of your module.
+    # Size of an upload and cycles per sample: fedcell does not know them for your module.
     costs = {"model_bits": 32 * 1402, "cycles_per_sample": 18e3}
     scenario = load_scenario("digits").using(task=costs)
     result = run(scenario, ["optimal"], rounds=5, learner=batchnorm)

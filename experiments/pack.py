@@ -1,9 +1,9 @@
-"""Packs the trainings of experiments/store for the repository, and counts what they took.
+"""Pack the trainings of experiments/store for the repository, and count them and their hours.
 
     python experiments/pack.py
 
-results/store.tar.xz is the same for the same trainings; results/store.json has how many they are,
-and the hours of one processor that they took, each once, however many panels share it.
+results/store.tar.xz depends only on the trainings; results/store.json has their number and the
+hours of one processor that they took, each counted once, however many panels share it.
 """
 
 import json
@@ -17,14 +17,14 @@ STORE, RESULTS = HERE / "store", HERE / "results"
 
 
 def bare(info):
-    """Without what differs between machines and days."""
+    """Drop owner and time, which differ between machines."""
     info.uid = info.gid = info.mtime = 0
     info.uname = info.gname = ""
     return info
 
 
 def counted(folder):
-    """How many trainings a store holds, and what they took."""
+    """Count the trainings of a store, and the hours that they took."""
     keys = {file.stem for file in folder.glob("??/*.json") if "-" not in file.stem}
     return {"trainings": len(keys), "hours": round(Store(folder).seconds(keys) / 3600, 1)}
 

@@ -1,8 +1,8 @@
-"""Brings the numbers of docs/reproduction.md up to date with experiments/results.
+"""Update the numbers of docs/reproduction.md from experiments/results.
 
-    python experiments/page.py            # --check: say whether it is
+    python experiments/page.py            # --check: only compare
 
-The page is written by hand but for what stands between `<!-- name -->` and `<!-- end -->`.
+Only the parts between `<!-- name -->` and `<!-- end -->` are generated.
 """
 
 import csv
@@ -21,7 +21,7 @@ PAGE, RESULTS = ROOT / "docs" / "reproduction.md", ROOT / "experiments" / "resul
 
 
 def panel_part(name):
-    """A panel: its command, figure, how long it took, and its verdicts."""
+    """Return the part of a panel: its command, figure, duration and verdicts."""
     folder = RESULTS / name
     if not (folder / "experiment.json").exists():
         return f"    fedcell reproduce {name}\n\nNot run in full yet.\n"
@@ -40,13 +40,13 @@ def panel_part(name):
         *verdict_lines(found.verdicts),
     ]
     if found.otherwise:
-        lines += ["", "Judged by a target that holds, instead of by the first passage:", ""]
+        lines += ["", "By a target that holds, instead of the first passage:", ""]
         lines += verdict_lines(found.otherwise)
     return "\n".join(lines) + "\n"
 
 
 def verdict_lines(verdicts):
-    """A table of verdicts."""
+    """Return a table of verdicts."""
     return [
         "| | claim | where | measured |",
         "|---|---|---|---|",
@@ -55,12 +55,12 @@ def verdict_lines(verdicts):
 
 
 def row(*cells):
-    """A line of a table."""
+    """Return a line of a table."""
     return f"| {' | '.join(cell.replace('|', ESCAPED) for cell in cells)} |"
 
 
 def regime_part(name):
-    """Mean rounds over K and E_l, by skew and rate; > where runs did not get there."""
+    """Return mean rounds over K and E_l, by skew and rate; > where runs missed the target."""
     with (RESULTS / name / "runs.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
 
@@ -92,7 +92,7 @@ def regime_part(name):
 
 
 def summary_part():
-    """How many verdicts of each kind there are, by panel."""
+    """Count the verdicts of each kind, by panel."""
     lines = ["| panel | held | not held | inconclusive |", "|---|---|---|---|"]
     for name in PANELS:
         if (RESULTS / name / "experiment.json").exists():
@@ -103,21 +103,21 @@ def summary_part():
     took = json.loads((RESULTS / "store.json").read_text())
     lines += [
         "",
-        f"All of it rests on {took['trainings']} trainings, shared ones made once, which took "
+        f"The page uses {took['trainings']} trainings, each made once, which took "
         f"{took['hours']:g} hours of one processor.",
     ]
     return "\n".join(lines) + "\n"
 
 
 def part(name):
-    """What stands between the marks of a name."""
+    """Return the text between the markers of a name."""
     if name == "summary":
         return summary_part()
     return regime_part(name) if name.startswith("regime") else panel_part(name)
 
 
 def page():
-    """The page as it should be."""
+    """Return the updated page."""
 
     def fresh(found):
         return f"<!-- {found[1]} -->\n\n{part(found[1])}\n<!-- end -->"
@@ -127,5 +127,5 @@ def page():
 
 if __name__ == "__main__":
     if "--check" in sys.argv:
-        sys.exit(0 if page() == PAGE.read_text() else "docs/reproduction.md: is not up to date")
+        sys.exit(0 if page() == PAGE.read_text() else "docs/reproduction.md is out of date")
     PAGE.write_text(page())

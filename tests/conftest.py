@@ -1,4 +1,4 @@
-"""What several tests use: problems of all kinds, and the command line in this process."""
+"""Settings and fixtures of all tests: Hypothesis profiles, and the command line in this process."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-# What a terminal or a build server sets changes what the command line prints.
+# Variables of a terminal or a build server change the output of the command line.
 for name in ("FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS"):
     os.environ.pop(name, None)
 os.environ |= {"COLUMNS": "80", "NO_COLOR": "1", "TERM": "dumb"}
@@ -18,8 +18,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command sets it: te
 
 from fedcell.cli.main import main  # noqa: E402
 
-# Hypothesis' own profile for build servers tries the same examples for ever. Ours try new ones each
-# time, everywhere, remember what failed, and print how to see it again.
+# Hypothesis' profile for build servers always tries the same examples. These try new ones each
+# time, store failures, and print how to reproduce them.
 for profile, examples in (("quick", 20), ("default", 100), ("deep", 5000)):
     settings.register_profile(
         profile,
@@ -35,7 +35,7 @@ settings.load_profile("default")
 
 @dataclass
 class Said:
-    """What a command printed, and how it ended."""
+    """Output and exit code of a command."""
 
     code: int
     out: str
@@ -44,7 +44,7 @@ class Said:
 
 @pytest.fixture
 def fedcell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """The command line, without the cost of a new process."""
+    """Run the command line in this process."""
 
     def run(*words: object) -> Said:
         monkeypatch.setattr(sys, "argv", ["fedcell", *map(str, words)])

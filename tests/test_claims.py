@@ -72,7 +72,7 @@ def test_c_u_is_proportional_to_k(policy, spread, measured, error):
 
 
 @pytest.mark.parametrize(("policy", "spread"), GROWTH)
-def test_where_it_is_not_the_growth_is_that_of_decisions(policy, spread):
+def test_growth_of_c_u_per_client_is_that_of_the_decision(policy, spread):
     assert growth(policy, spread) == pytest.approx(GROWTH[policy, spread], abs=0.006)
     said = " ".join((Path(__file__).parents[1] / "DECISIONS.md").read_text().split())
     assert f"{GROWTH[policy, spread]:.0%}".replace("%", "") in said[said.index("## 10.") :][:700]
@@ -96,7 +96,7 @@ def test_c_n_is_proportional_to_e_l(policy, spread):
 def test_the_proposed_cost_less_than_even(policy, cohort, spread):
     even, ours = (means(name, cohort, spread=spread) for name in ("even", policy))
     for name in ("upload_cost", "compute_cost", "staged_cost", "objective"):
-        less = even[name] - ours[name]  # paired: the same fleets and dice
+        less = even[name] - ours[name]  # paired: the same fleets and random numbers
         assert less.mean() > 4 * less.std(ddof=1) / np.sqrt(FLEETS)
 
 
@@ -136,7 +136,7 @@ def test_variation_costs_the_proposed_less_than_half_of_what_it_costs_even(polic
         ("optimal", 0.07),
     ],
 )
-def test_the_mean_of_1_over_a_is_proportional_to_k(policy, at_most):
+def test_the_mean_inverse_share_is_proportional_to_k(policy, at_most):
     unit = []
     for cohort in (5, 10, 20, 50):
         scenario = Scenario().using(plan={"cohort": cohort}, clients={"spread": 0.5})

@@ -1,4 +1,4 @@
-"""The examples run and say what they promise."""
+"""The examples run and print what they should."""
 
 import runpy
 from pathlib import Path
@@ -29,7 +29,7 @@ MARKS = {  # by number
 }
 
 
-def test_every_example_is_here():
+def test_every_example_is_tested():
     elsewhere = {"8_slurm"}  # tests/experiments/test_cluster.py runs it
     assert {file.stem for file in EXAMPLES.glob("*.py")} == {*SAYS, *elsewhere}
 

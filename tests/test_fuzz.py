@@ -1,6 +1,6 @@
-"""Every reader meets thousands of files that are nearly right: it reads them, or says in one
-sentence a file what is wrong; it never ends otherwise, and leaves what is there as it is. Files
-with a checksum are read as they were, or not at all."""
+"""Every reader gets thousands of nearly valid files: it reads them, or reports the fault in one
+sentence per file; it never fails otherwise, and does not change existing files. Files with a
+checksum are read as written, or not at all."""
 
 import gzip
 import json
@@ -85,7 +85,7 @@ TABLE = "samples,kappa,distance\n100,1e-27,50\n200,2e-27,80\n150,1e-27,120\n"
 
 
 def survives(read: Callable[[], Any]) -> Any:
-    """What is read, or None if it is refused: in printable sentences."""
+    """Return what is read, or None if it is refused with printable sentences."""
     try:
         return read()
     except FedcellError as error:
@@ -96,8 +96,8 @@ def survives(read: Callable[[], Any]) -> Any:
 
 
 def faithful(read: Callable[[], str], sound: str) -> None:
-    """What is read of a file with a checksum is what was written, unless a note says that the
-    checksum is gone."""
+    """Check that a file with a checksum is read as written, unless a note reports a missing
+    checksum."""
     with warnings.catch_warnings(record=True) as notes:
         warnings.simplefilter("always", FedcellWarning)
         found = survives(read)
@@ -106,7 +106,7 @@ def faithful(read: Callable[[], str], sound: str) -> None:
 
 
 def changed_file(path: Path, rng: random.Random) -> None:
-    """Damages a file, as fits its kind."""
+    """Damage a file according to its kind."""
     raw = path.read_bytes()
     if path.suffix == ".json" and rng.random() < 0.7:
         path.write_bytes(changed_json(json.loads(raw), rng))
@@ -118,7 +118,7 @@ def changed_file(path: Path, rng: random.Random) -> None:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Sound files of every kind."""
+    """Valid files of every kind."""
     home = tmp_path_factory.mktemp("sound")
     (home / "world.json").write_text(json.dumps(WORLD))
     world = load_scenario(home / "world.json")
@@ -258,7 +258,7 @@ def test_stores(home, tmp_path, seed):
 
 @cache
 def written(read: Callable[[Path], str], path: Path) -> str:
-    """What a sound file says."""
+    """Return the contents of a valid file."""
     return read(path)
 
 
@@ -279,7 +279,7 @@ def seeds_in(folder: Path) -> str:
 
 
 def told_by(folder: Path) -> str:
-    """All that a run folder says, to the bit."""
+    """Return the contents of a run folder, to the bit."""
     found = load_run(folder)
     told = [found.to_dict(), found.rows(), found.identity]
     return as_json({"told": told}) + found.state.model.tobytes().hex()
@@ -383,7 +383,7 @@ def test_own_data(tmp_path, seed):
     if rng.random() < 0.5:
         file.write_bytes(changed_bytes(file.read_bytes(), rng))
     data = survives(lambda: load_data(file))
-    if data is not None and rng.random() < 0.1:  # what is accepted can be trained on
+    if data is not None and rng.random() < 0.1:  # accepted data can be trained on
         tables = {
             "clients": {"count": 2},
             "plan": {"cohort": 2, "local_steps": 1},
@@ -398,7 +398,7 @@ def test_own_data(tmp_path, seed):
 
 @pytest.fixture
 def tiny(monkeypatch):
-    """Published datasets of a few samples, and nobody's cache."""
+    """Published datasets of a few samples, with an empty cache."""
     monkeypatch.setenv("FEDCELL_MIRROR", "http://127.0.0.1:9")
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     files = {name: publish_tiny(monkeypatch, name) for name in ("mnist", "cifar10")}
@@ -433,15 +433,15 @@ def test_published_files_and_their_cache(tiny, tmp_path, seed):
         victim.write_bytes(changed_bytes(victim.read_bytes(), rng))
         found = survives(lambda: load_data(name, folder / "data"))
         if "cache" in str(victim.relative_to(folder)):
-            assert found is not None, "a damaged cache is made anew"
+            assert found is not None, "a damaged cache is rebuilt"
             assert np.array_equal(found.x_train, good[0])
             assert np.array_equal(found.y_train, good[1])
         if found is not None:
             assert found.fingerprint == PUBLISHED[name].fingerprint
 
 
-def test_the_sound_ones_are_read(home):
-    """Or else all of the above would say nothing."""
+def test_valid_files_are_read(home):
+    """Otherwise the tests above would be vacuous."""
     assert load_scenario(home / "world.json").clients.count == 8
     assert load_pilot(home / "pilot.json").trials
     assert TrainingPlan.load(home / "plan.json").cohort.value >= 1

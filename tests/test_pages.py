@@ -1,5 +1,5 @@
-"""Pages as people read them: every block of output is what its command prints, every piece of
-Python runs and prints what it says."""
+"""Pages: every block of output is that of its command, and every piece of Python runs and prints
+its output."""
 
 import json
 import re
@@ -20,15 +20,15 @@ TRAINS = (
     "run",
     "runs",
     "constants",
-)  # another processor rounds differently, and training goes on from that
-# Need Flower and processes of its own, for minutes: tests/deploy/test_page.py runs them.
+)  # processors round differently, and training amplifies that
+# They need Flower and take minutes: tests/deploy/test_page.py runs them.
 FEDERATES = ("deploy", "exchanges", "testbed")
 NUMBER = r"[+-]?\d+\.?\d*(?:e[+-]?\d+)?"
 
 
 @dataclass
 class Block:
-    """A command on a page, and what the page shows of its answer."""
+    """A command on a page, and the output lines that the page shows."""
 
     words: list[str]
     shown: list[str] = field(default_factory=list)
@@ -39,7 +39,7 @@ def text_of(page: str) -> str:
 
 
 def commands(page: str) -> list[Block]:
-    """The `$ fedcell` lines of a page in order, each with the indented lines that follow."""
+    """Return the `$ fedcell` lines of a page in order, each with the indented lines below."""
     found: list[Block] = []
     inside = False
     for line in text_of(page).splitlines():
@@ -57,7 +57,7 @@ def commands(page: str) -> list[Block]:
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder with what the pages take for granted: a clone's docs, and the committed pilot."""
+    """A folder with the files that the pages need: docs of a clone, and the committed pilot."""
     monkeypatch.chdir(tmp_path)
     shutil.copy(PILOT, tmp_path / "pilot-digits.json")
     (tmp_path / "docs").mkdir()
@@ -71,27 +71,27 @@ def same(shown: str, said: str) -> bool:
 
 
 def alike(shown: str, said: str) -> bool:
-    """The same words, and numbers that agree to a tenth."""
+    """Return whether words are the same, and numbers agree to a tenth."""
     words = [re.sub(r"[\s─]+", " ", re.sub(NUMBER, "#", line)) for line in (shown, said)]
     numbers = [[float(n) for n in re.findall(NUMBER, line)] for line in (shown, said)]
     return words[0] == words[1] and numbers[0] == pytest.approx(numbers[1], rel=0.1)
 
 
 def missing(shown: list[str], said: list[str], agree: Callable[[str, str], bool]) -> list[str]:
-    """The shown lines that are not among those said, in order."""
+    """Return the shown lines that are not in the output, in order."""
     rest = iter(said)
     return [line for line in shown if not any(agree(line, other) for other in rest)]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
-def test_a_page_shows_what_its_commands_print(page, fedcell, folder):
+def test_a_page_shows_the_output_of_its_commands(page, fedcell, folder):
     for block in commands(page):
         words = block.words
         if ">" in words:
             words, target = words[: words.index(">")], words[words.index(">") + 1]
             (folder / target).write_text(fedcell(*words).out)
             continue
-        if not block.shown or words[0] in FEDERATES:  # it stands there to be typed
+        if not block.shown or words[0] in FEDERATES:  # to be typed by the user
             assert fedcell(words[0], "--help").code == 0, words
             continue
         answer = fedcell(*words)
@@ -112,7 +112,7 @@ def python_blocks(page: str) -> list[str]:
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("page", [page for page in PAGES if python_blocks(page)])
-def test_python_on_a_page_runs_and_prints_what_it_says(page, capsys):
+def test_python_on_a_page_runs_and_prints_its_output(page, capsys):
     names: dict[str, object] = {}
     for block in python_blocks(page):
         exec(block, names)
@@ -120,23 +120,23 @@ def test_python_on_a_page_runs_and_prints_what_it_says(page, capsys):
         assert said == re.findall(r"^# > (.*)$", block, re.MULTILINE)
 
 
-def test_the_round_on_the_pages_is_the_file():
+def test_the_round_on_the_page_is_that_of_the_file():
     (shown,) = re.findall(r"```json\n(.*?)```", text_of("docs/files.md"), re.DOTALL)
     assert (ROOT / "docs" / "round.json").read_text() == shown
 
 
 @pytest.mark.parametrize("kind", ["csv", "toml"])
-def test_the_fleet_on_the_pages_is_the_file(kind):
+def test_the_fleet_on_the_page_is_that_of_the_file(kind):
     (shown,) = re.findall(rf"```{kind}\n(.*?)```", text_of("docs/files.md"), re.DOTALL)
     assert (ROOT / "docs" / f"fleet.{kind}").read_text() == shown
 
 
-def test_the_reference_of_scenarios_is_what_the_command_prints(fedcell):
+def test_the_scenario_reference_is_the_output_of_its_command(fedcell):
     assert text_of("docs/scenario.md").endswith(fedcell("scenario", "--reference").out)
 
 
 @pytest.mark.parametrize("page", [*PAGES, *(file.name for file in ROOT.glob("*.md"))])
-def test_links_between_pages_lead_somewhere(page):
+def test_links_between_pages_exist(page):
     for target, place in re.findall(r"\]\(([^)#:]+)(#[^)]*)?\)", text_of(page)):
         file = (ROOT / page).parent / target
         assert file.exists(), f"{page} links to {target}"
@@ -147,12 +147,12 @@ def test_links_between_pages_lead_somewhere(page):
 
 
 def table_rows(page: str) -> list[list[str]]:
-    """The cells of every table of a page, row by row."""
+    """Return the cells of every table of a page, row by row."""
     lines = [line for line in text_of(page).splitlines() if line.strip().startswith("|")]
     return [[cell.strip() for cell in line.strip().strip("|").split("|")] for line in lines]
 
 
-def test_how_good_plans_are_is_what_the_benchmark_found(monkeypatch):
+def test_regrets_on_the_pages_match_the_benchmark(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     benchmark = runpy.run_path(str(ROOT / "benchmarks" / "planning.py"))
     for page, text in benchmark["pages"]().items():
@@ -164,7 +164,7 @@ def test_how_good_plans_are_is_what_the_benchmark_found(monkeypatch):
     assert np.quantile(regrets, 0.9, method="higher") <= 0.12
 
 
-def test_what_adapting_is_worth_is_what_the_benchmark_found(monkeypatch):
+def test_adaptive_costs_on_the_page_match_the_benchmark(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     benchmark = runpy.run_path(str(ROOT / "benchmarks" / "adaptive.py"))
     assert benchmark["page"]() == text_of("docs/planning.md"), (
@@ -177,7 +177,7 @@ def test_what_adapting_is_worth_is_what_the_benchmark_found(monkeypatch):
     assert sum(ratio > 1.1 for ratio in ratios["good"]) <= 2
 
 
-def test_what_judging_takes_is_what_the_benchmark_found():
+def test_evaluation_times_on_the_page_match_the_benchmark():
     benchmark = runpy.run_path(str(ROOT / "benchmarks" / "evaluation.py"))
     assert benchmark["page"]() == text_of("docs/benchmarks.md"), (
         "python benchmarks/evaluation.py --page"
@@ -187,7 +187,7 @@ def test_what_judging_takes_is_what_the_benchmark_found():
     assert all(row["same round"] for row in trials)
 
 
-def test_laws_on_the_page_are_as_good_as_the_benchmark_found():
+def test_errors_of_laws_on_the_page_match_the_benchmark():
     benchmark = runpy.run_path(str(ROOT / "benchmarks" / "laws.py"))
     found = json.loads((ROOT / "benchmarks" / "results" / "laws.json").read_text())
     page = text_of("docs/planning.md")
@@ -199,7 +199,7 @@ def test_laws_on_the_page_are_as_good_as_the_benchmark_found():
         assert row["median"]["ours"] <= min(others)
 
 
-def test_speeds_on_the_page_are_those_that_the_benchmark_wrote():
+def test_speeds_on_the_pages_match_the_benchmark():
     found = json.loads((ROOT / "benchmarks" / "results" / "training.json").read_text())
     rows = {(row[0].strip("*"), *row[1:]) for row in table_rows("docs/benchmarks.md")}
     for model in ("cnn-small", "cnn-mcmahan"):
@@ -226,7 +226,7 @@ def test_speeds_on_the_page_are_those_that_the_benchmark_wrote():
     assert words in text_of("docs/benchmarks.md")
 
 
-def test_scale_on_the_page_is_what_the_benchmark_found():
+def test_scaling_on_the_page_matches_the_benchmark():
     found = json.loads((ROOT / "benchmarks" / "results" / "scale.json").read_text())
     rows = [row[1] for row in table_rows("docs/benchmarks.md") if len(row) == 2]
 
@@ -246,7 +246,7 @@ def test_scale_on_the_page_is_what_the_benchmark_found():
     assert long["last_over_first"] < 1.1
 
 
-def test_plans_for_many_clients_on_the_page_are_what_the_benchmark_found():
+def test_plans_for_many_clients_on_the_page_match_the_benchmark():
     found = json.loads((ROOT / "benchmarks" / "results" / "planning_scale.json").read_text())
     now = [row[2] for row in table_rows("docs/benchmarks.md") if len(row) == 3]
     for taken in found["commands"].values():
@@ -262,7 +262,7 @@ def test_plans_for_many_clients_on_the_page_are_what_the_benchmark_found():
         assert max(world["totals_off"].values()) < 2e-3
 
 
-def test_sweeps_on_the_page_are_what_the_benchmark_found():
+def test_sweeps_on_the_page_match_the_benchmark():
     found = json.loads((ROOT / "benchmarks" / "results" / "sweep.json").read_text())
     rows = [row[1] for row in table_rows("docs/benchmarks.md") if len(row) == 2]
     two, dask, tiny, panel = (found[part] for part in ("efficiency", "dask", "tiny", "panel"))
@@ -275,11 +275,11 @@ def test_sweeps_on_the_page_are_what_the_benchmark_found():
     ours, theirs = (panel[f"hours, {name}"] for name in ("fedcell", "PyTorch loop"))
     steps = f"{panel['runs']} runs, is {panel['client_steps'] / 1e6:.1f} million client steps"
     assert steps in text
-    assert f"{ours:.2f} hours by ours on two threads, {theirs:.2f} hours by the plain" in text
+    assert f"{ours:.2f} hours by fedcell on two threads, {theirs:.2f} hours by the plain" in text
     assert f"({panel['ratio']:.1f} times)" in text
 
 
-def test_what_was_measured_of_federations_is_on_the_page():
+def test_measurements_of_federations_are_on_the_page():
     from deployment_page import filled
 
     assert filled(text_of("docs/deployment.md")) == text_of("docs/deployment.md")

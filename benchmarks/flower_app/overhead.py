@@ -1,5 +1,5 @@
-"""The same devices under Flower's FedAvg and under a federation of ours, in turns: what each takes
-for a round. A device gives the model back as it is, so all that is measured is the way."""
+"""Measure a round of the same devices under Flower's FedAvg and under fedcell, in turns. A device
+returns the model unchanged, so only the communication is measured."""
 
 import json
 import tempfile
@@ -63,8 +63,8 @@ def by_flower(grid: Grid, model: np.ndarray, clients: int, cohort: int, rounds: 
 
 
 def by_us(grid: Grid, model: np.ndarray, clients: int, cohort: int, rounds: int) -> list[float]:
-    """Seconds of each round of ours, schedule, checks and ledgers included, without the first and
-    the last, which evaluate."""
+    """Return the seconds of each round under fedcell, schedule, checks and ledgers included,
+    without the first and the last, which evaluate."""
     moments: list[float] = []
     learning = Learning(model="mlp", evaluate_every=10**6)
     scenario = Scenario(

@@ -89,7 +89,7 @@ def build(args: Namespace, model: Cnn) -> Callable[[], None]:
 
 
 def start_others(count: int) -> list[subprocess.Popen]:
-    """The other processes run this script too, and are told what to do as we are."""
+    """Start the other processes, which run this script with the same instructions."""
     ports = []
     for _ in range(count + 1):  # pfl wants an address of each, gloo uses the first
         with socket.create_server(("localhost", 0)) as free:

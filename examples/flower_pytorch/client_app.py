@@ -1,4 +1,4 @@
-"""A device: an ordinary Flower ClientApp that says who it is and takes as many steps as told."""
+"""A device: an ordinary Flower ClientApp that sends its profile and takes the requested steps."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The server: a fedcell scenario or plan on whatever devices are connected."""
+"""The server: run a fedcell scenario or plan on the connected devices."""
 
 from pathlib import Path
 
@@ -25,5 +25,5 @@ def main(grid: Grid, context: Context) -> None:
         settings=Settings(policy="optimal", deadline=float(config["deadline"])),
     )
     print(result)
-    if config["status-file"]:  # somebody waits for the end
+    if config["status-file"]:  # a caller waits for the end
         write_text(Path(str(config["status-file"])), '{"ended": true, "error": null}')

@@ -1,4 +1,4 @@
-"""A model and data as anybody may have them: here a small network and a part of the digits."""
+"""A model and data: here a small network and a part of the digits."""
 
 import torch
 from torch import nn

@@ -122,7 +122,7 @@ def shell(tmp_path):
 
 
 def test_machines_of_one_s_own_line_by_line(shell):
-    home, said = shell.home, shell.run(with_free_ports(to_type("On machines of your own")))
+    home, said = shell.home, shell.run(with_free_ports(to_type("On your own machines")))
     until(lambda: not shell.running(), 30.0, "the end of all processes")
     result = load_run(home / "my-run")
     assert result.complete
@@ -144,8 +144,8 @@ def test_machines_of_one_s_own_line_by_line(shell):
 def test_certificates_keys_and_a_killed_superlink_line_by_line(shell):
     """A run over TLS with keys; then, in the middle of another part of it, the SuperLink is killed
     and the page says how to resume."""
-    first = re.search(r"```sh\n(.*?)```", section("On machines of your own"), re.S)
-    script = first[1] + to_type("Only for those who may: TLS and keys")
+    first = re.search(r"```sh\n(.*?)```", section("On your own machines"), re.S)
+    script = first[1] + to_type("TLS and keys")
     killed = """
 cp -r tls-run two-rounds
 flwr run tls-app mine --run-config "rounds=5000 folder=\\"$PWD/tls-run\\" resume=true"

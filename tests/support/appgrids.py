@@ -1,4 +1,4 @@
-"""Grids whose nodes run a ClientApp here, in this process: federations without any other."""
+"""Grids whose nodes run a ClientApp in this process: federations in one process."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -17,8 +17,8 @@ Step = Callable[[int, Any, Mapping[str, Any]], Any]  # (place, w, config) -> wha
 
 
 class AppGrid(MemoryGrid):
-    """Nodes that run an app, each with settings of its own; it also does what strategies of
-    Flower's ask of a grid in their own loop."""
+    """Nodes that run an app, each with its own settings; it also supports the grid calls of
+    Flower's own strategies."""
 
     def __init__(
         self, app: ClientApp, settings: Sequence[Mapping[str, Any]], instant: bool = False
@@ -31,17 +31,17 @@ class AppGrid(MemoryGrid):
         super().__init__(nodes)
 
     def send_and_receive(self, messages, *, timeout=None):  # noqa: ARG002
-        """All answers, in order."""
+        """Return all replies in order."""
         return self.pull_messages(self.push_messages(list(messages)))
 
     def told(self, kind: str = "train") -> list[dict[str, Any]]:
-        """The configurations that were sent, in order."""
+        """Return the sent configurations in order."""
         sent = (message for message, _ in self.sent.values())
         return [dict(m.content["config"]) for m in sent if m.metadata.message_type == kind]
 
 
 def places(count: int, **more: Any) -> list[dict[str, Any]]:
-    """Settings of nodes that are the clients of a scenario."""
+    """Return node settings for the clients of a scenario."""
     return [{"partition-id": j, "num-partitions": count, **more} for j in range(count)]
 
 
@@ -64,7 +64,7 @@ def _running(
 
 
 def _claimed(answer: Message) -> float:
-    """How long a device says that it trained: its answer does not come earlier."""
+    """Return the training time that a reply claims: it does not arrive earlier."""
     if answer.has_error():
         return 0.0
     metrics = answer.content.metric_records.values()
@@ -77,9 +77,8 @@ def stepping(
     seconds: Callable[[int, Mapping[str, Any]], float] | None = None,
     **said: Any,
 ) -> ClientApp:
-    """An app of one's own: an array `w` that each device changes by a step of its own, and a loss
-    that is its square. Devices say that they trained for so many `seconds`; `said` is what some
-    say beside."""
+    """Return a custom app: an array `w` that each device changes by its own step, and a loss that
+    is its square. Devices report that they trained for `seconds`; `said` is added to profiles."""
     app = ClientApp()
 
     @app.query()

@@ -1,4 +1,4 @@
-"""The ready ClientApp with faults, for tests: its node says which, `fault="nan ok | late"`.
+"""The ready ClientApp with faults, for tests: its node configures them, `fault="nan ok | late"`.
 
 Words are the faults of one round after the other; programs between bars are those of the runs
 with seed 0, 1, ... What goes wrong when the device introduces itself stands in `profile`. It is
@@ -20,12 +20,12 @@ from fedcell.deploy import device as client
 from fedcell.deploy.wire.arrays import array_record
 
 app = ClientApp()
-LONG = 600.0  # [s] that nobody waits for
+LONG = 600.0  # [s] longer than any deadline
 MODEL, ARRAYS, METRICS, CONFIG, PROFILE = "model", "arrays", "metrics", "config", "profile"
 
 
 class Trap:
-    """Leaves a file behind where it is unpickled."""
+    """Create a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:
         self.path = str(path)
@@ -36,7 +36,7 @@ class Trap:
 
 @app.query()
 def introduce(message: Message, context: Context) -> Message:
-    """Says who it is, truly or not."""
+    """Send a profile, true or not."""
     node = context.node_config
     answer = clientapp.introduce(message, context)
     said = dict(answer.content[PROFILE])
@@ -56,7 +56,7 @@ def introduce(message: Message, context: Context) -> Message:
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
-    """Trains, and then does what its fault says."""
+    """Train, and then apply the fault."""
     order, node = dict(message.content[CONFIG]), context.node_config
     fault = _fault(str(node.get("fault", "")), int(order["seed"]), int(order["server-round"]))
     marks = Path(str(node["marks"]))
@@ -74,14 +74,14 @@ def train(message: Message, context: Context) -> Message:
 
 
 def _fault(programs: str, seed: int, round: int) -> str:
-    """The word of a round, counted from 1; `ok` where there is none."""
+    """Return the fault of a round, counted from 1; `ok` by default."""
     runs = [program.split() for program in programs.split("|")]
     words = runs[seed] if seed < len(runs) else []
     return words[round - 1] if round <= len(words) else "ok"
 
 
 def _records(fault: str, upload: Any, model: Any, marks: Path) -> dict[str, Any]:
-    """The arrays that are sent."""
+    """Return the arrays to send."""
     size = upload.size
     match fault:
         case "none":
@@ -119,7 +119,7 @@ def _records(fault: str, upload: Any, model: Any, marks: Path) -> dict[str, Any]
 
 
 def announcing(count: int) -> bytes:
-    """A .npy that says that it holds so many floats, and holds none."""
+    """Return a .npy whose header announces many floats, without any data."""
     stream = io.BytesIO()
     head = {"descr": "<f4", "fortran_order": False, "shape": (count,)}
     np.lib.format.write_array_header_1_0(stream, head)

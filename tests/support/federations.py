@@ -1,4 +1,4 @@
-"""Federations of real processes on this machine, and what their models must be."""
+"""Federations of real processes on this machine, and their expected models."""
 
 import contextlib
 import os
@@ -70,33 +70,33 @@ class Fleet:
     marks: Path
 
     def node(self, place: int, title: str | None = None, **settings: Any) -> Process:
-        """Starts a SuperNode."""
+        """Start a SuperNode."""
         node = {"partition-id": place, "marks": str(self.marks), **settings}
         return self.home.start_node(node, title)
 
     def begin(self, config: RunConfig) -> Path:
-        """Hands over a run; gives the file that tells how it ended."""
+        """Submit a run; return the file of its final status."""
         status = self.home.folder / "status.json"
         app = faulty_app(self.home.folder / "faulty-app", config, status)
         return self.home.submit(config, app=app)
 
     def run(self, config: RunConfig) -> list[Exchange]:
-        """A run to its end; gives its exchanges."""
+        """Run to the end; return the exchanges."""
         self.home.wait(self.begin(config), ENOUGH)
         return read_exchanges(Path(config.folder))
 
     def until(self, status: Path, condition: Callable[[], Any], what: str) -> None:
-        """Waits for something in a run that goes on."""
+        """Wait for a condition in a running run."""
         until(lambda: condition() or status.exists(), what=what)
         assert not status.exists(), status.read_text("utf-8")
 
     def began(self, place: int, seed: int, round: int) -> bool:
-        """Whether a device has been told to train in a round."""
+        """Return whether a device was asked to train in a round."""
         return (self.marks / f"{place}-{seed}-{round}").exists()
 
 
 def until(condition: Callable[[], Any], seconds: float = 90.0, what: str = "it") -> Any:
-    """Waits for a condition."""
+    """Wait for a condition."""
     end = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < end, f"{what} did not happen within {seconds:g} s"
@@ -105,13 +105,13 @@ def until(condition: Callable[[], Any], seconds: float = 90.0, what: str = "it")
 
 
 def rounds_done(folder: Path) -> int:
-    """Rounds that the ledger of a run has, while it is under way."""
+    """Return the number of rounds in the ledger of a running run."""
     with contextlib.suppress(Exception):
         return min(len(columns["received"]) for columns in read_ledgers(folder).values())
     return 0
 
 
-# What the model must be.
+# The expected model.
 
 Change = Callable[[int, int, Any, Any], Any]  # round from 1, client, model, upload -> what arrives
 
@@ -124,13 +124,13 @@ class Marred:
         self.sizes, self.start, self.evaluate = learner.sizes, learner.start, learner.evaluate
 
     def train(self, model, clients, round) -> Iterator[Any]:
-        """What each makes of the model, changed."""
+        """Return the changed uploads."""
         trained = list(self._learner.train(model, clients, round))
         for client, upload in zip(clients, trained, strict=True):
             yield self._change(round + 1, client, model, upload)
 
     def missing(self, round):  # noqa: ARG002
-        """Nobody: what is priced is not asked for."""
+        """Return no clients: nothing is priced."""
         return ()
 
 
@@ -183,7 +183,7 @@ def ours() -> dict[int, str]:
 
 
 def named(word: str) -> list[int]:
-    """Processes of ours whose command has a word."""
+    """Return the processes of federations whose command has a word."""
     return [pid for pid, words in ours().items() if word in words]
 
 
@@ -203,7 +203,7 @@ def peers(pids: Iterable[int]) -> set[str]:
 
 
 def in_use(ports: Sequence[int]) -> list[int]:
-    """Those that somebody listens on."""
+    """Return the addresses that a process listens on."""
     found = []
     for port in ports:
         with socket.socket() as trial:
@@ -214,5 +214,5 @@ def in_use(ports: Sequence[int]) -> list[int]:
 
 
 def same(one: Any, other: Any) -> bool:
-    """Whether two models are equal bit for bit."""
+    """Return whether two models are equal bit for bit."""
     return one.dtype == other.dtype and one.tobytes() == other.tobytes()

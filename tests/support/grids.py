@@ -1,4 +1,4 @@
-"""A grid of nodes in memory, for tests of who is waited for and how."""
+"""A grid of nodes in memory, for tests of waiting for replies."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ Node = Callable[[Message, float], Sequence[Message]]  # (message, seconds since)
 
 
 class MemoryGrid(Grid):  # type: ignore[misc]
-    """Nodes are functions: they are asked again and again what came of a message."""
+    """Nodes are functions that are polled for replies to a message."""
 
     def __init__(self, nodes: dict[int, Node]) -> None:
         self.nodes, self.sent = nodes, {}
@@ -23,15 +23,15 @@ class MemoryGrid(Grid):  # type: ignore[misc]
         self.keys: dict[int, bytes] = {}  # public keys of nodes, as the SuperLink has them
 
     def get_node_ids(self):
-        """Who is connected."""
+        """Return the connected nodes."""
         return list(self.nodes)
 
     def get_nodes(self):
-        """Who is connected, with the key of each."""
+        """Return the connected nodes with their keys."""
         return [NodeInfo(node_id=n, public_key=self.keys.get(n, b"")) for n in self.nodes]
 
     def push_messages(self, messages):
-        """Takes messages, except those that are refused."""
+        """Accept messages, except those to refused nodes."""
         given = []
         for message in messages:
             name = f"message-{next(self._numbers)}"
@@ -44,7 +44,7 @@ class MemoryGrid(Grid):  # type: ignore[misc]
         return given
 
     def pull_messages(self, message_ids):
-        """What came of them."""
+        """Return the replies."""
         found = []
         for name in message_ids:
             message, then = self.sent[name]
@@ -60,12 +60,12 @@ class MemoryGrid(Grid):  # type: ignore[misc]
 
 
 def silent(_message: Message, _seconds: float) -> Sequence[Message]:
-    """Does not answer."""
+    """Never reply."""
     return []
 
 
 def answering(make: Callable[[Message], RecordDict], after: float = 0.0, times: int = 1) -> Node:
-    """Answers after some seconds."""
+    """Reply after some seconds."""
 
     def node(message: Message, seconds: float) -> Sequence[Message]:
         if seconds < after:
@@ -76,11 +76,11 @@ def answering(make: Callable[[Message], RecordDict], after: float = 0.0, times: 
 
 
 def failing(code: int, reason: str) -> Node:
-    """Answers that something went wrong."""
+    """Reply with an error."""
     return lambda message, _: [Message(Error(code, reason), reply_to=message)]
 
 
 def device(name: str, after: float = 0.0, **more: Any) -> Node:
-    """Says who it is."""
+    """Reply with a profile."""
     said = {"name": name, "clock": time.time(), **more}
     return answering(lambda _: RecordDict({"profile": ConfigRecord(said)}), after)
