@@ -15,7 +15,7 @@ import pytest
 
 from fedcell import BadInput, load_scenario, prepare_training, simulate_network
 from fedcell.core.estimates import mean_estimate
-from fedcell.experiments.executors import DiedError, Inline, LocalProcesses
+from fedcell.experiments.executors import Inline, LocalProcesses, WorkerDiedError
 from fedcell.experiments.experiment import Experiment, load_experiment
 from fedcell.experiments.statistics import estimate_rounds
 from fedcell.experiments.store import Store
@@ -290,11 +290,11 @@ def test_failures_are_kept_and_made_again_on_request(world):
 def test_what_is_not_the_training_s_fault_is_not_held_against_it(world):
     class Unlucky(Inline):
         def run(self, _, jobs):
-            yield from ((job, DiedError("it died")) for job in jobs)
+            yield from ((job, WorkerDiedError("it died")) for job in jobs)
 
     store = Store(world.parent / "store")
     tiny = load_experiment(experiment(world.parent))
-    with pytest.raises(BadInput, match=r"all 6 trainings failed, the first at .*: it died: once"):
+    with pytest.raises(BadInput, match=r"all 6 trainings failed, .*: it died: correct that"):
         run_sweep(tiny, store, Unlucky())
     assert run_sweep(tiny, store, Inline()).made == 6
 
@@ -313,7 +313,7 @@ def test_a_sweep_of_which_nothing_is_left_writes_nothing(fedcell, world, monkeyp
         assert said.code == 2
         assert said.err.startswith("fedcell: all ")
         assert "; try again, or put train-images-idx3-ubyte" in said.err
-        assert "make them again with --retry" in said.err
+        assert "run them again with --retry" in said.err
         assert len(said.err.splitlines()) == 1
     assert Path("sweep-mine/runs.csv").read_text() == "earlier\n"
 

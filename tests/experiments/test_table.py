@@ -197,7 +197,7 @@ def test_seeds_are_added_until_intervals_are_narrow(tmp_path):
     assert len(result.experiment.seeds) > 2
     assert widest_interval(result.table) <= wide / 3
     assert {len(runs) for runs in result.table.points().values()} == {len(result.experiment.seeds)}
-    few = run_until_precise(experiment, store, Inline(), precision=1e-6, most_seeds=4)
+    few = run_until_precise(experiment, store, Inline(), precision=1e-6, max_seeds=4)
     assert few.experiment.seeds == (0, 1, 2, 3)
     alone = run_until_precise(experiment, store, Inline())
     assert alone.experiment.seeds == (0, 1)

@@ -25,7 +25,7 @@ from fedcell import (
 )
 from fedcell.core.files.checksums import CHECKSUM, sealed
 from fedcell.core.files.formats import as_json
-from fedcell.experiments.jobs import Job, train, train_curve
+from fedcell.experiments.jobs import TrainingJob, train, train_curve
 from fedcell.experiments.training import Training, Until
 from fedcell.learning.learner import Scores
 from fedcell.scenario.identity import pilot_identity, run_identity, training_identity
@@ -261,7 +261,7 @@ def test_the_last_model_keeps_the_identities_of_before_and_the_average_has_its_o
 
 def test_trainings_of_sweeps_and_pilots_are_of_what_is_delivered():
     for scenario in (DIGITS, DIGITS.using(learning={"deliver": "last"})):
-        curve = train(Job(Training.of(scenario, 0), Until(4))).curve
+        curve = train(TrainingJob(Training.of(scenario, 0), Until(4))).curve
         result = run(scenario, ["even"], rounds=4)
         scores = result.outcome.policies[0].scores
         assert_array_equal(curve.train_loss, result.ledgers["even"].train_loss)

@@ -99,6 +99,6 @@ def test_a_run_says_where_its_time_went(fedcell, tmp_path):
     watch = result.stopwatch
     assert watch is not None
     assert watch.training > 0
-    assert watch.judging > 0
+    assert watch.evaluation > 0
     said = fedcell("run", "digits", "--rounds", 3, "--policy", "even", "--out", tmp_path / "r")
-    assert re.search(r"this machine took \S+ s training, \S+ s judging models", said.out)
+    assert re.search(r"this machine took \S+ s training, \S+ s evaluating models", said.out)

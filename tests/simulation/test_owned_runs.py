@@ -24,7 +24,7 @@ from fedcell import (
 )
 from fedcell.experiments.executors import LocalProcesses
 from fedcell.experiments.experiment import Experiment
-from fedcell.experiments.jobs import Job, train
+from fedcell.experiments.jobs import TrainingJob, train
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
 from fedcell.experiments.training import Training, Until
@@ -103,7 +103,7 @@ def test_a_worker_reads_files_again_that_have_changed(tmp_path):
 
     def curve():
         training = Training.of(scenario_in(tmp_path), 0)
-        return train(Job(training, Until(3))).curve
+        return train(TrainingJob(training, Until(3))).curve
 
     npz(tmp_path / "mine.npz", owner=THREE)
     first = curve()

@@ -17,7 +17,7 @@ from fedcell.scenario.target import Target
 from .training import Training, Until
 
 TABLES = ("cell", "clients", "task", "plan", "learning")
-MOST_POINTS = 10_000
+MAX_POINTS = 10_000
 KIND = "learning.partition.kind"
 ARRAYS = ("clients.table", "clients.sizes")  # keys that take a list, and say so nowhere else
 
@@ -59,8 +59,8 @@ def read_axes(tables: Mapping[str, Any], above: str = "") -> dict[str, list[Any]
         if isinstance(value, dict):
             found |= read_axes(value, f"{name}.")
         elif isinstance(value, list) and not _is_value(name, value):
-            if len(value) > MOST_POINTS:
-                raise BadInput(f"{name}: an axis of {len(value)} values: {MOST_POINTS} at most")
+            if len(value) > MAX_POINTS:
+                raise BadInput(f"{name}: an axis of {len(value)} values: {MAX_POINTS} at most")
             if not value:
                 raise BadInput(f"{name} = []: an axis needs at least one value")
             if any(item in value[:i] for i, item in enumerate(value)):
@@ -117,8 +117,8 @@ def points_of(
     count = len(variants)
     for values in axes.values():
         count *= len(values)
-    if count > MOST_POINTS:
-        raise BadInput(f"{count} points: {MOST_POINTS} at most")
+    if count > MAX_POINTS:
+        raise BadInput(f"{count} points: {MAX_POINTS} at most")
     for name, tables in variants:
         if both := [dotted for dotted, _ in _flat(tables) if len(axes.get(dotted, ())) > 1]:
             raise BadInput(f"variant {name}: {both[0]} is an axis, too: take it out of one of them")

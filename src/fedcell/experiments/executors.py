@@ -26,7 +26,7 @@ R = TypeVar("R")
 Result = tuple[J, R | Exception]
 
 
-class DiedError(RuntimeError):
+class WorkerDiedError(RuntimeError):
     """The process that a job ran in died."""
 
 
@@ -40,7 +40,7 @@ def leave_if_started_by_a_script() -> None:
         os._exit(UNGUARDED)
 
 
-class SweepEngine(Protocol):
+class Executor(Protocol):
     """Whoever does jobs."""
 
     def run(self, work: Callable[[J], R], jobs: Iterable[J]) -> Iterator[Result[J, R]]:
@@ -79,7 +79,7 @@ class LocalProcesses:
                 suspects.clear()
                 yield from self._pool(work, iter([job]), suspects, 1)
                 if suspects:
-                    yield job, DiedError("the process that it ran in died")
+                    yield job, WorkerDiedError("the process that it ran in died")
             suspects.clear()
 
     def _pool(

@@ -16,8 +16,8 @@ from fedcell.scenario.scenario import Scenario, check_scenario
 
 from .axes import TABLES, Point, as_label, points_of, read_axes, read_variants
 
-MOST_SEEDS = 10_000
-MOST_ROUNDS = 1_000_000
+MAX_SEEDS = 10_000
+MAX_ROUNDS = 1_000_000
 OWN = ("title", "scenario", "seeds", "rounds", "hold", "policy", "precision", "variant")
 
 
@@ -137,9 +137,9 @@ def _experiment(
     points = tuple(points_of(base, axes, variants, folder))
     seeds = given.get("seeds", 5)
     if not isinstance(seeds, list):
-        seeds = list(range(min(check_count(seeds, "seeds"), MOST_SEEDS + 1)))
-    if len(seeds) > MOST_SEEDS:
-        raise BadInput(f"seeds: {MOST_SEEDS} at most")
+        seeds = list(range(min(check_count(seeds, "seeds"), MAX_SEEDS + 1)))
+    if len(seeds) > MAX_SEEDS:
+        raise BadInput(f"seeds: {MAX_SEEDS} at most")
     if not seeds or not all(type(s) is int and 0 <= s < 2**63 for s in seeds):
         raise BadInput("seeds: expected how many, or a list of whole numbers from 0")
     priced = policies_by_name(policies) if policies else _named_policies(given)
@@ -174,8 +174,8 @@ def _rounds_of(given: Mapping[str, Any], points: Sequence[Point]) -> int:
             "experiment end after as many: give rounds, and no axis of plan.rounds"
         )
     rounds = check_count(given.get("rounds", own[0]), "rounds")
-    if rounds > MOST_ROUNDS:
-        raise BadInput(f"rounds = {rounds}: {MOST_ROUNDS} at most")
+    if rounds > MAX_ROUNDS:
+        raise BadInput(f"rounds = {rounds}: {MAX_ROUNDS} at most")
     return rounds
 
 

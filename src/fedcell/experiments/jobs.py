@@ -1,13 +1,12 @@
-"""What a worker does: one training from its value, on one thread, with data that it keeps."""
+"""The work of a sweep: one training from its value, on one thread."""
 
 import math
 import time
 import warnings
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,10 @@ import numpy as np
 
 from fedcell.core.errors import FedcellWarning
 from fedcell.core.types import Floats
-from fedcell.learning.data.dataset import Dataset, file_stamp, load_data
 from fedcell.learning.engines.engine import Engine, vector_width
 from fedcell.learning.evaluation import Judgement, Sampling
 from fedcell.learning.learner import Learner, Scores, evaluated, warm_up
 from fedcell.learning.server_optimizer import OwnServer
-from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
@@ -29,13 +26,14 @@ from fedcell.simulation.evaluation import Stopwatch
 from fedcell.simulation.state import State
 from fedcell.simulation.train import Stop, at_target, diverging, train_rounds
 
+from .preparation import prepare
 from .sampling import is_cut, judges_to_guess, train_sampled
 from .training import Curve, Sampled, Training, Until
 
 
 @dataclass(frozen=True)
-class Job:
-    """A training, until when, and where its data lies."""
+class TrainingJob:
+    """A training, when it ends, and the folder of its data."""
 
     training: Training
     until: Until
@@ -43,25 +41,22 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Done:
-    """A curve, and the seconds that it took to make."""
+class JobResult:
+    """The curve of a training, and the seconds that it took."""
 
     curve: Curve
     seconds: float
-    judging: float = 0.0  # seconds of these in which models were judged
+    scenario: Scenario  # as prepared: with D_j of the partition, z_m and alpha_0 of the model
+    evaluation_seconds: float = 0.0  # of these in which models were evaluated
 
 
-def train(job: Job, threads: int = 1) -> Done:
-    """Makes a training."""
+def train(job: TrainingJob, threads: int = 1) -> JobResult:
+    """Run a training to its end."""
     begin = time.perf_counter()
     training = job.training
-    learning = training.scenario.learning
-    data = None
     with quiet():
-        if learning is not None and not learning.analytic:
-            data = _data(learning.dataset, job.data_dir, file_stamp(learning.dataset))
-        setup = prepare_training(training.scenario, training.seed, job.data_dir, data=data)
-        learner = setup.learner(threads, test=job.until.judged)  # else only the last model is
+        setup = prepare(training, job.data_dir)
+        learner = setup.learner(threads, test=job.until.tested)  # else only the last model is
         warm_up(learner)
         judge = setup.learner(threads)
         trained = train_curve(
@@ -69,7 +64,7 @@ def train(job: Job, threads: int = 1) -> Done:
             learner,
             training.seed,
             job.until,
-            judge=None if job.until.judged else judge,
+            judge=None if job.until.tested else judge,
         )
         sampled = job.until.sampled  # such a curve is of use for its target alone
         last = Scores(math.nan) if sampled else judge.evaluate(trained.model)
@@ -81,15 +76,15 @@ def train(job: Job, threads: int = 1) -> Done:
         accuracy=_finite(last.accuracy),
         diverged=trained.diverged,
         vector_width=vector_width() if isinstance(learner, Engine) else None,
-        accuracies=trained.accuracies if job.until.judged else (),
+        accuracies=trained.accuracies if job.until.tested else (),
         guessing=trained.guessing,
         sampled=trained.sampled,
     )
-    return Done(curve, time.perf_counter() - begin, trained.judging)
+    return JobResult(curve, time.perf_counter() - begin, setup.scenario, trained.evaluation_seconds)
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
+class TrainingResult:
     """What came out of a training, whoever learnt."""
 
     train_loss: tuple[float, ...]
@@ -98,7 +93,7 @@ class Trained:
     model: Any  # as it is delivered (learning.deliver)
     guessing: tuple[int, ...] = ()  # rounds, from 1, whose model is known to guess
     sampled: Sampled | None = None  # where models were judged on a part of the samples
-    judging: float = 0.0  # seconds that judging models took
+    evaluation_seconds: float = 0.0  # that evaluating models took
 
 
 def train_curve(
@@ -108,7 +103,7 @@ def train_curve(
     until: Until,
     server: OwnServer | None = None,
     judge: Learner | None = None,
-) -> Trained:
+) -> TrainingResult:
     """Rounds until the target is reached, training blows up, or there were enough. A `judge` tells
     whether a model at the target guesses, where the learner does not judge on test data."""
     fleet = draw_fleet(scenario, seed)
@@ -140,9 +135,9 @@ def train_curve(
         tuple(values.tolist()) for values in (state.history.train_loss, state.history.accuracy)
     )
     known = replace(state.history.scored(), guessing=guessing).guesses
-    return Trained(
+    return TrainingResult(
         *(losses, accuracies, blown(state), state.delivered, tuple(known.tolist())),
-        judging=watch.judging,
+        evaluation_seconds=watch.evaluation,
     )
 
 
@@ -155,7 +150,7 @@ def _sampled(
     until: Until,
     server: OwnServer | None,
     judge: Learner | None,
-) -> Trained:
+) -> TrainingResult:
     """The same with models that are judged on as many samples as the target needs."""
     begun = Judgement(learner, first.model, "train").loss[0]
     check_scored(until.target, Scores(begun, accuracy=0.0 if "test" in learner.parts else math.nan))
@@ -166,14 +161,14 @@ def _sampled(
         return judges_to_guess(judge, model)
 
     found = train_sampled(scenario, learner, fleet, trace, first, until, server, guesses)
-    return Trained(
+    return TrainingResult(
         found.train_loss,
         found.accuracies,
         found.diverged,
         found.state.delivered,
         found.guessing,
         found.sampled if any(found.sampled.errors) else None,
-        found.judging,
+        found.evaluation_seconds,
     )
 
 
@@ -187,9 +182,3 @@ def quiet() -> Iterator[None]:
 
 def _finite(score: float) -> float | None:
     return float(score) if math.isfinite(score) else None
-
-
-@lru_cache(maxsize=2)
-def _data(dataset: str, data_dir: Path | None, stamp: Hashable) -> Dataset:  # noqa: ARG001
-    """A dataset, read once in a worker, and again when `stamp` says that its files have changed."""
-    return load_data(dataset, data_dir)

@@ -37,7 +37,7 @@ class SampledTraining:
     guessing: tuple[int, ...]  # rounds, from 1, whose model is known to guess
     diverged: bool
     sampled: Sampled
-    judging: float  # seconds that judging models took
+    evaluation_seconds: float  # that evaluating models took
 
 
 class Watch:
@@ -131,7 +131,7 @@ def is_cut(values: Sequence[float] | Array, until: Until, begin: float) -> bool:
     if now >= until.deadline or (until.race is not None and until.race.is_lost(rounds)):
         return True
     target = until.target
-    if not until.hopeful or target is None:
+    if not until.stop_if_unreachable or target is None:
         return False
     possible = float(until.rounds)
     passed, given = now - begin, until.deadline - begin
@@ -159,11 +159,11 @@ def train_sampled(
     first_loss, diverged = Judgement(learner, first.model, "train").loss[0], False
     states = train_rounds(scenario, learner, fleet, trace, first, (), server, lambda *_: UNKNOWN)
     state = next(states)
-    judging = 0.0
+    evaluation_seconds = 0.0
     for state in states:
         trained = time.perf_counter()
         reached = watch.add(state.delivered)
-        judging += time.perf_counter() - trained
+        evaluation_seconds += time.perf_counter() - trained
         blown = not watch.train_loss[-1] <= BLOWN * first_loss  # NaN too
         diverged = bool(blown or state.history.discarded_uploads[-1] > 0)
         if reached or diverged or is_cut(watch.values, until, begin):
@@ -175,5 +175,5 @@ def train_sampled(
         guessing=tuple(watch.guessing),
         diverged=diverged,
         sampled=Sampled(target, tuple(watch.errors), tuple(watch.samples)),
-        judging=judging,
+        evaluation_seconds=evaluation_seconds,
     )

@@ -30,8 +30,8 @@ from fedcell.simulation.folder.run_folder import (
 from fedcell.simulation.run import Progress, prepare_run, run
 from fedcell.simulation.summary import RunResult, shared_policies
 
-from .executors import DiedError, LocalProcesses, leave_if_started_by_a_script
-from .experiment import MOST_SEEDS
+from .executors import LocalProcesses, WorkerDiedError, leave_if_started_by_a_script
+from .experiment import MAX_SEEDS
 from .jobs import quiet
 from .statistics import RoundsEstimate, estimate_rounds
 
@@ -243,7 +243,7 @@ def run_seeds(
 
 def _by_processes(jobs: list[_SeedRun], workers: int | None) -> Iterator[tuple[int, RunResult]]:
     for job, result in LocalProcesses(workers, ahead=1).run(_run_alone, jobs):
-        if isinstance(result, DiedError):
+        if isinstance(result, WorkerDiedError):
             raise BadInput(
                 f"the process of seed {job.seed} died: is there too little memory? Give fewer "
                 "`workers`; with a `folder`, what is done is kept"
@@ -255,8 +255,8 @@ def _by_processes(jobs: list[_SeedRun], workers: int | None) -> Iterator[tuple[i
 
 def _checked_seeds(seeds: int | Sequence[int]) -> list[int]:
     if isinstance(seeds, str) or not isinstance(seeds, Sequence):
-        if (count := check_count(seeds, "`seeds`")) > MOST_SEEDS:
-            raise BadInput(f"`seeds` = {count}: {MOST_SEEDS} at most")
+        if (count := check_count(seeds, "`seeds`")) > MAX_SEEDS:
+            raise BadInput(f"`seeds` = {count}: {MAX_SEEDS} at most")
         return list(range(count))
     if not seeds or len(set(seeds)) < len(seeds):
         raise BadInput("`seeds`: give how many, or a list of different whole numbers from 0")

@@ -51,15 +51,17 @@ class Until:
     rounds: int
     target: Target | None = None
     deadline: float = math.inf  # on time.monotonic, when it is cut short
-    hopeful: bool = False  # it is given up where it cannot be there in so many rounds
-    scored: bool = False  # models are judged on test data after each round, whatever the target
+    stop_if_unreachable: bool = False  # it is given up where it cannot be there in so many rounds
+    test_every_round: bool = False  # evaluate on test data after each round, whatever the target
     race: Race | None = None
     sampled: bool = False  # models far from the target are judged on a part of the samples
 
     @property
-    def judged(self) -> bool:
-        """Whether models are judged on test data after each round."""
-        return self.scored or (self.target is not None and self.target.accuracy is not None)
+    def tested(self) -> bool:
+        """Whether models are evaluated on test data after each round."""
+        return self.test_every_round or (
+            self.target is not None and self.target.accuracy is not None
+        )
 
 
 @dataclass(frozen=True)

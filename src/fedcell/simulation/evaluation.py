@@ -21,10 +21,10 @@ class Stopwatch:
     """Where the time of a training goes, in wall-clock seconds of this machine."""
 
     training: float = 0.0  # clients, and the aggregation of what they upload
-    judging: float = 0.0  # models, on training and test data
+    evaluation: float = 0.0  # of models, on training and test data
 
     def __str__(self) -> str:
-        return f"{self.training:.3g} s training, {self.judging:.3g} s judging models"
+        return f"{self.training:.3g} s training, {self.evaluation:.3g} s evaluating models"
 
 
 @runtime_checkable

@@ -125,7 +125,7 @@ def train_rounds(
         trained = time.perf_counter()
         scores = _scores(state, learner, judge, t + 1, end) if due else UNKNOWN
         stopwatch.training += trained - begin
-        stopwatch.judging += time.perf_counter() - trained
+        stopwatch.evaluation += time.perf_counter() - trained
         state = replace(state, history=state.history.with_round(discarded, scores))
         yield state
 
