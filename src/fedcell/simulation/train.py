@@ -162,17 +162,47 @@ def simulate(
     report: Report | None = None,
     state: State | None = None,
     trace: Trace | None = None,
-    server: OwnServer | None = None,
 ) -> Ledger:
-    """A run: at most `rounds` rounds, or until a `target` is reached: a training loss, or
-    `Target(accuracy=0.9)`.
+    """Train a learner over the rounds of a network, priced under one policy.
 
-    `report` is called with a `RoundReport` after each round; a run is resumed from the `state` of
-    such a report, to the same bits as if it had never stopped. A `trace` of your own says who is
-    called, how they are heard and what is lost; otherwise it is drawn. It holds `rounds` rounds or
-    more; where these are left out, the run ends with the trace, or after plan.rounds. A `server` of
-    your own, a function (old, mean) -> new, makes the next model instead of learning.server.
+    `run` does the same from a scenario alone, with several policies, a folder to resume from, and
+    a server of your own.
 
+    Parameters
+    ----------
+    scenario
+        The network and the plan, with z_m and alpha_0: that of `prepare_training`, or one that
+        gives task.model_bits and task.cycles_per_sample.
+    policy
+        Chooses a_j and f_j: a name, or your own.
+    learner
+        Trains and evaluates models; its `sizes` are D_j.
+    rounds
+        Rounds at most; default: those of the trace, or plan.rounds.
+    seed
+        Random seed of the fleet, the channels and the selection.
+    target
+        Training loss at which to stop, or `Target(accuracy=0.9)`; default: none.
+    report
+        Called with a `RoundReport` after each round.
+    state
+        State of an earlier report to resume from, to the same bits as without the stop.
+    trace
+        Rounds of your own, at least `rounds`: the clients called, their channels and lost uploads;
+        default: drawn from `seed`.
+
+    Returns
+    -------
+    Ledger
+        Durations [s], energies [J] and losses, one value for each round.
+
+    Raises
+    ------
+    BadInput
+        If learner, trace and scenario do not fit, or the first model has no loss or accuracy.
+
+    Examples
+    --------
     >>> from fedcell import load_scenario, prepare_training
     >>> setup = prepare_training(load_scenario("digits"))
     >>> simulate(setup.scenario, "optimal", setup.learner(), rounds=20, target=1.0).rounds
@@ -194,7 +224,7 @@ def simulate(
         check_scored(target, learner.evaluate(learner.start()))
     rules = [at_target(target, every)]
     judge = judge_of(learner, target)
-    states = train_rounds(scenario, learner, fleet, trace, state, rules, server, judge)
+    states = train_rounds(scenario, learner, fleet, trace, state, rules, judge=judge)
     last, reporter = next(states), Reporter({policy_name(policy): ledger})
     for last in states:
         if report:
