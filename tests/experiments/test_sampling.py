@@ -10,7 +10,7 @@ import pytest
 from fedcell import load_scenario, prepare_training
 from fedcell.core.errors import BadInput
 from fedcell.experiments.jobs import TrainingJob, train
-from fedcell.experiments.sampling import GIVEN, is_cut, judges_to_guess
+from fedcell.experiments.sampling import MIN_PART, is_baseline, is_cut
 from fedcell.experiments.store import Store
 from fedcell.experiments.training import Curve, Race, Sampled, Training, Until
 from fedcell.learning.engines.engine import Engine
@@ -133,7 +133,7 @@ def test_a_training_that_cannot_get_there_in_its_time_is_cut():
     slow = Until(100_000, TARGET, deadline=now + 50, stop_if_unreachable=True)
     assert is_cut(FALLING, slow, now - 50)  # half of its time for 100 rounds
     assert not is_cut(FALLING, replace(slow, deadline=now + 5000), now - 50)
-    assert not is_cut(FALLING, slow, now - 0.5 * GIVEN * 50)  # that is too early to tell
+    assert not is_cut(FALLING, slow, now - 0.5 * MIN_PART * 50)  # that is too early to tell
     assert is_cut(FALLING[:1], replace(slow, deadline=now), now - 1)
 
 
@@ -153,13 +153,13 @@ def test_who_guesses_is_told_on_as_many_samples_as_it_takes():
     setup = prepare_training(DIGITS, 1)
     judge = setup.learner(1)
     assert isinstance(judge, Sampling)
-    assert judges_to_guess(judge, np.zeros_like(judge.start()))
+    assert is_baseline(judge, np.zeros_like(judge.start()))
     done = train(TrainingJob(Training.of(DIGITS, 1), Until(15)))
     assert done.curve.accuracy > 0.5
     model = judge.start()
     for t in range(12):
         model = np.mean(list(judge.train(model, list(range(10)), t)), 0)
-    assert not judges_to_guess(judge, model)
+    assert not is_baseline(judge, model)
     assert not math.isnan(judge.strata("test").majority)
 
 

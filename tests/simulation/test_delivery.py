@@ -96,11 +96,11 @@ def test_what_is_delivered_does_not_change_the_training():
 def test_a_judge_of_ones_own_is_given_the_delivered_model():
     given: list[Any] = []
 
-    def judge(model: Any, round: int, last: bool) -> Scores:
+    def evaluator(model: Any, round: int, last: bool) -> Scores:
         given.append((model, round, last))
         return Scores(float(len(given)))
 
-    states = trained(WORLD.using(learning={"evaluate_every": 2}), 5, judge=judge)
+    states = trained(WORLD.using(learning={"evaluate_every": 2}), 5, evaluator=evaluator)
     assert [s.rounds for s in states if np.isfinite(s.last_loss)] == [2, 4, 5]
     for (model, round, last), place in zip(given, (2, 4, 5), strict=True):
         assert model is states[place].average

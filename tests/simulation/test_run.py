@@ -1055,4 +1055,4 @@ def test_a_run_that_another_kind_of_processor_began_says_so(fedcell, tmp_path):
     said = fedcell(*words, "--resume")
     assert said.code == 2
     assert f"takes {2 * known['vector_width']} numbers at a time, and this one takes" in said.err
-    assert f"set FEDCELL_LANES={2 * known['vector_width']} to go on to the same bits" in said.err
+    assert f"set FEDCELL_LANES={2 * known['vector_width']} to continue to the same bits" in said.err

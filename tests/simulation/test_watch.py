@@ -311,7 +311,7 @@ def test_a_policy_of_ones_own_is_asked_for_when_its_run_goes_on(tmp_path):
     run(SCENARIO, {"mine": mine, "even": "even"}, rounds=5, folder=folder)
     before = held(folder)
     with pytest.raises(
-        BadFile, match="was priced under mine before, which is not one of ours: name it, too"
+        BadFile, match="was priced under mine before, which is not built in: name it, too"
     ):
         run(SCENARIO, ["even"], folder=folder, resume=True)
     assert held(folder) == before
@@ -448,7 +448,7 @@ def test_a_run_under_way_is_loaded_without_who_pays(tmp_path):
     ("name", "content", "message"),
     [
         ("run.json", None, "holds no run: expected run.json in it"),
-        ("checkpoint.npz", None, "no round is done yet: go on with the run"),
+        ("checkpoint.npz", None, "no round is done yet: resume the run"),
         ("checkpoint.npz", b"PK", "checkpoint.npz: is damaged"),
         ("ledger.csv", b"", "ledger.csv: is damaged: delete it, and the run with `resume`"),
         ("ledger.csv", b"policy,round\neven,1\n", "ledger.csv: is damaged"),

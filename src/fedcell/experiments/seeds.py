@@ -24,7 +24,7 @@ from fedcell.simulation.folder.run_folder import (
     IDENTITY,
     SCENARIO,
     SUMMARY,
-    is_unbegun,
+    is_unstarted,
     read_identity,
 )
 from fedcell.simulation.run import Progress, prepare_run, run
@@ -280,7 +280,7 @@ def _found(folder: Path, seeds: Sequence[int], resume: bool) -> Path:
     if resume and not folder.is_dir():
         raise BadFile(f"{folder}: there are no runs to resume; leave `resume` out to start them")
     others = list(folder.iterdir()) if folder.is_dir() else []
-    if others and not any((file / IDENTITY).exists() or is_unbegun(file) for file in others):
+    if others and not any((file / IDENTITY).exists() or is_unstarted(file) for file in others):
         raise BadFile(f"{folder}: holds other things than runs: choose another `folder`")
     return folder
 

@@ -177,7 +177,7 @@ def _curve(content: Mapping[str, Any], key: str, seed: int) -> Curve:
     """The curve that a file holds, if it is sound: a file may hold anything."""
     losses, judged, ends = (content.get(n, []) for n in ("train_loss", "accuracies", "ends"))
     last = {name: content.get(name) for name in ("test_loss", "accuracy")}
-    width, guessing = content.get("vector_width"), content.get("guessing", [])
+    width, baseline = content.get("vector_width"), content.get("guessing", [])
     sound = (
         (content.get("key"), content.get("seed")) == (key, seed)
         and isinstance(content.get("diverged"), bool)
@@ -188,8 +188,8 @@ def _curve(content: Mapping[str, Any], key: str, seed: int) -> Curve:
         and all(x is None or _is_score(x) for x in (*losses, *last.values()))
         and isinstance(judged, list)
         and all(map(_is_score, judged))
-        and isinstance(guessing, list)
-        and all(_is_count(n) and n <= len(losses) for n in guessing)
+        and isinstance(baseline, list)
+        and all(_is_count(n) and n <= len(losses) for n in baseline)
         and isinstance(ends, list)
         and all(map(_is_end, ends))
         and _is_sampled(content.get("sampled"), len(losses))
@@ -205,7 +205,7 @@ def _curve(content: Mapping[str, Any], key: str, seed: int) -> Curve:
         vector_width=width,
         version=content["fedcell"],
         accuracies=tuple(map(float, judged)),
-        guessing=tuple(guessing),
+        baseline_rounds=tuple(baseline),
         sampled=_sampled(content.get("sampled")),
         **last,
     )

@@ -32,7 +32,7 @@ from fedcell.simulation.folder.ledger_file import (
 from fedcell.simulation.folder.run_folder import CHANGES, SUMMARY, RunFolder
 
 from .checks import check_scored
-from .evaluation import Stopwatch, judge_of
+from .evaluation import Stopwatch, choose_evaluator
 from .model import input_of
 from .state import State
 from .summary import PlanChange, Report, Reporter, RunResult, summarise
@@ -114,11 +114,11 @@ def carry_out(
     with ExitStack() as held:
         if folder is not None:
             home = RunFolder(Path(folder), dict(run.identity), run.vector_width, run.code)
-            home = home.found(resume)
+            home = home.validated(resume)
             hold_again = held.enter_context(home.held())
             before = policies_before(home.path) if resume else {}
             check_known(before, run.policies, home.path)
-            records = home.records(run.start, run.rounds, resume)
+            records = home.checkpoint(run.start, run.rounds, resume)
         state = (records.state if records else None) or run.start
         turns = run.steering.replay(state) if run.steering else ()
         # One that would begin after the last round is none, as it was none then.
@@ -131,7 +131,7 @@ def carry_out(
             check_same_prices(before, networks, home.path)
         trained = segments[-1].learner
         initial = evaluated(run.first.learner, run.start.model)
-        state = state.judged_beside(initial.majority)
+        state = state.with_majority(initial.majority)
         check_scored(run.goal, initial)
         with compiling():
             warm_up(trained)
@@ -166,7 +166,7 @@ def carry_out(
             while not ended:
                 now, reporter = segments[-1], Reporter(networks)
                 rules = [at_target(run.goal, every)]
-                judge = judge_of(now.learner, run.goal)
+                judge = choose_evaluator(now.learner, run.goal)
                 states = train_rounds(
                     *(now.scenario, now.learner, now.fleet, trace, state, rules, run.server),
                     *(judge, stopwatch),

@@ -142,7 +142,7 @@ class State:
         """The one of both models that is not delivered."""
         return self.model if self.deliver == "average" else self.average
 
-    def judged_beside(self, majority: float) -> "State":
+    def with_majority(self, majority: float) -> "State":
         """With the share of the most common class, which no file keeps for each round."""
         return replace(self, history=replace(self.history, majority=majority))
 

@@ -175,7 +175,7 @@ class PilotRunner:
             wall_seconds=round(seconds, 3),  # as a file keeps it
             judging_seconds=round(judging, 6),
             accuracies=() if self.target.accuracy is None else tuple(found.accuracies),
-            guessing=() if self.target.loss is None else tuple(found.guessing),
+            guessing=() if self.target.loss is None else tuple(found.baseline_rounds),
             errors=() if found.sampled is None else found.sampled.errors,
             samples=() if found.sampled is None else found.sampled.samples,
         )
