@@ -439,7 +439,7 @@ def test_a_damaged_file_of_the_store_says_the_way_out(tmp_path):
     run_sweep(experiment, Store(tmp_path), Inline())
     (file,) = tmp_path.glob("??/*.json")
     file.write_text(file.read_text()[:100])
-    with pytest.raises(BadInput, match="delete it, and it is made anew"):
+    with pytest.raises(BadInput, match="delete it, and it is trained again"):
         run_sweep(experiment, Store(tmp_path), Inline())
 
 

@@ -1,1 +1,1 @@
-"""Sweeps: experiments as data, trainings that are made once, and who makes them."""
+"""Sweeps: experiments as data, trainings that run once, and executors that run them."""

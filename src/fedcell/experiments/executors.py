@@ -75,7 +75,7 @@ class Inline:
 class LocalProcesses:
     """Run jobs in processes of this machine, with one thread each.
 
-    Processes are spawned, not forked: forks do not go with threads. A job whose process dies is
+    Processes are spawned, not forked: forks do not go with threads. A job that kills its process is
     run once more, alone, and then yields a `WorkerDiedError`.
 
     Parameters

@@ -115,7 +115,7 @@ Scores = tuple[float | None, float | None]  # loss and accuracy on test data
 
 @dataclass(frozen=True)
 class Sampled:
-    """Standard errors of a curve whose models were evaluated on a part of the samples: all of them
+    """Standard errors of a curve with models evaluated on a part of the samples: all of them
     near the target, few far from it."""
 
     target: Target  # that the samples were chosen for
