@@ -120,7 +120,7 @@ FALLING = (2.3 * np.exp(-0.001 * np.arange(1, 101))).tolist()
 TARGET = Target(loss=0.5, hold=1)
 
 
-def test_a_training_that_cannot_get_there_in_its_rounds_is_cut():
+def test_a_training_that_cannot_reach_its_target_in_its_rounds_is_cut():
     begin = time.monotonic()
     assert is_cut(FALLING, Until(300, TARGET, stop_if_unreachable=True), begin)
     assert not is_cut(FALLING, Until(300, TARGET), begin)
@@ -128,7 +128,7 @@ def test_a_training_that_cannot_get_there_in_its_rounds_is_cut():
     assert not is_cut([], Until(300, TARGET, deadline=0.0, stop_if_unreachable=True), begin)
 
 
-def test_a_training_that_cannot_get_there_in_its_time_is_cut():
+def test_a_training_that_cannot_reach_its_target_in_its_time_is_cut():
     now = time.monotonic()
     slow = Until(100_000, TARGET, deadline=now + 50, stop_if_unreachable=True)
     assert is_cut(FALLING, slow, now - 50)  # half of its time for 100 rounds
@@ -149,7 +149,7 @@ def test_a_training_that_another_has_beaten_is_cut(tmp_path):
     assert not is_cut(FALLING, until, begin)
 
 
-def test_who_guesses_is_told_on_as_many_samples_as_it_takes():
+def test_a_baseline_model_is_found_on_as_many_samples_as_that_takes():
     setup = prepare_training(DIGITS, 1)
     judge = setup.learner(1)
     assert isinstance(judge, Sampling)

@@ -56,7 +56,7 @@ def test_means_have_student_s_interval(result):
             )
 
 
-def test_seeds_that_did_not_get_there_count_as_what_they_took():
+def test_seeds_that_missed_the_target_count_with_all_that_they_took():
     found = run_seeds(SCENARIO, ["even"], seeds=6, rounds=7)
     rounds = [each.ledgers["even"].rounds_to(0.8) for each in found.runs.values()]
     assert 0 < rounds.count(None) < 6

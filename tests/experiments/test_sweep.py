@@ -116,7 +116,7 @@ def test_a_list_that_a_key_takes_is_a_value_and_a_list_of_them_an_axis(world):
         ({"plan": {"cohort": list(range(1, 9)), "rounds": list(range(1, 2000))}}, "15992 points: "),
     ],
 )
-def test_what_is_wrong_with_an_experiment_is_said_before_anything_runs(world, change, message):
+def test_an_experiment_with_errors_is_refused_before_anything_runs(world, change, message):
     with pytest.raises(BadInput, match=message) as caught:
         load_experiment(experiment(world.parent, **change))
     assert "tiny.json: " in str(caught.value)
@@ -172,7 +172,7 @@ def test_rounds_to_a_target_that_holds():
 # Statistics.
 
 
-def test_runs_that_did_not_get_there_are_cut_and_counted():
+def test_runs_that_missed_the_target_are_cut_and_counted():
     found = estimate_rounds([10, 20, None, 30], cap=100)
     assert (found.runs, found.reached, found.censored) == (4, 3, 1)
     assert found.mean.value == 40.0
@@ -354,7 +354,7 @@ def test_a_damaged_training_is_named_with_the_way_out(world):
 # The command.
 
 
-def test_the_command_writes_a_table_and_goes_on(fedcell, world, monkeypatch):
+def test_the_command_writes_a_table_and_reuses_trainings(fedcell, world, monkeypatch):
     monkeypatch.chdir(world.parent)
     experiment(world.parent, policy=["even"])
     said = fedcell("sweep", "tiny.json", "--workers", 2, "--figure", "g.png")

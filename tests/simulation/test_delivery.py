@@ -93,7 +93,7 @@ def test_what_is_delivered_does_not_change_the_training():
         assert one.average.tobytes() == other.average.tobytes()
 
 
-def test_a_judge_of_ones_own_is_given_the_delivered_model():
+def test_a_custom_evaluator_gets_the_delivered_model():
     given: list[Any] = []
 
     def evaluator(model: Any, round: int, last: bool) -> Scores:

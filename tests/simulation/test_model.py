@@ -216,7 +216,7 @@ def test_without_pytorch_the_command_says_what_is_missing(fedcell, folder, tmp_p
     assert not list(tmp_path.iterdir())
 
 
-def test_an_export_does_not_replace_what_the_run_goes_on_from(fedcell, folder):
+def test_an_export_does_not_replace_the_checkpoint(fedcell, folder):
     before = (folder / "checkpoint.npz").read_bytes()
     said = fedcell("export", folder, "--out", folder / "checkpoint.npz")
     assert (said.code, said.out) == (2, "")

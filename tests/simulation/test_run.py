@@ -304,7 +304,7 @@ def test_calls_that_are_refused_in_a_sentence(world):
         prepare_training(load_scenario("digits"), data="x")  # type: ignore[arg-type]
 
 
-def test_a_trace_of_ones_own_is_trained_and_priced(world):
+def test_a_custom_trace_is_trained_and_priced(world):
     """Measured channels as a trace: who is called, and whose upload is lost, is what it says."""
     setup = prepare_training(load_scenario(world))
     scenario, learner = setup.scenario, setup.learner()
@@ -330,7 +330,7 @@ def test_a_trace_with_fewer_rounds_than_asked_for_is_refused(world):
 
 
 @pytest.mark.parametrize("complete", [True, False])
-def test_only_a_run_that_went_to_its_end_is_said_to_diverge(world, complete):
+def test_only_a_complete_run_is_reported_as_diverged(world, complete):
     """An interrupted one may only not have been evaluated after its last round."""
     result = run(load_scenario(world), ["even"], rounds=2)
     (outcome,) = result.outcome.policies

@@ -33,7 +33,7 @@ def test_a_report_of_each_round_says_what_the_ledgers_say_in_the_end():
     assert "state" not in repr(said[0])
 
 
-def test_a_training_without_a_folder_reports_and_is_gone_on_with():
+def test_a_training_without_a_folder_reports_and_resumes():
     setup, said = prepare_training(SCENARIO), []
     whole = simulate(setup.scenario, "even", setup.learner(), report=said.append)
     assert list(said[2].total_energy) == ["even"]
@@ -63,7 +63,7 @@ def test_a_run_without_the_target_of_its_scenario(fedcell, tmp_path):
     assert not (tmp_path / "b").exists()
 
 
-def test_a_training_goes_on_along_a_trace_that_begins_later():
+def test_a_training_continues_along_a_trace_that_begins_later():
     setup = prepare_training(SCENARIO)
     world, learner = setup.scenario, setup.learner()
     fleet = draw_fleet(world)

@@ -15,7 +15,8 @@ import os
 import re
 import time
 import warnings
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -177,7 +178,7 @@ class Tracker:
         self._kind, _, place = where.partition(":")
         backend = _backend(self._kind, where)
         self._log: RoundLog | None = None
-        self._open = lambda: backend(place, name, about or {})
+        self._open: Callable[[], RoundLog] = partial(backend, place, name, about or {})
         self._closed = False
 
     def __call__(self, report: RoundReport) -> None:

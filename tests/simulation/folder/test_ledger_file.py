@@ -159,7 +159,7 @@ def link(path: Path) -> None:
         (".lock", Path.unlink),
     ],
 )
-def test_files_that_are_removed_under_way_are_written_again(tmp_path, name, harm, rounds):
+def test_files_that_are_removed_during_a_run_are_written_again(tmp_path, name, harm, rounds):
     """A run that is killed right after the next round can be read and resumed, too."""
     folder, straight = tmp_path / "o", tmp_path / "straight"
     whole = run(SCENARIO, ["even"], folder=straight)
@@ -231,7 +231,7 @@ def mine(problem):
     return Optimal()(problem)
 
 
-def test_a_policy_of_ones_own_is_asked_for_when_its_run_goes_on(tmp_path):
+def test_a_custom_policy_is_required_when_its_run_is_resumed(tmp_path):
     folder = tmp_path / "o"
     run(SCENARIO, {"mine": mine, "even": "even"}, rounds=5, folder=folder)
     before = held(folder)

@@ -20,7 +20,7 @@ from support.runs import SCENARIO, assert_same
 from support.sealing import rewrite, unseal
 
 
-def test_who_pays_is_not_taken_from_an_end_that_was_before(tmp_path):
+def test_client_totals_of_an_earlier_end_are_not_loaded(tmp_path):
     """A run that is gone on with has the clients.csv of its last end until the next."""
     run(SCENARIO, ["even"], rounds=3, folder=tmp_path / "before")
     run(SCENARIO, ["even"], rounds=6, folder=tmp_path / "now")
@@ -47,7 +47,7 @@ def test_what_is_loaded_is_what_was_returned(tmp_path, world, every):
     assert_same(load_run(str(tmp_path / "o")), result)
 
 
-def test_an_interrupted_run_is_loaded_as_far_as_it_came(tmp_path):
+def test_an_interrupted_run_is_loaded_with_its_rounds_so_far(tmp_path):
     def stop(report: RoundReport) -> None:
         if report.round == 4:
             raise KeyboardInterrupt
@@ -79,7 +79,7 @@ def test_interrupted_while_a_round_is_saved_it_is_whole_all_the_same(tmp_path, m
     assert_same(load_run(tmp_path / "o"), result)
 
 
-def test_a_run_under_way_is_loaded_without_who_pays(tmp_path):
+def test_a_run_in_progress_is_loaded_without_client_totals(tmp_path):
     seen = []
 
     def look(_: RoundReport) -> None:
