@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from fedcell import load_scenario, prepare_training
-from fedcell.experiments.jobs import Job, train
+from fedcell.experiments.jobs import TrainingJob, train
 from fedcell.experiments.training import Training, Until
 from fedcell.learning.evaluation import Judgement
 from fedcell.network.draw import draw_fleet, draw_trace
@@ -47,7 +47,7 @@ def trial(name, k, e, loss, seed, sampled):
     """Seconds and rounds of a trial."""
     training = Training.of(load_scenario(name).with_plan(k, e), seed)
     until = Until(400, Target(loss=loss, hold=1), sampled=sampled)
-    done = train(Job(training, until, data_dir()))
+    done = train(TrainingJob(training, until, data_dir()))
     return done.seconds, done.curve.reached(until.target)
 
 

@@ -29,7 +29,7 @@ import numpy as np
 from fedcell import plan_training, prepare_training, run_pilot
 from fedcell.core.errors import FedcellError, FedcellWarning
 from fedcell.experiments.executors import LocalProcesses
-from fedcell.experiments.jobs import Job, train
+from fedcell.experiments.jobs import TrainingJob, train
 from fedcell.experiments.training import Training, Until
 from fedcell.planning.costs.rounds import price_round_grid
 from fedcell.planning.setting import Setting
@@ -78,8 +78,8 @@ class Grid:
                     self.rounds.setdefault((k, e), {})[seed] = -most
                     continue
                 world = Setting(k, e, self.gamma).apply_to(self.scenario)
-                until = Until(most, self.target, hopeful=worse == WORSE, sampled=True)
-                job = Job(Training.of(world, seed), until, self.data_dir)
+                until = Until(most, self.target, stop_if_unreachable=worse == WORSE, sampled=True)
+                job = TrainingJob(Training.of(world, seed), until, self.data_dir)
                 known[job] = (k, e), seed
                 yield job
 

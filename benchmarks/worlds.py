@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcell import ClientTable, Scenario, load_scenario
-from fedcell.experiments.jobs import Job, train
+from fedcell.experiments.jobs import TrainingJob, train
 from fedcell.experiments.training import Training, Until
 
 # Rough kinds of devices: kappa [J s^2], least and highest frequency [Hz], power [W/Hz].
@@ -102,7 +102,7 @@ def draw_world(dataset, number, data_dir=None):
     rng = np.random.default_rng([number, 7, *dataset.encode()])
     rounds = int(rng.integers(10, 50))
     middling = scenario.using(learning={"deliver": "last"})  # which says more of the world
-    done = train(Job(Training.of(middling, 10_000 + number), Until(rounds), data_dir))
+    done = train(TrainingJob(Training.of(middling, 10_000 + number), Until(rounds), data_dir))
     if done.curve.diverged:
         raise RuntimeError(f"{dataset} {number} diverges at a middling setting")
     loss = float(np.mean(done.curve.train_loss[-5:]))
@@ -172,7 +172,11 @@ def draw_hard_world(number, data_dir=None):
         rounds = int(rng.integers(15, 60))
         middling = scenario.with_plan(min(scenario.clients.count, int(rng.integers(5, 21))), 20)
         done = train(
-            Job(Training.of(middling, 10_000 + number), Until(rounds, scored=True), data_dir)
+            TrainingJob(
+                Training.of(middling, 10_000 + number),
+                Until(rounds, test_every_round=True),
+                data_dir,
+            )
         )
         losses, accuracies = done.curve.train_loss, done.curve.accuracies
         if done.curve.diverged or not np.mean(losses[-5:]) < 0.93 * losses[0]:

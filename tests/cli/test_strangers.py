@@ -20,7 +20,7 @@ from fedcell.core.files.atomic import aside
 from fedcell.core.files.locks import locked
 from fedcell.learning.learner import Scores
 from fedcell.show.figures import runs as run_figures
-from fedcell.simulation.folder.checkpoint import Records
+from fedcell.simulation.folder.checkpoint import Checkpoint
 from fedcell.simulation.state import History, State
 
 COMMAND = [sys.executable, "-c", "from fedcell.__main__ import main; main()"]
@@ -438,20 +438,20 @@ def test_where_there_are_no_locks_nothing_is_taken_away(tmp_path, monkeypatch):
 
 def test_an_interrupt_while_a_line_is_written_leaves_no_hole(tmp_path, monkeypatch):
     """SIGTERM comes most likely in an fsync, which takes longest."""
-    records, history, fsync = Records(tmp_path), History.none(), os.fsync
+    checkpoint, history, fsync = Checkpoint(tmp_path), History.none(), os.fsync
     model = np.zeros(3, np.float32)
     for i in range(4):
         history = history.with_round(0, Scores(1.0 / (i + 1)))
         if i == 2:
             monkeypatch.setattr(os, "fsync", lambda _: (_ for _ in ()).throw(KeyboardInterrupt))
             with pytest.raises(KeyboardInterrupt):
-                records.save(State(model, history, model, deliver="last"))
+                checkpoint.save(State(model, history, model, deliver="last"))
             monkeypatch.setattr(os, "fsync", fsync)
         else:
-            records.save(State(model, history, model, deliver="last"))
-    records.finish(State(model, history, model, deliver="last"))
+            checkpoint.save(State(model, history, model, deliver="last"))
+    checkpoint.finish(State(model, history, model, deliver="last"))
     lines = (tmp_path / "history.csv").read_text().splitlines()
     assert [line.split(",")[0] for line in lines] == ["round", "1", "2", "3", "4"]
-    again = Records.load(tmp_path, State(model, History.none(), model, deliver="last"), 10).state
+    again = Checkpoint.load(tmp_path, State(model, History.none(), model, deliver="last"), 10).state
     assert again is not None
     assert again.history.train_loss.tolist() == [1.0, 1 / 2, 1 / 3, 1 / 4]

@@ -78,7 +78,7 @@ def test_the_command_goes_to_the_cluster(cluster, tiny, fedcell, tmp_path, monke
     assert "8 trainings made" in said.out
 
 
-def test_a_cluster_that_is_not_there_is_said_so(monkeypatch):
+def test_a_cluster_that_cannot_be_reached_is_refused(monkeypatch):
     with pytest.raises(BadInput, match="`cluster` = nonsense: cannot be reached"):
         DaskCluster("nonsense")
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)

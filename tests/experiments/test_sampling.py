@@ -9,8 +9,8 @@ import pytest
 
 from fedcell import load_scenario, prepare_training
 from fedcell.core.errors import BadInput
-from fedcell.experiments.jobs import Job, train
-from fedcell.experiments.sampling import GIVEN, is_cut, judges_to_guess
+from fedcell.experiments.jobs import TrainingJob, train
+from fedcell.experiments.sampling import MIN_PART, is_baseline, is_cut
 from fedcell.experiments.store import Store
 from fedcell.experiments.training import Curve, Race, Sampled, Training, Until
 from fedcell.learning.engines.engine import Engine
@@ -24,7 +24,9 @@ def curves(target, k, e, seed, rounds=60, deliver="last"):
     """The same training, judged on all samples and on as many as its target needs."""
     world = DIGITS.with_plan(k, e).using(learning={"deliver": deliver})
     training = Training.of(world, seed)
-    return [train(Job(training, Until(rounds, target, sampled=s))).curve for s in (False, True)]
+    return [
+        train(TrainingJob(training, Until(rounds, target, sampled=s))).curve for s in (False, True)
+    ]
 
 
 @pytest.mark.parametrize("deliver", ["last", "average"])
@@ -118,20 +120,20 @@ FALLING = (2.3 * np.exp(-0.001 * np.arange(1, 101))).tolist()
 TARGET = Target(loss=0.5, hold=1)
 
 
-def test_a_training_that_cannot_get_there_in_its_rounds_is_cut():
+def test_a_training_that_cannot_reach_its_target_in_its_rounds_is_cut():
     begin = time.monotonic()
-    assert is_cut(FALLING, Until(300, TARGET, hopeful=True), begin)
+    assert is_cut(FALLING, Until(300, TARGET, stop_if_unreachable=True), begin)
     assert not is_cut(FALLING, Until(300, TARGET), begin)
-    assert not is_cut(FALLING, Until(5000, TARGET, hopeful=True), begin)
-    assert not is_cut([], Until(300, TARGET, deadline=0.0, hopeful=True), begin)
+    assert not is_cut(FALLING, Until(5000, TARGET, stop_if_unreachable=True), begin)
+    assert not is_cut([], Until(300, TARGET, deadline=0.0, stop_if_unreachable=True), begin)
 
 
-def test_a_training_that_cannot_get_there_in_its_time_is_cut():
+def test_a_training_that_cannot_reach_its_target_in_its_time_is_cut():
     now = time.monotonic()
-    slow = Until(100_000, TARGET, deadline=now + 50, hopeful=True)
+    slow = Until(100_000, TARGET, deadline=now + 50, stop_if_unreachable=True)
     assert is_cut(FALLING, slow, now - 50)  # half of its time for 100 rounds
     assert not is_cut(FALLING, replace(slow, deadline=now + 5000), now - 50)
-    assert not is_cut(FALLING, slow, now - 0.5 * GIVEN * 50)  # that is too early to tell
+    assert not is_cut(FALLING, slow, now - 0.5 * MIN_PART * 50)  # that is too early to tell
     assert is_cut(FALLING[:1], replace(slow, deadline=now), now - 1)
 
 
@@ -147,17 +149,17 @@ def test_a_training_that_another_has_beaten_is_cut(tmp_path):
     assert not is_cut(FALLING, until, begin)
 
 
-def test_who_guesses_is_told_on_as_many_samples_as_it_takes():
+def test_a_baseline_model_is_found_on_as_many_samples_as_that_takes():
     setup = prepare_training(DIGITS, 1)
     judge = setup.learner(1)
     assert isinstance(judge, Sampling)
-    assert judges_to_guess(judge, np.zeros_like(judge.start()))
-    done = train(Job(Training.of(DIGITS, 1), Until(15)))
+    assert is_baseline(judge, np.zeros_like(judge.start()))
+    done = train(TrainingJob(Training.of(DIGITS, 1), Until(15)))
     assert done.curve.accuracy > 0.5
     model = judge.start()
     for t in range(12):
         model = np.mean(list(judge.train(model, list(range(10)), t)), 0)
-    assert not judges_to_guess(judge, model)
+    assert not is_baseline(judge, model)
     assert not math.isnan(judge.strata("test").majority)
 
 
@@ -165,4 +167,4 @@ def test_a_first_model_without_a_loss_is_refused_as_by_a_full_evaluation(monkeyp
     nothing = lambda self, model, part, places: np.full((2, len(places)), math.nan)  # noqa: ARG005
     monkeypatch.setattr(Engine, "judge", nothing)
     with pytest.raises(BadInput, match="training loss of the first model is not a number"):
-        train(Job(Training.of(DIGITS, 1), Until(5, TARGET, sampled=True)))
+        train(TrainingJob(Training.of(DIGITS, 1), Until(5, TARGET, sampled=True)))

@@ -38,7 +38,7 @@ def test_every_changed_digit_is_noticed(store):
         file_of(store).write_text(other)
         if json.loads(other) == json.loads(text):  # a 17th digit, which no float holds
             continue
-        with pytest.raises(BadFile, match=f"{KEY}.json: .*delete it, and it is made anew"):
+        with pytest.raises(BadFile, match=f"{KEY}.json: .*delete it, and it is trained again"):
             store.get(KEY, 3)
     assert len(places) > 150
 
@@ -113,7 +113,9 @@ def test_a_longer_curve_of_the_same_bits_is_joined(store):
 )
 def test_malformed_curves_get_one_sentence(store, changes):
     rewrite(file_of(store), **changes)
-    with pytest.raises(BadFile, match=f"{KEY}.json: .*delete it, and it is made anew") as refused:
+    with pytest.raises(
+        BadFile, match=f"{KEY}.json: .*delete it, and it is trained again"
+    ) as refused:
         store.get(KEY, 3)
     assert len(refused.value.faults) == 1
 

@@ -4,9 +4,6 @@ import json
 import math
 import os
 import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +12,7 @@ import pytest
 
 from fedcell import BadInput, load_scenario, prepare_training, simulate_network
 from fedcell.core.estimates import mean_estimate
-from fedcell.experiments.executors import DiedError, Inline, LocalProcesses
+from fedcell.experiments.executors import Inline, LocalProcesses, WorkerDiedError
 from fedcell.experiments.experiment import Experiment, load_experiment
 from fedcell.experiments.statistics import estimate_rounds
 from fedcell.experiments.store import Store
@@ -25,6 +22,7 @@ from fedcell.experiments.training import Curve, Training, Until
 from fedcell.scenario.target import Target, rounds_to
 from support.printed import is_plus_minus
 from support.printed import tables as printed_tables
+from support.signalled import CURVE, signalled
 
 QUADRATIC: dict[str, Any] = {
     "clients": {"count": 8, "samples": 30, "spread": 0.0},
@@ -118,7 +116,7 @@ def test_a_list_that_a_key_takes_is_a_value_and_a_list_of_them_an_axis(world):
         ({"plan": {"cohort": list(range(1, 9)), "rounds": list(range(1, 2000))}}, "15992 points: "),
     ],
 )
-def test_what_is_wrong_with_an_experiment_is_said_before_anything_runs(world, change, message):
+def test_an_experiment_with_errors_is_refused_before_anything_runs(world, change, message):
     with pytest.raises(BadInput, match=message) as caught:
         load_experiment(experiment(world.parent, **change))
     assert "tiny.json: " in str(caught.value)
@@ -174,7 +172,7 @@ def test_rounds_to_a_target_that_holds():
 # Statistics.
 
 
-def test_runs_that_did_not_get_there_are_cut_and_counted():
+def test_runs_that_missed_the_target_are_cut_and_counted():
     found = estimate_rounds([10, 20, None, 30], cap=100)
     assert (found.runs, found.reached, found.censored) == (4, 3, 1)
     assert found.mean.value == 40.0
@@ -290,11 +288,11 @@ def test_failures_are_kept_and_made_again_on_request(world):
 def test_what_is_not_the_training_s_fault_is_not_held_against_it(world):
     class Unlucky(Inline):
         def run(self, _, jobs):
-            yield from ((job, DiedError("it died")) for job in jobs)
+            yield from ((job, WorkerDiedError("it died")) for job in jobs)
 
     store = Store(world.parent / "store")
     tiny = load_experiment(experiment(world.parent))
-    with pytest.raises(BadInput, match=r"all 6 trainings failed, the first at .*: it died: once"):
+    with pytest.raises(BadInput, match=r"all 6 trainings failed, .*: it died: correct that"):
         run_sweep(tiny, store, Unlucky())
     assert run_sweep(tiny, store, Inline()).made == 6
 
@@ -313,7 +311,7 @@ def test_a_sweep_of_which_nothing_is_left_writes_nothing(fedcell, world, monkeyp
         assert said.code == 2
         assert said.err.startswith("fedcell: all ")
         assert "; try again, or put train-images-idx3-ubyte" in said.err
-        assert "make them again with --retry" in said.err
+        assert "run them again with --retry" in said.err
         assert len(said.err.splitlines()) == 1
     assert Path("sweep-mine/runs.csv").read_text() == "earlier\n"
 
@@ -356,7 +354,7 @@ def test_a_damaged_training_is_named_with_the_way_out(world):
 # The command.
 
 
-def test_the_command_writes_a_table_and_goes_on(fedcell, world, monkeypatch):
+def test_the_command_writes_a_table_and_reuses_trainings(fedcell, world, monkeypatch):
     monkeypatch.chdir(world.parent)
     experiment(world.parent, policy=["even"])
     said = fedcell("sweep", "tiny.json", "--workers", 2, "--figure", "g.png")
@@ -377,24 +375,20 @@ SLOW = {**QUADRATIC, "plan": {"cohort": 3, "local_steps": 40, "rounds": 200}}
 
 
 @pytest.mark.long
-def test_killed_in_the_middle_it_goes_on_where_it_was(fedcell, world, monkeypatch):
+def test_a_killed_sweep_continues_with_the_trainings_that_it_lacks(fedcell, world, monkeypatch):
     monkeypatch.chdir(world.parent)
     slow = {**SLOW, "learning": QUADRATIC["learning"] | {"target": 1e-9}}
     Path("world.json").write_text(json.dumps(slow))
     experiment(world.parent, seeds=12)
-    command = [sys.executable, "-c", "from fedcell.__main__ import main; main()"]
-    with subprocess.Popen([*command, "sweep", "tiny.json"], stderr=subprocess.DEVNULL) as process:
-        end = time.monotonic() + 60
-        while not held(Path("fedcell-runs")) and time.monotonic() < end:
-            time.sleep(0.01)
-        process.kill()
+    with signalled("sweep", "tiny.json", place=CURVE, calls=3, sent=signal.SIGKILL) as process:
+        process.communicate(timeout=300)
     before = held(Path("fedcell-runs"))
-    assert 0 < len(before) < 24
+    assert len(before) == 3
     said = fedcell("sweep", "tiny.json", "--json")
     assert said.code == 0, said.err
     answer = json.loads(said.out)
     assert len(answer["runs"]) == 24
-    assert answer["made"] <= 24 - len(before)
+    assert answer["made"] == 21
     after = held(Path("fedcell-runs"))
     assert {name: after[name] for name in before} == before
 

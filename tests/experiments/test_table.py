@@ -197,7 +197,7 @@ def test_seeds_are_added_until_intervals_are_narrow(tmp_path):
     assert len(result.experiment.seeds) > 2
     assert widest_interval(result.table) <= wide / 3
     assert {len(runs) for runs in result.table.points().values()} == {len(result.experiment.seeds)}
-    few = run_until_precise(experiment, store, Inline(), precision=1e-6, most_seeds=4)
+    few = run_until_precise(experiment, store, Inline(), precision=1e-6, max_seeds=4)
     assert few.experiment.seeds == (0, 1, 2, 3)
     alone = run_until_precise(experiment, store, Inline())
     assert alone.experiment.seeds == (0, 1)
@@ -220,7 +220,7 @@ def test_precision_is_asked_for_in_files_and_commands(tmp_path, fedcell, monkeyp
     assert "precision = 5: expected a number between 0 and 1" in fedcell("sweep", file).err
 
 
-def test_policies_of_ones_own_are_priced_on_the_same_dice(tmp_path, fedcell, monkeypatch):
+def test_custom_policies_are_priced_with_common_random_numbers(tmp_path, fedcell, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(
         "from fedcell import Optimal\n\n\ndef policy(problem):\n    return Optimal()(problem)\n"
@@ -255,7 +255,7 @@ def test_results_do_not_depend_on_what_else_the_store_holds(tmp_path):
     assert run_sweep(asked, Store(tmp_path / "a"), Inline()).rows() == fresh.rows()
 
 
-def test_what_failed_is_not_told_as_a_run_that_did_not_get_there(tmp_path):
+def test_a_failed_training_is_not_reported_as_one_that_missed_its_target(tmp_path):
     class Failing(Inline):
         def run(self, work, jobs):  # noqa: ARG002
             for job in jobs:
@@ -340,14 +340,14 @@ def test_policies_are_compared_seed_by_seed(swept):
     assert "energy vs even" in swept.summary()
 
 
-def test_more_seeds_go_on_from_those_of_the_file():
+def test_more_seeds_continue_those_of_the_file():
     listed = Experiment.sweep(Scenario(), {}, seeds=[100, 101], policies=["even"])
     assert listed.with_seeds(4).seeds == (100, 101, 0, 1)
     assert listed.with_seeds(1).seeds == (100,)
     assert listed.with_seeds(4).asked["seeds"] == [100, 101, 0, 1]
 
 
-def test_what_blew_up_or_did_not_get_there_has_no_price(tmp_path):
+def test_runs_that_diverged_or_missed_their_target_have_no_price(tmp_path):
     """Else the setting that ends first looks cheapest."""
     wild = Experiment.sweep(
         WORLD, {"learning.rate": [0.02, 1e9]}, seeds=2, rounds=80, policies=["even", "optimal"]
@@ -409,7 +409,7 @@ def test_places_that_cannot_be_written_to_are_named_before_any_work(tmp_path, fe
         assert f"is not a folder: choose another {option}" in said.err
 
 
-def test_precision_that_was_not_reached_is_said(tmp_path, fedcell):
+def test_a_precision_that_was_not_reached_is_reported(tmp_path, fedcell):
     (tmp_path / "x.toml").write_text(
         'scenario = "paper"\npolicy = "even"\nrounds = 3\n[plan]\ncohort = [5, 9]\n'
     )
@@ -439,7 +439,7 @@ def test_a_damaged_file_of_the_store_says_the_way_out(tmp_path):
     run_sweep(experiment, Store(tmp_path), Inline())
     (file,) = tmp_path.glob("??/*.json")
     file.write_text(file.read_text()[:100])
-    with pytest.raises(BadInput, match="delete it, and it is made anew"):
+    with pytest.raises(BadInput, match="delete it, and it is trained again"):
         run_sweep(experiment, Store(tmp_path), Inline())
 
 

@@ -24,7 +24,7 @@ from fedcell import (
     plan_training,
 )
 from fedcell.cli.commands.pilot import pilot_command
-from fedcell.experiments.executors import DiedError, Inline
+from fedcell.experiments.executors import Inline, WorkerDiedError
 from fedcell.experiments.experiment import Experiment
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
@@ -869,7 +869,7 @@ class Deadly:
 
     def run(self, work, jobs):
         for i, job in enumerate(jobs):
-            yield job, DiedError("it died") if i < self.deaths else work(job)
+            yield job, WorkerDiedError("it died") if i < self.deaths else work(job)
 
 
 def test_a_process_that_dies_costs_a_pilot_its_run_alone(world):

@@ -25,7 +25,7 @@ from fedcell import (
 )
 from fedcell.core.files.checksums import CHECKSUM, sealed
 from fedcell.core.files.formats import as_json
-from fedcell.experiments.jobs import Job, train, train_curve
+from fedcell.experiments.jobs import TrainingJob, train, train_curve
 from fedcell.experiments.training import Training, Until
 from fedcell.learning.learner import Scores
 from fedcell.scenario.identity import pilot_identity, run_identity, training_identity
@@ -93,14 +93,14 @@ def test_what_is_delivered_does_not_change_the_training():
         assert one.average.tobytes() == other.average.tobytes()
 
 
-def test_a_judge_of_ones_own_is_given_the_delivered_model():
+def test_a_custom_evaluator_gets_the_delivered_model():
     given: list[Any] = []
 
-    def judge(model: Any, round: int, last: bool) -> Scores:
+    def evaluator(model: Any, round: int, last: bool) -> Scores:
         given.append((model, round, last))
         return Scores(float(len(given)))
 
-    states = trained(WORLD.using(learning={"evaluate_every": 2}), 5, judge=judge)
+    states = trained(WORLD.using(learning={"evaluate_every": 2}), 5, evaluator=evaluator)
     assert [s.rounds for s in states if np.isfinite(s.last_loss)] == [2, 4, 5]
     for (model, round, last), place in zip(given, (2, 4, 5), strict=True):
         assert model is states[place].average
@@ -261,7 +261,7 @@ def test_the_last_model_keeps_the_identities_of_before_and_the_average_has_its_o
 
 def test_trainings_of_sweeps_and_pilots_are_of_what_is_delivered():
     for scenario in (DIGITS, DIGITS.using(learning={"deliver": "last"})):
-        curve = train(Job(Training.of(scenario, 0), Until(4))).curve
+        curve = train(TrainingJob(Training.of(scenario, 0), Until(4))).curve
         result = run(scenario, ["even"], rounds=4)
         scores = result.outcome.policies[0].scores
         assert_array_equal(curve.train_loss, result.ledgers["even"].train_loss)

@@ -145,7 +145,7 @@ def test_of_quadratics_there_are_weights_alone(fedcell, tmp_path):
         assert_array_equal(saved["weights"], load_model(tmp_path / "run").weights)
     said = fedcell("export", tmp_path / "run", "--out", tmp_path / "w.pt")
     assert said.code == 2
-    assert "the run trained quadratics, of which fedcell knows the weights alone" in said.err
+    assert "the run trained quadratics, of which fedcell has the weights alone" in said.err
     assert not (tmp_path / "w.pt").exists()
 
 
@@ -185,7 +185,7 @@ def test_folders_that_hold_no_model_are_refused(fedcell, folder, tmp_path):
     begun.mkdir()
     for name in ("run.json", "scenario.json"):
         (begun / name).write_bytes((folder / name).read_bytes())
-    with pytest.raises(BadFile, match="not a round of it was done"):
+    with pytest.raises(BadFile, match="no round is done yet"):
         load_model(begun)
     (begun / "checkpoint.npz").write_bytes(b"PK")
     with pytest.raises(BadFile, match="not a sound"):
@@ -216,7 +216,7 @@ def test_without_pytorch_the_command_says_what_is_missing(fedcell, folder, tmp_p
     assert not list(tmp_path.iterdir())
 
 
-def test_an_export_does_not_replace_what_the_run_goes_on_from(fedcell, folder):
+def test_an_export_does_not_replace_the_checkpoint(fedcell, folder):
     before = (folder / "checkpoint.npz").read_bytes()
     said = fedcell("export", folder, "--out", folder / "checkpoint.npz")
     assert (said.code, said.out) == (2, "")

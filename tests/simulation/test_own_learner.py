@@ -204,14 +204,14 @@ def test_killed_and_resumed_to_the_same_bits(fedcell, folder):
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_run_of_ones_own_learner_is_listed(fedcell):
+def test_a_run_of_a_custom_learner_is_listed(fedcell):
     assert fedcell("run", "world.json", "--learner", "mylearners:Mean", "--out", "here").code == 0
     (entry,) = json.loads(fedcell("runs", "here", "--json").out)
     assert (entry["status"], entry["trained"]) == ("complete", "mylearners:Mean")
 
 
 @pytest.mark.usefixtures("folder")
-def test_a_pilot_does_not_go_on_with_a_learner_of_other_sizes(fedcell, folder):
+def test_a_pilot_does_not_resume_with_a_learner_of_other_sizes(fedcell, folder):
     pilot = ["pilot", "world.json", "--target-loss", 0.5, "--budget", "2s", "--out", "p.json"]
     pilot += ["--learner", "mylearners:Mean"]
     assert fedcell(*pilot).code == 0
@@ -224,7 +224,7 @@ def test_a_pilot_does_not_go_on_with_a_learner_of_other_sizes(fedcell, folder):
 
 
 @pytest.mark.usefixtures("folder")
-def test_several_seeds_of_ones_own_learner(fedcell, folder):
+def test_several_seeds_of_a_custom_learner(fedcell, folder):
     words = ["run", "world.json", "--learner", "mylearners:Mean", "--seeds", 2, "--out", "two"]
     assert fedcell(*words).code == 0
     whose = [json.loads((folder / f"two/seed{i}/run.json").read_text())["learner"] for i in (0, 1)]
@@ -278,7 +278,7 @@ def test_a_pilot_notes_a_learner_whose_source_changed(folder):
 
 
 @pytest.mark.usefixtures("folder")
-def test_ours_does_not_resume_a_run_of_ones_own():
+def test_the_built_in_learner_does_not_resume_a_run_of_a_custom_one():
     scenario = Scenario().using(**WORLD, learning={"model": "quadratic-apart"})
     run(scenario, ["even"], learner="mylearners:Mean", folder="here")
     with pytest.raises(BadFile, match=r"learner differs|learner.name, learner.sizes"):
@@ -300,7 +300,7 @@ def test_a_learner_that_is_our_engine_keeps_its_bits(folder):
     assert widths[0] == widths[1] is not None
 
 
-def test_the_dataset_of_a_learner_of_ones_own_is_known_by_its_name():
+def test_the_dataset_of_a_custom_learner_is_known_by_its_name():
     """Nobody knows which data such a learner reads: the name is all that there is."""
     known = {"name": "mine:net", "start": "a", "sizes": "b"}
     digits, mnist = (Scenario().using(learning={"dataset": d}) for d in ("digits", "mnist"))
@@ -336,7 +336,7 @@ BAD = {
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("name", BAD)
 @pytest.mark.parametrize("command", ["run", "pilot"])
-def test_a_bad_learner_is_told_in_one_sentence(fedcell, name, command):
+def test_a_bad_learner_is_refused_in_one_sentence(fedcell, name, command):
     words = ["--policy", "even"] if command == "run" else ["--target-loss", 0.5, "--budget", "1s"]
     said = fedcell(command, "world.json", "--learner", name, *words)
     assert (said.code, said.out) == (2, "")
@@ -356,7 +356,7 @@ def test_uploads_that_are_not_numbers_are_left_out_and_counted():
 
 @pytest.mark.parametrize("left_out", ["model_bits", "cycles_per_sample"])
 @pytest.mark.parametrize("command", ["run", "pilot"])
-def test_what_a_learner_costs_must_be_said(fedcell, folder, left_out, command):
+def test_the_costs_of_a_learner_are_required(fedcell, folder, left_out, command):
     task = {name: value for name, value in WORLD["task"].items() if name != left_out}
     (folder / "world.json").write_text(json.dumps(WORLD | {"task": task}))
     words = [] if command == "run" else ["--target-loss", 0.5, "--budget", "1s"]
@@ -410,7 +410,7 @@ def test_constants_of_a_learner_that_shows_its_gradients(fedcell):
 
 @pytest.mark.filterwarnings("default")
 @pytest.mark.usefixtures("folder")
-def test_workers_change_nothing_for_a_learner_of_ones_own(fedcell):
+def test_workers_change_nothing_for_a_custom_learner(fedcell):
     words = ["world.json", "--target-loss", 0.5, "--budget", "1s", "--workers", 2]
     said = fedcell("pilot", *words, "--learner", "mylearners:Mean")
     assert said.code == 0

@@ -24,7 +24,7 @@ from fedcell import (
 )
 from fedcell.experiments.executors import LocalProcesses
 from fedcell.experiments.experiment import Experiment
-from fedcell.experiments.jobs import Job, train
+from fedcell.experiments.jobs import TrainingJob, train
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
 from fedcell.experiments.training import Training, Until
@@ -41,7 +41,7 @@ RANGES = "client,first,last\n0,0,19\n1,20,39\n2,40,59\n"
 BY_FILE = 'dataset = "mine.npz"\npartition.owners = "who.csv"'
 
 
-def test_a_run_goes_on_while_its_owners_are_the_same_and_not_with_others(tmp_path):
+def test_a_run_resumes_with_the_same_owners_and_not_with_others(tmp_path):
     npz(tmp_path / "mine.npz", owner=THREE)
     scenario = scenario_in(tmp_path)
     whole = run(scenario, ["even"], folder=tmp_path / "whole")
@@ -55,7 +55,7 @@ def test_a_run_goes_on_while_its_owners_are_the_same_and_not_with_others(tmp_pat
             run(scenario, ["even"], folder=tmp_path / "run", resume=True)
 
 
-def test_a_run_goes_on_from_its_own_folder_wherever_its_files_lie(tmp_path):
+def test_a_run_resumes_from_its_folder_wherever_its_files_are(tmp_path):
     npz(tmp_path / "mine.npz")
     (tmp_path / "who.csv").write_text(RANGES)
     first = run(scenario_in(tmp_path, BY_FILE), ["even"], folder=tmp_path / "run", rounds=2)
@@ -103,7 +103,7 @@ def test_a_worker_reads_files_again_that_have_changed(tmp_path):
 
     def curve():
         training = Training.of(scenario_in(tmp_path), 0)
-        return train(Job(training, Until(3))).curve
+        return train(TrainingJob(training, Until(3))).curve
 
     npz(tmp_path / "mine.npz", owner=THREE)
     first = curve()
@@ -215,7 +215,7 @@ def test_a_plan_without_a_fingerprint_is_read_with_a_note(tmp_path):
 
 
 @pytest.mark.filterwarnings("default")
-def test_the_command_shows_who_holds_what_by_name(tmp_path, fedcell, monkeypatch):
+def test_the_command_shows_the_samples_of_clients_by_name(tmp_path, fedcell, monkeypatch):
     npz(tmp_path / "mine.npz", owner=np.where(THREE == 1, "", NAMED))
     world(tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -263,7 +263,7 @@ def test_clients_that_only_the_owners_name_are_called_so_in_a_run(tmp_path):
     ]
 
 
-def test_a_learner_of_ones_own_does_not_go_on_with_other_owners(tmp_path):
+def test_a_custom_learner_does_not_resume_with_other_owners(tmp_path):
     """It takes them from the scenario, and may have as many samples of each client as before."""
 
     def mine(scenario, seed):

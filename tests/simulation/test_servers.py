@@ -148,12 +148,11 @@ def halfway(old, mean):
     return old + (mean - old) / 2
 
 
-def test_a_server_of_ones_own_in_simulations_runs_and_pilots(tmp_path, fedcell):
+def test_a_custom_server_in_runs_and_pilots(tmp_path, fedcell):
     scenario = world()
-    setup = prepare_training(scenario)
     momentum = prepare_training(world(server="momentum", server_momentum=0.0, server_rate=0.5))
     ledgers = [
-        simulate(setup.scenario, "even", setup.learner(), rounds=8, server=halfway),
+        run(scenario, ["even"], rounds=8, server=halfway).ledgers["even"],
         simulate(momentum.scenario, "even", momentum.learner(), rounds=8),
     ]
     assert_allclose(ledgers[0].train_loss, ledgers[1].train_loss, rtol=1e-5)
@@ -167,10 +166,9 @@ def test_a_server_of_ones_own_in_simulations_runs_and_pilots(tmp_path, fedcell):
     assert pilot.server is not None
     assert pilot.server.endswith("test_servers:halfway")
     trial = pilot.trials[0]
-    setup = prepare_training(trial.setting.apply_to(scenario), trial.seed)
-    ledger = simulate(
-        setup.scenario, "even", setup.learner(), len(trial.losses), trial.seed, server=halfway
-    )
+    world_of_trial = trial.setting.apply_to(scenario)
+    options = {"rounds": len(trial.losses), "seed": trial.seed, "server": halfway}
+    ledger = run(world_of_trial, ["even"], **options).ledgers["even"]
     assert_array_equal(ledger.train_loss, trial.losses)
     plan_training(scenario, pilot).save(tmp_path / "plan.json")
     said = fedcell("run", "--plan", tmp_path / "plan.json")

@@ -10,7 +10,7 @@ from typing import NoReturn
 from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
-from fedcell.experiments.executors import DaskCluster, LocalProcesses, SweepEngine
+from fedcell.experiments.executors import DaskCluster, Executor, LocalProcesses
 from fedcell.experiments.sweep import SweepProgress
 from fedcell.experiments.table import SweepTable
 from fedcell.paper.reproduce import Reproduction
@@ -32,7 +32,7 @@ def command_line() -> str:
     return shlex.join(["fedcell", *sys.argv[1:]])
 
 
-def engine_of(workers: int | None, cluster: str | None) -> SweepEngine:
+def engine_of(workers: int | None, cluster: str | None) -> Executor:
     """What trainings are made by: processes here, or a cluster."""
     return DaskCluster(cluster) if cluster else LocalProcesses(workers)
 

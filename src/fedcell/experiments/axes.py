@@ -1,4 +1,4 @@
-"""From tables with lists in them to points: each combination of values, with its labels."""
+"""Expand tables with lists into points: each combination of values, with its labels."""
 
 import copy
 import itertools
@@ -17,62 +17,62 @@ from fedcell.scenario.target import Target
 from .training import Training, Until
 
 TABLES = ("cell", "clients", "task", "plan", "learning")
-MOST_POINTS = 10_000
+MAX_POINTS = 10_000
 KIND = "learning.partition.kind"
-ARRAYS = ("clients.table", "clients.sizes")  # keys that take a list, and say so nowhere else
+ARRAYS = ("clients.table", "clients.sizes")  # keys that take a list, which their types hide
 
 
 @dataclass(frozen=True)
 class Point:
-    """One setting of a sweep: where it lies on each axis, and the scenario there."""
+    """One setting of a sweep: its value on each axis, and its scenario."""
 
     labels: Mapping[str, Any]  # by axis: "variant", "plan.cohort", ...
     scenario: Scenario
 
     @property
     def trained(self) -> bool:
-        """Whether there is something to train; else rounds are priced alone."""
+        """Whether its scenario trains; else only rounds are priced."""
         return self.scenario.learning is not None
 
     @property
     def target(self) -> Target | None:
-        """What its trainings are to reach."""
+        """Loss or accuracy that its trainings stop at."""
         return None if self.scenario.learning is None else self.scenario.learning.goal
 
     def until(self, rounds: int, hold: int | None = None) -> Until:
-        """When its trainings end: where the target was to hold for so long, if that is more."""
+        """Return when its trainings end; its target holds for at least `hold` rounds."""
         target = self.target
         if target is not None and hold is not None:
             target = replace(target, hold=max(hold, target.hold))
         return Until(rounds, target)
 
     def training(self, seed: int) -> Training:
-        """Its training on one seed: the same dice at every point and for every policy."""
+        """Return its training on one seed; all points and policies share its random numbers."""
         return Training.of(self.scenario, seed)
 
 
 def read_axes(tables: Mapping[str, Any], above: str = "") -> dict[str, list[Any]]:
-    """Every value by its dotted name, as the list of those that it takes."""
-    found: dict[str, list[Any]] = {}
+    """Return the list of values of each key, by dotted name."""
+    axes: dict[str, list[Any]] = {}
     for key, value in tables.items():
         name = f"{above}{key}"
         if isinstance(value, dict):
-            found |= read_axes(value, f"{name}.")
+            axes |= read_axes(value, f"{name}.")
         elif isinstance(value, list) and not _is_value(name, value):
-            if len(value) > MOST_POINTS:
-                raise BadInput(f"{name}: an axis of {len(value)} values: {MOST_POINTS} at most")
+            if len(value) > MAX_POINTS:
+                raise BadInput(f"{name}: an axis of {len(value)} values: {MAX_POINTS} at most")
             if not value:
                 raise BadInput(f"{name} = []: an axis needs at least one value")
             if any(item in value[:i] for i, item in enumerate(value)):
                 raise BadInput(f"{name}: a value stands twice on the axis")
-            found[name] = value
+            axes[name] = value
         else:
-            found[name] = [value]
-    return found
+            axes[name] = [value]
+    return axes
 
 
 def _is_value(name: str, value: list[Any]) -> bool:
-    """Whether a list is what the key itself takes, as the ends of a ring or layers."""
+    """Return whether a list is one value of its key, such as the ends of a ring."""
     kind: Any = Scenario
     for part in name.split("."):
         hints = get_type_hints(kind) if isinstance(kind, type) else {}
@@ -89,7 +89,7 @@ def _without_none(kind: Any) -> Any:
 
 
 def read_variants(given: Any) -> list[tuple[str | None, dict[str, Any]]]:
-    """Settings that go together, by name."""
+    """Return variants, tables of settings that change together, by name."""
     if given is None:
         return [(None, {})]
     if not isinstance(given, list) or not given or not all(isinstance(o, dict) for o in given):
@@ -114,11 +114,12 @@ def points_of(
     variants: list[tuple[str | None, dict[str, Any]]],
     folder: Path,
 ) -> Iterator[Point]:
+    """Yield the point of each variant and each combination of values."""
     count = len(variants)
     for values in axes.values():
         count *= len(values)
-    if count > MOST_POINTS:
-        raise BadInput(f"{count} points: {MOST_POINTS} at most")
+    if count > MAX_POINTS:
+        raise BadInput(f"{count} points: {MAX_POINTS} at most")
     for name, tables in variants:
         if both := [dotted for dotted, _ in _flat(tables) if len(axes.get(dotted, ())) > 1]:
             raise BadInput(f"variant {name}: {both[0]} is an axis, too: take it out of one of them")
@@ -167,4 +168,5 @@ def _put(tables: dict[str, Any], dotted: str, value: Any) -> None:
 
 
 def as_label(value: Any) -> Any:
+    """Return a value that can be hashed."""
     return tuple(value) if isinstance(value, list) else value

@@ -1,7 +1,7 @@
-"""Who does the work of a sweep: processes of this machine, or the workers of a Dask cluster.
+"""Executors run the jobs of a sweep: in this process, in several, or on a Dask cluster.
 
-An engine is given jobs and gives results as they come, in any order; a job that fails gives its
-error, and a process that dies costs only what it was at.
+An executor yields results as they finish, in any order. A job that fails yields its error, and a
+process that dies loses only the job that it ran.
 """
 
 import contextlib
@@ -20,36 +20,49 @@ from fedcell.core.errors import BadInput
 from fedcell.core.streams import check_count
 from fedcell.learning.engines.engine import available_threads
 
-UNGUARDED = 97  # how a process ends that would start processes before it has begun
+UNGUARDED = 97  # exit code of a process that would start processes while it is imported
 J = TypeVar("J")
 R = TypeVar("R")
 Result = tuple[J, R | Exception]
 
 
-class DiedError(RuntimeError):
-    """The process that a job ran in died."""
+class WorkerDiedError(RuntimeError):
+    """The process of a job died."""
 
 
 def leave_if_started_by_a_script() -> None:
-    """Ends a new process that is still importing the script it was started from.
+    """End a new process that is still importing the script it was started from.
 
-    Python starts it by importing that script; where the script calls us outside of
-    `if __name__ == "__main__"`, the call comes again, and again. Who started it is told why.
+    Python starts it by importing that script; where the script calls fedcell outside of
+    `if __name__ == "__main__"`, the call would repeat without end. `_check_guarded` explains it.
     """
-    if getattr(multiprocessing.current_process(), "_inheriting", False):  # as Python itself looks
+    if getattr(multiprocessing.current_process(), "_inheriting", False):  # as Python checks it
         os._exit(UNGUARDED)
 
 
-class SweepEngine(Protocol):
-    """Whoever does jobs."""
+class Executor(Protocol):
+    """Runs jobs. Your own may send them to other machines."""
 
     def run(self, work: Callable[[J], R], jobs: Iterable[J]) -> Iterator[Result[J, R]]:
-        """Each job with what the work gave, or its error, as they are done."""
+        """Yield each job with the result of its work, or its error, as they finish.
+
+        Parameters
+        ----------
+        work
+            Function of one job; importable by name, so that it can be pickled.
+        jobs
+            Values that can be pickled; taken one after the other, as workers are free.
+
+        Yields
+        ------
+        tuple
+            A job, and what `work` returned or the exception that it raised.
+        """
         ...
 
 
 class Inline:
-    """Does the work here, one job after the other."""
+    """Run jobs in this process, one after the other."""
 
     def run(self, work: Callable[[J], R], jobs: Iterable[J]) -> Iterator[Result[J, R]]:
         for job in jobs:
@@ -60,11 +73,21 @@ class Inline:
 
 
 class LocalProcesses:
-    """Processes of this machine, one thread each; started afresh, as threads and forks do not go
-    together."""
+    """Run jobs in processes of this machine, with one thread each.
+
+    Processes are spawned, not forked: forks do not go with threads. A job that kills its process is
+    run once more, alone, and then yields a `WorkerDiedError`.
+
+    Parameters
+    ----------
+    workers
+        Number of processes; default: one for each processor.
+    ahead
+        Jobs that each process holds, so that none waits for the next.
+    """
 
     def __init__(self, workers: int | None = None, ahead: int = 2) -> None:
-        self.ahead = ahead  # jobs for each process that are handed over, so that none waits
+        self.ahead = ahead
         self.workers = available_threads() if workers is None else check_count(workers, "`workers`")
 
     def run(self, work: Callable[[J], R], jobs: Iterable[J]) -> Iterator[Result[J, R]]:
@@ -74,18 +97,18 @@ class LocalProcesses:
             yield from self._pool(work, waiting, suspects, self.workers)
             if not suspects:
                 return
-            # Somebody of these killed its process. Alone in one, it is known who.
+            # One of these killed its process: each runs alone, to find which.
             for job in list(suspects):
                 suspects.clear()
                 yield from self._pool(work, iter([job]), suspects, 1)
                 if suspects:
-                    yield job, DiedError("the process that it ran in died")
+                    yield job, WorkerDiedError("its process died")
             suspects.clear()
 
     def _pool(
         self, work: Callable[[J], R], jobs: Iterator[J], suspects: "deque[J]", workers: int
     ) -> Iterator[Result[J, R]]:
-        """Jobs until they are done or a process dies, when those under way become suspects."""
+        """Run jobs until all are done or a process dies: then those in progress are suspects."""
         context = multiprocessing.get_context("spawn")
         pool = ProcessPoolExecutor(workers, context, initializer=_begin)
         running: dict[Future[R], J] = {}
@@ -103,7 +126,7 @@ class LocalProcesses:
                         suspects += [job, *running.values()]
                         return
                     yield job, future.result() if error is None else _plain(error)
-        except BrokenProcessPool:  # while a job was handed over
+        except BrokenProcessPool:  # while a job was submitted
             _check_guarded(pool)
             suspects += [job, *running.values()]
         finally:
@@ -111,7 +134,7 @@ class LocalProcesses:
 
 
 def _begin() -> None:
-    """In a new process: interrupts are the sweep's to hear, and nobody outlives it."""
+    """Set up a new process: it ignores interrupts, which the parent handles, and ends with it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 
@@ -124,13 +147,13 @@ def _begin() -> None:
 
 
 def _check_guarded(pool: ProcessPoolExecutor) -> None:
-    """Says what is wrong where processes ended because a script called us while they began."""
+    """Raise BadInput if processes ended because the script they import calls fedcell."""
     for process in _processes(pool):
         process.join(5)
         if process.exitcode == UNGUARDED:
             raise BadInput(
-                "each of several `workers` begins by importing the script that called, which calls "
-                'again: put the call under `if __name__ == "__main__":`, or give `workers` 1'
+                "each of several `workers` imports the calling script, which calls again: put the "
+                'call under `if __name__ == "__main__":`, or give `workers` 1'
             )
 
 
@@ -139,7 +162,7 @@ def _processes(pool: ProcessPoolExecutor) -> list[Any]:
 
 
 def _end(pool: ProcessPoolExecutor) -> None:
-    """Ends the processes, without waiting for what they are at."""
+    """End the processes without waiting for their jobs."""
     processes = _processes(pool)
     pool.shutdown(wait=False, cancel_futures=True)
     for process in processes:
@@ -155,10 +178,19 @@ def _plain(error: BaseException) -> Exception:
 
 
 class DaskCluster:
-    """Workers of a Dask cluster, on this machine or on many; the extra `cluster`.
+    """Run jobs on the workers of a Dask cluster (extra `cluster`).
 
-    Whoever dies, the scheduler gives its job to another; a job that has killed several is given
-    up.
+    When a worker dies, the scheduler gives its job to another; a job that has killed several fails.
+
+    Parameters
+    ----------
+    address
+        Address of a scheduler ("tcp://host:8786"), or a Dask cluster object.
+
+    Raises
+    ------
+    BadInput
+        If Dask is not installed, or the scheduler cannot be reached.
     """
 
     def __init__(self, address: Any) -> None:

@@ -1,4 +1,4 @@
-"""Experiments are data: a scenario, and a list where a value is expected, which is an axis."""
+"""An experiment as data: a scenario in which a list in place of a value is an axis."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -16,15 +16,40 @@ from fedcell.scenario.scenario import Scenario, check_scenario
 
 from .axes import TABLES, Point, as_label, points_of, read_axes, read_variants
 
-MOST_SEEDS = 10_000
-MOST_ROUNDS = 1_000_000
+MAX_SEEDS = 10_000
+MAX_ROUNDS = 1_000_000
 OWN = ("title", "scenario", "seeds", "rounds", "hold", "policy", "precision", "variant")
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is to be found out: settings, seeds, and when a training ends.
+    """Points, seeds, rounds and policies of a sweep.
 
+    `load_experiment` reads one from a file, `Experiment.sweep` makes one in Python.
+
+    Attributes
+    ----------
+    title
+        For tables and figures.
+    points
+        Scenarios with their values on each axis.
+    seeds
+        Random seeds, the same at every point.
+    rounds
+        Rounds of a training at most.
+    hold
+        Rounds that a target is watched for, if longer than learning.hold.
+    policies
+        Policies that each run is priced under, by name.
+    precision
+        Half of a 95 % interval in parts of the mean, to which `run_until_precise` adds seeds.
+    axes
+        Values by dotted name.
+    asked
+        The content of the file.
+
+    Examples
+    --------
     >>> from fedcell import load_scenario
     >>> experiment = Experiment.sweep(load_scenario("digits"), {"plan.cohort": [5, 10]}, seeds=3)
     >>> [point.labels["plan.cohort"] for point in experiment.points]
@@ -34,22 +59,22 @@ class Experiment:
     title: str
     points: tuple[Point, ...]
     seeds: tuple[int, ...]
-    rounds: int  # after which a training ends
-    hold: int | None = None  # rounds that a target is watched for, if longer than learning.hold
-    policies: Mapping[str, PolicyLike] = field(default_factory=dict)  # each run is priced under
-    precision: float | None = None  # seeds are added until intervals are as narrow
+    rounds: int
+    hold: int | None = None
+    policies: Mapping[str, PolicyLike] = field(default_factory=dict)
+    precision: float | None = None
     axes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    asked: Mapping[str, Any] = field(default_factory=dict)  # as the file has it
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def watched(self) -> int:
-        """Rounds that targets are watched for longer than they need; 1 where they are not."""
+        """`hold` where it is longer than that of the targets; else 1."""
         own = max((p.target.hold for p in self.points if p.target is not None), default=1)
         return self.hold if self.hold is not None and self.hold > own else 1
 
     @property
     def aims(self) -> dict[str, str]:
-        """What the targets are of, and when they count as reached, in words; nothing without."""
+        """Metrics of the targets, and when they count as reached, in words; empty without one."""
         targets = [point.target for point in self.points if point.target is not None]
         if not targets:
             return {}
@@ -58,14 +83,14 @@ class Experiment:
         return {"target_of": " or ".join(kinds), "reached": " or ".join(definitions)}
 
     def with_seeds(self, count: int | None) -> "Experiment":
-        """On so many seeds, its own first; as it is where None is given."""
+        """Return the experiment on `count` seeds, its own first; unchanged with None."""
         if count is None:
             return self
         fewer = self.seeds[: check_count(count, "`seeds`")]
         return replace(self, seeds=fewer).with_more_seeds(count)
 
     def with_more_seeds(self, count: int) -> "Experiment":
-        """On so many seeds, those that there are among them."""
+        """Return the experiment with seeds added up to `count`."""
         fresh = (seed for seed in itertools.count() if seed not in self.seeds)
         more = itertools.islice(fresh, max(0, count - len(self.seeds)))
         seeds = (*self.seeds, *more)
@@ -83,7 +108,25 @@ class Experiment:
         policies: Policies | None = None,
         title: str = "a sweep",
     ) -> "Experiment":
-        """From Python: axes by dotted name, as "plan.cohort"; policies by name, or your own."""
+        """Make an experiment from a scenario and axes.
+
+        Parameters
+        ----------
+        scenario
+            Scenario that all points share but for the axes.
+        axes
+            Lists of values by dotted name, such as "plan.cohort".
+        seeds
+            Number of seeds from 0 on, or a list of them.
+        rounds
+            Rounds of a training at most; default: plan.rounds.
+        hold
+            Rounds that a target is watched for, if longer than learning.hold.
+        policies
+            Names, or your own by name; default: none, so nothing is priced.
+        title
+            For tables and figures.
+        """
         check_scenario(scenario)
         given: dict[str, Any] = {"title": title, "seeds": seeds}
         given |= {k: v for k, v in (("rounds", rounds), ("hold", hold)) if v is not None}
@@ -99,9 +142,23 @@ class Experiment:
 
 
 def load_experiment(path: str | Path, policies: Policies | None = None) -> Experiment:
-    """An experiment from a TOML or JSON file (docs/experiments.md).
+    """Load an experiment from a TOML or JSON file (docs/experiments.md).
 
-    `policies` stand in for those of the file, which names ours only: it never names code to run.
+    Parameters
+    ----------
+    path
+        The file.
+    policies
+        Replace those of the file, which has names of built-in ones only: a file names no code.
+
+    Returns
+    -------
+    Experiment
+
+    Raises
+    ------
+    BadFile
+        If the file cannot be read, or a key or value of it is wrong.
     """
     file = Path(path)
     given = read_tables(file)
@@ -112,7 +169,7 @@ def load_experiment(path: str | Path, policies: Policies | None = None) -> Exper
 def experiment_of(
     given: Mapping[str, Any], folder: Path, policies: Policies | None = None
 ) -> Experiment:
-    """An experiment from plain tables; files that they name are seen from `folder`."""
+    """Return an experiment from plain tables; paths in them are relative to `folder`."""
     base = given.get("scenario")
     if not isinstance(base, str):
         raise BadInput(f"scenario = {base!r}: expected a file, or one of: {', '.join(SHIPPED)}")
@@ -137,9 +194,9 @@ def _experiment(
     points = tuple(points_of(base, axes, variants, folder))
     seeds = given.get("seeds", 5)
     if not isinstance(seeds, list):
-        seeds = list(range(min(check_count(seeds, "seeds"), MOST_SEEDS + 1)))
-    if len(seeds) > MOST_SEEDS:
-        raise BadInput(f"seeds: {MOST_SEEDS} at most")
+        seeds = list(range(min(check_count(seeds, "seeds"), MAX_SEEDS + 1)))
+    if len(seeds) > MAX_SEEDS:
+        raise BadInput(f"seeds: {MAX_SEEDS} at most")
     if not seeds or not all(type(s) is int and 0 <= s < 2**63 for s in seeds):
         raise BadInput("seeds: expected how many, or a list of whole numbers from 0")
     priced = policies_by_name(policies) if policies else _named_policies(given)
@@ -165,7 +222,7 @@ def _experiment(
 
 
 def _rounds_of(given: Mapping[str, Any], points: Sequence[Point]) -> int:
-    """After how many rounds all runs end: as the experiment says, else as its scenarios do."""
+    """Return the rounds of all runs: those of the experiment, else of its scenarios."""
     own = sorted({point.scenario.rounds for point in points})
     planned = {point.scenario.plan.rounds for point in points}
     if len(planned) > 1 or (len(own) > 1 and "rounds" not in given):
@@ -174,13 +231,13 @@ def _rounds_of(given: Mapping[str, Any], points: Sequence[Point]) -> int:
             "experiment end after as many: give rounds, and no axis of plan.rounds"
         )
     rounds = check_count(given.get("rounds", own[0]), "rounds")
-    if rounds > MOST_ROUNDS:
-        raise BadInput(f"rounds = {rounds}: {MOST_ROUNDS} at most")
+    if rounds > MAX_ROUNDS:
+        raise BadInput(f"rounds = {rounds}: {MAX_ROUNDS} at most")
     return rounds
 
 
 def check_precision(value: Any, name: str) -> float | None:
-    """Half of an interval in parts of the mean: above 0, below 1."""
+    """Return half of an interval in parts of the mean; refuse values outside of 0 to 1."""
     if value is None:
         return None
     if type(value) not in (int, float) or not 0 < value < 1:
@@ -189,7 +246,7 @@ def check_precision(value: Any, name: str) -> float | None:
 
 
 def _named_policies(given: Mapping[str, Any]) -> dict[str, PolicyLike]:
-    """Those of a file: a text, or a list of them."""
+    """Return the policies of a file: a text, or a list of texts."""
     value = given.get("policy", [])
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):

@@ -1,13 +1,12 @@
-"""What a worker does: one training from its value, on one thread, with data that it keeps."""
+"""The work of a sweep: one training from its value, on one thread."""
 
 import math
 import time
 import warnings
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,10 @@ import numpy as np
 
 from fedcell.core.errors import FedcellWarning
 from fedcell.core.types import Floats
-from fedcell.learning.data.dataset import Dataset, file_stamp, load_data
 from fedcell.learning.engines.engine import Engine, vector_width
 from fedcell.learning.evaluation import Judgement, Sampling
 from fedcell.learning.learner import Learner, Scores, evaluated, warm_up
 from fedcell.learning.server_optimizer import OwnServer
-from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
@@ -29,13 +26,14 @@ from fedcell.simulation.evaluation import Stopwatch
 from fedcell.simulation.state import State
 from fedcell.simulation.train import Stop, at_target, diverging, train_rounds
 
-from .sampling import is_cut, judges_to_guess, train_sampled
+from .preparation import prepare
+from .sampling import is_baseline, is_cut, train_sampled
 from .training import Curve, Sampled, Training, Until
 
 
 @dataclass(frozen=True)
-class Job:
-    """A training, until when, and where its data lies."""
+class TrainingJob:
+    """A training, when it ends, and the folder of its data."""
 
     training: Training
     until: Until
@@ -43,36 +41,35 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Done:
-    """A curve, and the seconds that it took to make."""
+class JobResult:
+    """The curve of a training, and the seconds that it took."""
 
     curve: Curve
     seconds: float
-    judging: float = 0.0  # seconds of these in which models were judged
+    scenario: Scenario  # as prepared: with D_j of the partition, z_m and alpha_0 of the model
+    evaluation_seconds: float = 0.0  # of these in which models were evaluated
 
 
-def train(job: Job, threads: int = 1) -> Done:
-    """Makes a training."""
+def train(job: TrainingJob, threads: int = 1) -> JobResult:
+    """Run a training to its end."""
     begin = time.perf_counter()
     training = job.training
-    learning = training.scenario.learning
-    data = None
     with quiet():
-        if learning is not None and not learning.analytic:
-            data = _data(learning.dataset, job.data_dir, file_stamp(learning.dataset))
-        setup = prepare_training(training.scenario, training.seed, job.data_dir, data=data)
-        learner = setup.learner(threads, test=job.until.judged)  # else only the last model is
+        setup = prepare(training, job.data_dir)
+        learner = setup.learner(
+            threads, test=job.until.tested
+        )  # else only the last model is tested
         warm_up(learner)
-        judge = setup.learner(threads)
+        tester = setup.learner(threads)
         trained = train_curve(
             setup.scenario,
             learner,
             training.seed,
             job.until,
-            judge=None if job.until.judged else judge,
+            tester=None if job.until.tested else tester,
         )
-        sampled = job.until.sampled  # such a curve is of use for its target alone
-        last = Scores(math.nan) if sampled else judge.evaluate(trained.model)
+        sampled = job.until.sampled  # its curve serves its target alone: no last scores
+        last = Scores(math.nan) if sampled else tester.evaluate(trained.model)
     curve = Curve(
         key=training.key,
         seed=training.seed,
@@ -81,24 +78,24 @@ def train(job: Job, threads: int = 1) -> Done:
         accuracy=_finite(last.accuracy),
         diverged=trained.diverged,
         vector_width=vector_width() if isinstance(learner, Engine) else None,
-        accuracies=trained.accuracies if job.until.judged else (),
-        guessing=trained.guessing,
+        accuracies=trained.accuracies if job.until.tested else (),
+        baseline_rounds=trained.baseline_rounds,
         sampled=trained.sampled,
     )
-    return Done(curve, time.perf_counter() - begin, trained.judging)
+    return JobResult(curve, time.perf_counter() - begin, setup.scenario, trained.evaluation_seconds)
 
 
 @dataclass(frozen=True, eq=False)
-class Trained:
-    """What came out of a training, whoever learnt."""
+class TrainingResult:
+    """Losses, accuracies and the model of a training with any learner."""
 
     train_loss: tuple[float, ...]
-    accuracies: tuple[float, ...]  # NaN where models were not judged
+    accuracies: tuple[float, ...]  # NaN in rounds without an evaluation
     diverged: bool
     model: Any  # as it is delivered (learning.deliver)
-    guessing: tuple[int, ...] = ()  # rounds, from 1, whose model is known to guess
-    sampled: Sampled | None = None  # where models were judged on a part of the samples
-    judging: float = 0.0  # seconds that judging models took
+    baseline_rounds: tuple[int, ...] = ()  # from 1: no better than the majority class
+    sampled: Sampled | None = None  # where models were evaluated on a part of the samples
+    evaluation_seconds: float = 0.0  # that evaluating models took
 
 
 def train_curve(
@@ -107,42 +104,42 @@ def train_curve(
     seed: int,
     until: Until,
     server: OwnServer | None = None,
-    judge: Learner | None = None,
-) -> Trained:
-    """Rounds until the target is reached, training blows up, or there were enough. A `judge` tells
-    whether a model at the target guesses, where the learner does not judge on test data."""
+    tester: Learner | None = None,
+) -> TrainingResult:
+    """Train until the target is reached, the training diverges, or it has done all rounds. A
+    `tester` evaluates models at the target on test data, where the learner itself does not."""
     fleet = draw_fleet(scenario, seed)
     trace = draw_trace(scenario, fleet, until.rounds, seed)
     with quiet():
         begin, first = time.monotonic(), State.start(learner, scenario.deliver)
         if until.sampled and until.target is not None and isinstance(learner, Sampling):
-            return _sampled(scenario, learner, fleet, trace, first, until, server, judge)
+            return _sampled(scenario, learner, fleet, trace, first, until, server, tester)
         scores = evaluated(learner, first.model)
         check_scored(until.target, scores)
-        blown = diverging(scores.train_loss)
-        guessing: list[int] = []
+        diverged = diverging(scores.train_loss)
+        baseline_rounds: list[int] = []
         column = "train_loss" if until.target is None else until.target.column
 
-        def guesses(state: State) -> bool:
-            if judge is None or not evaluated(judge, state.delivered).guesses:
+        def is_baseline_state(state: State) -> bool:
+            if tester is None or not evaluated(tester, state.delivered).guesses:
                 return False
-            guessing.append(state.rounds)
+            baseline_rounds.append(state.rounds)
             return True
 
-        rules: list[Stop] = [blown, at_target(until.target, guesses=guesses)]
+        rules: list[Stop] = [diverged, at_target(until.target, is_baseline=is_baseline_state)]
         rules.append(lambda at: is_cut(getattr(at.history, column), until, begin))
         watch = Stopwatch()
         states = train_rounds(
             *(scenario, learner, fleet, trace, first, rules, server), stopwatch=watch
         )
-        (state,) = deque(states, maxlen=1)  # the last: earlier ones are not kept
+        (state,) = deque(states, maxlen=1)  # only the last is kept in memory
     losses, accuracies = (
         tuple(values.tolist()) for values in (state.history.train_loss, state.history.accuracy)
     )
-    known = replace(state.history.scored(), guessing=guessing).guesses
-    return Trained(
-        *(losses, accuracies, blown(state), state.delivered, tuple(known.tolist())),
-        judging=watch.judging,
+    known = replace(state.history.scored(), guessing=baseline_rounds).guesses
+    return TrainingResult(
+        *(losses, accuracies, diverged(state), state.delivered, tuple(known.tolist())),
+        evaluation_seconds=watch.evaluation,
     )
 
 
@@ -154,32 +151,33 @@ def _sampled(
     first: State,
     until: Until,
     server: OwnServer | None,
-    judge: Learner | None,
-) -> Trained:
-    """The same with models that are judged on as many samples as the target needs."""
-    begun = Judgement(learner, first.model, "train").loss[0]
-    check_scored(until.target, Scores(begun, accuracy=0.0 if "test" in learner.parts else math.nan))
+    tester: Learner | None,
+) -> TrainingResult:
+    """Train with models that are evaluated on as many samples as the target needs."""
+    first_loss = Judgement(learner, first.model, "train").loss[0]
+    accuracy = 0.0 if "test" in learner.parts else math.nan
+    check_scored(until.target, Scores(first_loss, accuracy=accuracy))
 
-    def guesses(model: Floats) -> bool:
-        if not isinstance(judge, Sampling) or "test" not in judge.parts:
-            return judge is not None and evaluated(judge, model).guesses
-        return judges_to_guess(judge, model)
+    def is_baseline_model(model: Floats) -> bool:
+        if not isinstance(tester, Sampling) or "test" not in tester.parts:
+            return tester is not None and evaluated(tester, model).guesses
+        return is_baseline(tester, model)
 
-    found = train_sampled(scenario, learner, fleet, trace, first, until, server, guesses)
-    return Trained(
-        found.train_loss,
-        found.accuracies,
-        found.diverged,
-        found.state.delivered,
-        found.guessing,
-        found.sampled if any(found.sampled.errors) else None,
-        found.judging,
+    result = train_sampled(scenario, learner, fleet, trace, first, until, server, is_baseline_model)
+    return TrainingResult(
+        result.train_loss,
+        result.accuracies,
+        result.diverged,
+        result.state.delivered,
+        result.baseline_rounds,
+        result.sampled if any(result.sampled.errors) else None,
+        result.evaluation_seconds,
     )
 
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Divergence is looked for, and doubts are told once by runs."""
+    """Suppress warnings: trainings check for divergence, and runs report doubts once."""
     silent = warnings.catch_warnings(action="ignore", category=FedcellWarning)
     with silent, np.errstate(all="ignore"):
         yield
@@ -187,9 +185,3 @@ def quiet() -> Iterator[None]:
 
 def _finite(score: float) -> float | None:
     return float(score) if math.isfinite(score) else None
-
-
-@lru_cache(maxsize=2)
-def _data(dataset: str, data_dir: Path | None, stamp: Hashable) -> Dataset:  # noqa: ARG001
-    """A dataset, read once in a worker, and again when `stamp` says that its files have changed."""
-    return load_data(dataset, data_dir)

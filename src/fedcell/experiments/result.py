@@ -1,8 +1,8 @@
-"""What came out of a sweep: curves, and the rows that they come to under each policy."""
+"""The result of a sweep: curves, and a row for each run and policy."""
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,12 @@ from typing import Any
 from fedcell.core.files.formats import write_csv
 from fedcell.core.showing import Showable
 from fedcell.core.version import versions
-from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.simulate import price_trace
 
 from .axes import Point
 from .experiment import Experiment
+from .preparation import PreparedScenarios
 from .statistics import rounds_of_mean_curve
 from .table import FIRST, HELD, LEDGERS, MEAN, SweepTable
 from .training import Curve
@@ -26,22 +26,36 @@ AVERAGED = ("upload_cost", "compute_cost", "staged_cost", "objective")  # of a r
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SweepResult(Showable):
-    """The curves of an experiment, by point and seed, and the table that they come to."""
+    """The curves of an experiment, and the table of its runs. `run_sweep` returns one.
+
+    Attributes
+    ----------
+    experiment
+        What was run.
+    curves
+        Curves by index of the point, from 0, and seed.
+    failures
+        Error messages of failed trainings, by point and seed in words.
+    made
+        Trainings that this call ran; the others were in the store.
+    prepared
+        Scenarios with D_j, z_m and alpha_0, for prices.
+    """
 
     experiment: Experiment
-    curves: dict[tuple[int, int], Curve]  # by place of the point, and seed
-    failures: dict[str, str]  # why, by point and seed
-    made: int  # trainings that this call made; the others were there
-    data_dir: Path | None = None  # where data lies, for prices depend on who holds how much
+    curves: dict[tuple[int, int], Curve]
+    failures: dict[str, str]
+    made: int
+    prepared: PreparedScenarios = field(default_factory=PreparedScenarios, repr=False)
 
     def curves_of(self, point: int) -> list[Curve]:
-        """Those of a point, seed after seed."""
+        """Return the curves of a point, by its index from 0, in the order of the seeds."""
         return [self.curves[point, s] for s in self.experiment.seeds if (point, s) in self.curves]
 
     @cached_property
     def _records(self) -> list[tuple[dict[str, Any], dict[str, Sequence[float]]]]:
         """Each run: its row, and its rounds by column."""
-        found = []
+        records = []
         for i, point in enumerate(self.experiment.points):
             mean_curve = self._mean_curve(i)
             for seed in self.experiment.seeds:
@@ -50,14 +64,36 @@ class SweepResult(Showable):
                     row = {**point.labels, "seed": seed}
                     if curve is not None:
                         row |= _trained(self.experiment, point, curve) | {MEAN: mean_curve}
-                    for prices, columns in _priced(
-                        self.experiment, point, seed, curve, self.data_dir
-                    ):
-                        found.append((row | prices, columns))
-        return found
+                    for prices, columns in self._prices(point, seed, curve):
+                        records.append((row | prices, columns))
+        return records
+
+    def _prices(
+        self, point: Point, seed: int, curve: Curve | None
+    ) -> Iterator[tuple[dict[str, Any], dict[str, Sequence[float]]]]:
+        """Yield the cost of a run to its target under each policy, and its rounds; only the losses
+        where there is no policy."""
+        experiment = self.experiment
+        losses = {} if curve is None else {"train_loss": curve.train_loss}
+        if not experiment.policies:
+            yield {}, losses
+            return
+        scenario, made, reached = point.scenario, experiment.rounds, None
+        if curve is not None:
+            scenario = self.prepared.get(point.training(seed))
+            made, reached = curve.rounds, curve.reached(point.target)
+        fleet = draw_fleet(scenario, seed)
+        trace = draw_trace(scenario, fleet, made, seed)
+        for name, policy in experiment.policies.items():
+            ledger = price_trace(scenario, fleet, trace, policy, seed)
+            until = ledger.first(reached or made)
+            sums = {what: float(getattr(until, what).sum()) for what in SUMMED}
+            means = {what: float(getattr(until, what).mean()) for what in AVERAGED}
+            columns = {what: getattr(ledger, what).tolist() for what in SUMMED}
+            yield {"policy": name, **sums, **means}, losses | columns
 
     def _mean_curve(self, place: int) -> int | None:
-        """Rounds until the mean over seeds of the loss is at the target of a point."""
+        """Return the rounds until the mean over seeds of the loss reaches the target of a point."""
         target = self.experiment.points[place].until(1, self.experiment.hold).target
         if target is None:
             return None
@@ -89,17 +125,17 @@ class SweepResult(Showable):
         )
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row for each point and seed, and for each policy that it is priced under."""
+        """Return a row for each point, seed and policy."""
         return self.table.rows()
 
     def save(self, folder: Path) -> None:
-        """Writes runs.csv, one row for each run; experiment.json, what was asked; and
-        ledgers.csv, one row for each round of each run, counted as in runs.csv from 0."""
+        """Write runs.csv, a row for each run; experiment.json, the experiment; and ledgers.csv, a
+        row for each round of each run, with the row number in runs.csv from 0."""
         self.table.save(folder)
         self.save_ledgers(folder)
 
     def save_ledgers(self, folder: Path) -> None:
-        """Writes ledgers.csv alone."""
+        """Write ledgers.csv alone."""
         names = list(dict.fromkeys(name for _, columns in self._records for name in columns))
         rows = (
             [number, place, *line]
@@ -117,7 +153,7 @@ class SweepResult(Showable):
 
 
 def _trained(experiment: Experiment, point: Point, curve: Curve) -> dict[str, Any]:
-    """What came out of a training."""
+    """Return the columns of runs.csv that a training gives."""
     watched = point.until(experiment.rounds, experiment.hold).target
     return {
         "key": curve.key,
@@ -130,28 +166,3 @@ def _trained(experiment: Experiment, point: Point, curve: Curve) -> dict[str, An
         "test_loss": curve.test_loss,
         "accuracy": curve.accuracy,
     }
-
-
-def _priced(
-    experiment: Experiment, point: Point, seed: int, curve: Curve | None, data_dir: Path | None
-) -> Iterator[tuple[dict[str, Any], dict[str, Sequence[float]]]]:
-    """What a run costs under each policy, up to its target, and its rounds; only the losses where
-    nothing is priced."""
-    losses: dict[str, Sequence[float]] = {} if curve is None else {"train_loss": curve.train_loss}
-    if not experiment.policies:
-        yield {}, losses
-        return
-    scenario = point.scenario
-    if curve is not None:
-        scenario = prepare_training(scenario, seed, data_dir).scenario
-    made = experiment.rounds if curve is None else curve.rounds
-    reached = None if curve is None else curve.reached(point.target)
-    fleet = draw_fleet(scenario, seed)
-    trace = draw_trace(scenario, fleet, made, seed)
-    for name, policy in experiment.policies.items():
-        ledger = price_trace(scenario, fleet, trace, policy, seed)
-        until = ledger.first(reached or made)
-        sums = {what: float(getattr(until, what).sum()) for what in SUMMED}
-        means = {what: float(getattr(until, what).mean()) for what in AVERAGED}
-        columns = {what: getattr(ledger, what).tolist() for what in SUMMED}
-        yield {"policy": name, **sums, **means}, losses | columns

@@ -23,14 +23,14 @@ from fedcell.simulation.folder.run_folder import (
     IDENTITY,
     SCENARIO,
     SUMMARY,
-    is_unbegun,
+    is_unstarted,
     read_identity,
 )
 from fedcell.simulation.run import prepare_run, run
 from fedcell.simulation.summary import RunResult, shared_policies
 
-from .executors import DiedError, LocalProcesses, leave_if_started_by_a_script
-from .experiment import MOST_SEEDS
+from .executors import LocalProcesses, WorkerDiedError, leave_if_started_by_a_script
+from .experiment import MAX_SEEDS
 from .jobs import quiet
 from .statistics import RoundsEstimate, estimate_rounds
 
@@ -266,7 +266,7 @@ def _run_all(
 
 def _by_processes(jobs: list[_SeedRun], workers: int | None) -> Iterator[tuple[int, RunResult]]:
     for job, result in LocalProcesses(workers, ahead=1).run(_run_alone, jobs):
-        if isinstance(result, DiedError):
+        if isinstance(result, WorkerDiedError):
             raise BadInput(
                 f"the process of seed {job.seed} died: is there too little memory? Give fewer "
                 "`workers`; with a `folder`, what is done is kept"
@@ -278,8 +278,8 @@ def _by_processes(jobs: list[_SeedRun], workers: int | None) -> Iterator[tuple[i
 
 def _checked_seeds(seeds: int | Sequence[int]) -> list[int]:
     if isinstance(seeds, str) or not isinstance(seeds, Sequence):
-        if (count := check_count(seeds, "`seeds`")) > MOST_SEEDS:
-            raise BadInput(f"`seeds` = {count}: {MOST_SEEDS} at most")
+        if (count := check_count(seeds, "`seeds`")) > MAX_SEEDS:
+            raise BadInput(f"`seeds` = {count}: {MAX_SEEDS} at most")
         return list(range(count))
     if not seeds or len(set(seeds)) < len(seeds):
         raise BadInput("`seeds`: give how many, or a list of different whole numbers from 0")
@@ -303,7 +303,7 @@ def _found(folder: Path, seeds: Sequence[int], resume: bool) -> Path:
     if resume and not folder.is_dir():
         raise BadFile(f"{folder}: there are no runs to resume; leave `resume` out to start them")
     others = list(folder.iterdir()) if folder.is_dir() else []
-    if others and not any((file / IDENTITY).exists() or is_unbegun(file) for file in others):
+    if others and not any((file / IDENTITY).exists() or is_unstarted(file) for file in others):
         raise BadFile(f"{folder}: holds other things than runs: choose another `folder`")
     return folder
 

@@ -1,4 +1,4 @@
-"""Numbers over seeds: means with intervals, paired differences, and runs that did not get there."""
+"""Statistics over seeds: means with intervals, paired differences, censored runs."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,28 +14,28 @@ from fedcell.scenario.target import Target
 
 @dataclass(frozen=True)
 class RoundsEstimate:
-    """Rounds to a target over seeds, of which some may not have got there in `cap` rounds.
+    """Rounds to a target over seeds; runs that miss it in `cap` rounds are censored.
 
-    `mean` is the restricted mean, that of min(G, cap): all runs are cut at the same round, so
-    it needs no model of what they would have done, and a run that did not get there counts as
-    what it is, at least `cap`. Its interval is Student's, at 95 %.
+    `mean` is the restricted mean, that of min(G, cap): all runs are cut at the same round, so it
+    needs no model of later rounds, and a censored run counts as `cap`. Its interval is Student's,
+    at 95 %.
     """
 
     mean: Estimate
-    median: float  # infinite where fewer than half got there
+    median: float  # infinite where fewer than half reached the target
     runs: int
     reached: int
     cap: int
 
     @property
     def censored(self) -> int:
-        """Runs that did not get there."""
+        """Runs that did not reach the target."""
         return self.runs - self.reached
 
 
-def estimate_rounds(found: Sequence[int | None], cap: int) -> RoundsEstimate:
-    """Over seeds, from the rounds of each; None where it did not get there."""
-    values = np.array([math.inf if g is None else g for g in found], float)
+def estimate_rounds(rounds: Sequence[int | None], cap: int) -> RoundsEstimate:
+    """Estimate rounds over seeds from those of each; None where a run missed the target."""
+    values = np.array([math.inf if g is None else g for g in rounds], float)
     median = float(np.median(values)) if values.size else math.nan
     return RoundsEstimate(
         mean=mean_estimate(np.minimum(values, cap)),
@@ -46,17 +46,17 @@ def estimate_rounds(found: Sequence[int | None], cap: int) -> RoundsEstimate:
     )
 
 
-def cut_at(cap: int, found: Sequence[int | None]) -> Array:
-    """Rounds of each seed, those that did not get there as `cap`."""
-    return np.array([cap if g is None else min(g, cap) for g in found], float)
+def cut_at(cap: int, rounds: Sequence[int | None]) -> Array:
+    """Return the rounds of each seed; `cap` for those that missed the target."""
+    return np.array([cap if g is None else min(g, cap) for g in rounds], float)
 
 
 def rounds_of_mean_curve(curves: Sequence[Sequence[float]], target: Target) -> int | None:
-    """Rounds until the mean over seeds of the loss, or accuracy, is at a target; None if it never
-    is.
+    """Return the rounds until the mean over seeds of the loss, or accuracy, reaches a target; None
+    if it never does.
 
-    A run that ended before others, its target reached, goes on at the mean of the rounds that
-    reached it. Where one round does, that would be the dip in which it ended, so nothing is said.
+    A run that ended before others, at its target, counts after that with the mean of the `hold`
+    rounds that reached it. With a hold of 1 that would be the dip in which it ended: None.
     """
     if not curves or not all(len(curve) for curve in curves):
         return None
@@ -73,22 +73,22 @@ def rounds_of_mean_curve(curves: Sequence[Sequence[float]], target: Target) -> i
 def mean_band(
     xs: Sequence[Array], ys: Sequence[Array], points: int
 ) -> tuple[Array, Array, Array, Array]:
-    """The mean of curves y over x, and its 95 % interval: x, mean, low and high.
+    """Return the mean of curves y over x, and its 95 % interval: x, mean, low and high.
 
-    A curve that ends before others goes on at its last value. Whole x (rounds) are kept as they
-    are, others are taken at so many `points`.
+    A curve that ends before others continues at its last value. Whole x (rounds) are kept; others
+    are interpolated at `points` places.
     """
     begin, end = max(x[0] for x in xs), max(x[-1] for x in xs)
     known = np.unique(np.concatenate(xs))
     at = known[known >= begin] if (known % 1 == 0).all() else np.linspace(begin, end, points)
     each = np.array([np.interp(at, x, y) for x, y in zip(xs, ys, strict=True)])
-    found = [mean_estimate(column) for column in each.T]
-    mean, low, high = np.array([(e.value, e.low, e.high) for e in found]).T
+    estimates = [mean_estimate(column) for column in each.T]
+    mean, low, high = np.array([(e.value, e.low, e.high) for e in estimates]).T
     return np.asarray(at, float), mean, low, high
 
 
 def relative_change(each: Array, other: Array) -> Array:
-    """How much larger a measure is than another, seed by seed, in parts of the other's mean.
+    """Return the difference of two measures by seed, in parts of the second's mean.
 
     Seeds are the last dimension.
     """
@@ -96,5 +96,5 @@ def relative_change(each: Array, other: Array) -> Array:
 
 
 def values_of(runs: Iterable[Mapping[str, Any]], name: str) -> Array:
-    """A column of some runs, where it is known."""
+    """Return a column of runs, without unknown values."""
     return np.array([run[name] for run in runs if run.get(name) is not None], float)

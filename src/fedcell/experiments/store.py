@@ -1,9 +1,8 @@
-"""Curves on disk: one file for each training, named by its key, written whole or not at all.
+"""Curves on disk: one file for each training, named by its key and written atomically.
 
-So finished trainings are known after a kill, are shared by all that ask for them, and two stores
-are merged by copying. Every file has a checksum; what is read is checked, and what the reader
-should know of a store is said once: curves without a checksum, or that this machine or this version
-would train to other bits.
+So finished trainings survive a kill, sweeps and pilots share them, and stores are merged by
+copying. Files have checksums, which are verified. One warning each names curves without a checksum,
+and curves that this machine or this version would train to other bits.
 """
 
 import contextlib
@@ -34,28 +33,44 @@ from fedcell.scenario.target import Target
 from .training import Curve, Sampled, target_digest
 
 FORMAT = 1
-ANEW = "delete it, and it is made anew"
-LARGEST = 1e300  # loss that a file may hold
-TIMES = "times.csv"  # what each training took
+WAY_OUT = "delete it, and it is trained again"
+MAX_LOSS = 1e300  # in a file
+TIMES = "times.csv"  # seconds of each training
 TIME = re.compile(r"(\w+),\d+,(\d+\.\d+)")  # a line of it: key, rounds, seconds
 
 
 @dataclass(frozen=True)
 class Store:
-    """A folder of curves, and of what failed."""
+    """A folder of curves and failures of trainings, by key.
+
+    Parameters
+    ----------
+    folder
+        Created when the first curve is stored.
+    """
 
     folder: Path
-    _said: set[str] = field(default_factory=set, repr=False, compare=False)  # notes, each once
+    _warned: set[str] = field(default_factory=set, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "folder", Path(self.folder))
 
     def _path(self, key: str, ending: str = "") -> Path:
-        return self.folder / key[:2] / f"{key}{ending}.json"  # 256 folders, lest one grow large
+        return (
+            self.folder / key[:2] / f"{key}{ending}.json"
+        )  # 256 folders, so that none grows large
 
     def get(self, key: str, seed: int, target: Target | None = None) -> Curve | None:
-        """The curve of a training on a seed, if it was made; with a `target`, the one whose models
-        were judged on as many samples as that target needed."""
+        """Return the curve of a training, or None.
+
+        Parameters
+        ----------
+        key, seed
+            Those of the `Training`.
+        target
+            Return the curve with models evaluated on the samples that this target needs;
+            default: the one with all samples.
+        """
         path = self._path(key, _ending(target))
         if not path.exists():
             return None
@@ -66,27 +81,34 @@ class Store:
         if curve.vector_width is not None and curve.vector_width != (now := vector_width()):
             self._note(
                 f"has trainings of a processor that takes {curve.vector_width} numbers at a time, "
-                f"and this one takes {now}: made here, their last bits would differ "
-                f"(FEDCELL_LANES={curve.vector_width} makes the same)"
+                f"and this one takes {now}: trained here, their last bits would differ "
+                f"(FEDCELL_LANES={curve.vector_width} gives the same)"
             )
         if curve.version != __version__:
             self._note(
                 f"has trainings of fedcell {curve.version}, and this is {__version__}, which may "
-                "train to other bits: delete them to make them again"
+                "train to other bits: delete them to train them again"
             )
         return curve
 
     def put(self, curve: Curve, seconds: float | None = None) -> None:
-        """Keeps a curve and what it took to make, and forgets that the training failed before.
+        """Store a curve, and remove a stored failure of its training.
 
-        Of two of one training the longer stays, with what either knows; one with other bits, of
-        another vector width or version, is replaced.
+        Of two curves of one training the longer stays, with the scores of both; one with other
+        bits, of another vector width or version, is replaced.
+
+        Parameters
+        ----------
+        curve
+            The curve.
+        seconds
+            Wall-clock time of the training [s].
         """
         path = self._path(
             curve.key, _ending(None if curve.sampled is None else curve.sampled.target)
         )
         self._make(path.parent)
-        with contextlib.suppress(BadInput):  # a damaged one is no loss
+        with contextlib.suppress(BadInput):  # a damaged one is replaced
             if path.exists():
                 before = _curve(_read(path, "training")[0], curve.key, curve.seed)
                 curve = curve.joined(before) if curve.same_bits(before) else curve
@@ -97,36 +119,36 @@ class Store:
             append_text(self.folder / TIMES, line, create=True)
 
     def seconds(self, keys: Iterable[str]) -> float:
-        """What some trainings took to make, on one processor each; unknown ones count nothing."""
+        """Return the seconds of trainings on one processor each; unknown ones count as 0."""
         path = self.folder / TIMES
         lines = read_text(path).splitlines() if path.exists() else []
         known = {found[1]: float(found[2]) for found in map(TIME.fullmatch, lines) if found}
         return sum(known.get(key, 0.0) for key in set(keys))
 
     def fail(self, key: str, error: str) -> None:
-        """Remembers why a training failed."""
+        """Store why a training failed."""
         path = self._path(key, "-failed")
         self._make(path.parent)
         self._write(path, "failure", {"key": key, "error": error})
 
     def failure(self, key: str) -> str | None:
-        """Why a training failed; None if it did not."""
+        """Return why a training failed; None if it did not."""
         path = self._path(key, "-failed")
         return str(self._read(path, "failure").get("error", "")) if path.exists() else None
 
     def keep(self, kind: str, key: str, content: Mapping[str, Any]) -> None:
-        """Keeps another result under its kind."""
+        """Store another result under its kind."""
         path = self._path(key, f"-{kind}")
         self._make(path.parent)
         self._write(path, kind, content)
 
     def kept(self, kind: str, key: str) -> dict[str, Any] | None:
-        """Another result, if it is there."""
+        """Return another result, or None."""
         path = self._path(key, f"-{kind}")
         return self._read(path, kind) if path.exists() else None
 
     def _read(self, path: Path, what: str) -> dict[str, Any]:
-        """A file of the store, checked."""
+        """Return the verified content of a file."""
         content, checked = _read(path, what)
         self._note_unless(checked)
         return content
@@ -135,12 +157,12 @@ class Store:
         if not checked:
             self._note(
                 "has files without a checksum (an older fedcell wrote them): changed numbers in "
-                "them are not noticed; delete them to make them again"
+                "them are not noticed; delete them to train them again"
             )
 
     def _note(self, sentence: str) -> None:
-        if sentence not in self._said:
-            self._said.add(sentence)
+        if sentence not in self._warned:
+            self._warned.add(sentence)
             warnings.warn(f"{self.folder}: {sentence}", FedcellWarning, stacklevel=4)
 
     @staticmethod
@@ -156,28 +178,27 @@ class Store:
 
 
 def _ending(target: Target | None) -> str:
-    """What tells the files of one training apart: sampled curves differ by their target."""
+    """Return the part of a file name that names the target of a sampled curve."""
     return "" if target is None else f"-to-{target_digest(target)}"
 
 
 def _read(path: Path, what: str) -> tuple[dict[str, Any], bool]:
-    """What a file of the store holds, and whether it has a checksum; of one that cannot be used
-    the message says the way out."""
+    """Return the content of a file, and whether it has a checksum; refuse a damaged one."""
     try:
         content = read_tables(path)
     except BadInput as error:
-        raise BadFile(*(f"{fault}: {ANEW}" for fault in error.faults)) from error
+        raise BadFile(*(f"{fault}: {WAY_OUT}" for fault in error.faults)) from error
     with naming(path):
-        check_stamp(content, what, [FORMAT], ANEW)
-        checked = check_seal(content, ANEW)
+        check_stamp(content, what, [FORMAT], WAY_OUT)
+        checked = check_seal(content, WAY_OUT)
     return {name: value for name, value in content.items() if name != CHECKSUM}, checked
 
 
 def _curve(content: Mapping[str, Any], key: str, seed: int) -> Curve:
-    """The curve that a file holds, if it is sound: a file may hold anything."""
+    """Return the curve of a file; refuse values that no curve has."""
     losses, judged, ends = (content.get(n, []) for n in ("train_loss", "accuracies", "ends"))
     last = {name: content.get(name) for name in ("test_loss", "accuracy")}
-    width, guessing = content.get("vector_width"), content.get("guessing", [])
+    width, baseline = content.get("vector_width"), content.get("guessing", [])
     sound = (
         (content.get("key"), content.get("seed")) == (key, seed)
         and isinstance(content.get("diverged"), bool)
@@ -188,14 +209,14 @@ def _curve(content: Mapping[str, Any], key: str, seed: int) -> Curve:
         and all(x is None or _is_score(x) for x in (*losses, *last.values()))
         and isinstance(judged, list)
         and all(map(_is_score, judged))
-        and isinstance(guessing, list)
-        and all(_is_count(n) and n <= len(losses) for n in guessing)
+        and isinstance(baseline, list)
+        and all(_is_count(n) and n <= len(losses) for n in baseline)
         and isinstance(ends, list)
         and all(map(_is_end, ends))
         and _is_sampled(content.get("sampled"), len(losses))
     )
     if not sound:
-        raise BadInput(f"is damaged: {ANEW}")
+        raise BadInput(f"is damaged: {WAY_OUT}")
     return Curve(
         key=key,
         seed=seed,
@@ -205,7 +226,7 @@ def _curve(content: Mapping[str, Any], key: str, seed: int) -> Curve:
         vector_width=width,
         version=content["fedcell"],
         accuracies=tuple(map(float, judged)),
-        guessing=tuple(guessing),
+        baseline_rounds=tuple(baseline),
         sampled=_sampled(content.get("sampled")),
         **last,
     )
@@ -219,7 +240,7 @@ def _sampled(content: Any) -> Sampled | None:
 
 
 def _is_sampled(content: Any, rounds: int) -> bool:
-    """Whether it tells how sure each round is, or nothing."""
+    """Return whether it holds errors and samples of each round, or nothing."""
     if content is None:
         return True
     try:
@@ -235,7 +256,7 @@ def _is_sampled(content: Any, rounds: int) -> bool:
 
 
 def _is_score(value: Any) -> bool:
-    return type(value) in (float, int) and 0 <= value <= LARGEST
+    return type(value) in (float, int) and 0 <= value <= MAX_LOSS
 
 
 def _is_count(value: Any) -> bool:
@@ -243,7 +264,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_end(value: Any) -> bool:
-    """Whether it is the rounds of a shorter training, with loss and accuracy of its model."""
+    """Return whether it holds rounds, loss and accuracy of a shorter training."""
     if not isinstance(value, list) or len(value) != 3:
         return False
     rounds, *scores = value

@@ -1,7 +1,7 @@
-"""The runs of an experiment as rows of plain values: all that tables, figures and verdicts need.
+"""The runs of a sweep as rows of plain values, for tables, figures and verdicts.
 
-A folder holds them as `runs.csv`, one row for each run, with `experiment.json` beside, which says
-what was asked; so what is drawn can be drawn again without a simulation.
+A folder has them in `runs.csv`, a row for each run, and the experiment in `experiment.json`, so
+that figures are drawn again without a simulation.
 """
 
 import csv
@@ -45,40 +45,58 @@ Labels = tuple[tuple[str, Any], ...]  # of a point, by axis
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SweepTable(Showable):
-    """What was asked, and a row for each run: its labels, seed and policy, and what came out."""
+    """The runs of a sweep: a row for each point, seed and policy. `load_sweep` reads one.
+
+    Attributes
+    ----------
+    title
+        Title of the experiment.
+    axes
+        Values by name: "variant", "plan.cohort", ..., "policy".
+    seeds
+        Random seeds.
+    rounds
+        Rounds of a run at most.
+    hold
+        Rounds that a target is watched for; 1: not longer than learning.hold.
+    runs
+        Rows: labels, seed and policy, rounds to the target, scores, time [s] and energy [J].
+    about
+        The experiment, versions, failures.
+    """
 
     title: str
-    axes: Mapping[str, Sequence[Any]]  # values by name: "variant", "plan.cohort", ..., "policy"
+    axes: Mapping[str, Sequence[Any]]
     seeds: Sequence[int]
-    rounds: int  # at most, in a run
+    rounds: int
     hold: int
     runs: Sequence[Mapping[str, Any]]
-    about: Mapping[str, Any] = field(default_factory=dict)  # scenario, versions, panel, ...
+    about: Mapping[str, Any] = field(default_factory=dict)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row for each run."""
+        """Return a row for each run."""
         return [dict(run) for run in self.runs]
 
     @property
     def trained(self) -> bool:
-        """Whether there are rounds to a target to be told of."""
+        """Whether the runs have a target."""
         return any(run.get("target") is not None for run in self.runs)
 
     @property
     def failures(self) -> Mapping[str, str]:
-        """Why trainings failed, by point and seed."""
+        """Error messages of failed trainings, by point and seed."""
         return dict(self.about.get("failures", {}))
 
     def points(self, *without: str) -> dict[Labels, list[Mapping[str, Any]]]:
-        """The runs at each point, by its labels less those of some axes."""
-        found: dict[Labels, list[Mapping[str, Any]]] = {}
+        """Return the runs at each point, by its labels except those of some axes."""
+        points: dict[Labels, list[Mapping[str, Any]]] = {}
         for run in self.runs:
             labels = tuple((a, run[a]) for a in self.axes if a in run and a not in without)
-            found.setdefault(labels, []).append(run)
-        return found
+            points.setdefault(labels, []).append(run)
+        return points
 
     def numbers(self) -> dict[str, Sequence[Any]]:
-        """The axes along which a line can be drawn."""
+        """Return the axes of numbers, along which a line can be drawn."""
         return {
             name: values
             for name, values in self.axes.items()
@@ -86,7 +104,7 @@ class SweepTable(Showable):
         }
 
     def save(self, folder: Path) -> None:
-        """Writes the rows, and what was asked."""
+        """Write runs.csv and experiment.json."""
         folder.mkdir(parents=True, exist_ok=True)
         names = list(dict.fromkeys(name for run in self.runs for name in run))
         write_csv(folder / RUNS, names, ([run.get(n) for n in names] for run in self.runs))
@@ -105,25 +123,25 @@ class SweepTable(Showable):
 
 
 def once(runs: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """One row for each seed, of rows that differ in the policy only."""
+    """Return one row for each seed, of rows that differ in the policy only."""
     return list({run["seed"]: run for run in runs}.values())
 
 
 def missed(runs: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether some had a target and did not get there."""
+    """Return whether a run missed its target."""
     return any(run.get("target") is not None and run[FIRST] is None for run in runs)
 
 
 def estimate_at(table: SweepTable, runs: Iterable[Mapping[str, Any]], by: str) -> RoundsEstimate:
-    """Rounds to the target over the seeds of a point, by a column of theirs."""
+    """Estimate rounds to the target over the seeds of a point, from a column."""
     return estimate_rounds([run[by] for run in runs], table.rounds)
 
 
 def paired_change(
     runs: Iterable[Mapping[str, Any]], first: Iterable[Mapping[str, Any]], by: str
 ) -> Estimate | None:
-    """How much larger a measure is in some runs than in the first, seed by seed, in parts of the
-    latter's mean; None where they have no seeds in common, or some is not known."""
+    """Estimate the difference of a measure between runs and the first ones by seed, in parts of
+    the latter's mean; None without common seeds, or with unknown values."""
     here, there = ({run["seed"]: run.get(by) for run in each} for each in (runs, first))
     seeds = [seed for seed in here if seed in there]
     if not seeds or any(x[seed] is None for x in (here, there) for seed in seeds):
@@ -133,15 +151,15 @@ def paired_change(
 
 
 def widest_interval(table: SweepTable) -> float:
-    """Half of the 95 % interval at the point where it is widest, in parts of the mean: of rounds to
-    the target, or of a round's cost where nothing was trained; infinite with one run. Points with
-    runs that did not get there are left out."""
+    """Return half of the widest 95 % interval of a point, in parts of the mean: of rounds to the
+    target, or of a round's cost where nothing was trained; infinite with one run. Points with
+    censored runs are left out."""
     widths = []
     for runs in table.points().values():
         if not table.trained:
             mean = mean_estimate(values_of(runs, "staged_cost"))
         elif (rounds := estimate_at(table, runs, FIRST)).censored:
-            continue  # what was cut says nothing of how sure it is
+            continue  # the interval of a restricted mean is too narrow
         else:
             mean = rounds.mean
         widths.append(math.inf if math.isnan(mean.low) else mean.half_width / mean.value)
@@ -149,19 +167,34 @@ def widest_interval(table: SweepTable) -> float:
 
 
 def load_sweep(folder: str | Path) -> SweepTable:
-    """The table of a folder that a sweep has written."""
+    """Load the table of a sweep from its folder.
+
+    Parameters
+    ----------
+    folder
+        Folder that `SweepResult.save`, or `fedcell sweep`, has written.
+
+    Returns
+    -------
+    SweepTable
+
+    Raises
+    ------
+    BadFile
+        If the folder holds no sweep, or a damaged one.
+    """
     place = Path(folder)
     about = place / ABOUT
     if not about.exists():
         raise BadFile(f"{place}: holds no sweep, and no run: expected {ABOUT} and {RUNS} in it")
-    asked = read_tables(about)
+    content = read_tables(about)
     with naming(about):
-        check_stamp(asked, "sweep", [FORMAT], "run the sweep again: its trainings are kept")
-        if not _sound(asked):
-            raise BadInput("is damaged: run the sweep again, its trainings are kept")
+        check_stamp(content, "sweep", [FORMAT], "run the sweep again: its trainings are stored")
+        if not _is_sound(content):
+            raise BadInput("is damaged: run the sweep again, its trainings are stored")
     named = {
         name: tuple(tuple(v) if isinstance(v, list) else v for v in values)
-        for name, values in asked["axes"].items()
+        for name, values in content["axes"].items()
     }
     path = place / RUNS
     try:
@@ -175,18 +208,18 @@ def load_sweep(folder: str | Path) -> SweepTable:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise BadFile(f"{path}: cannot be read: {error}: run the sweep again") from error
     return SweepTable(
-        title=str(asked["title"]),
+        title=str(content["title"]),
         axes=named,
-        seeds=tuple(asked["seeds"]),
-        rounds=asked["rounds"],
-        hold=asked["hold"],
+        seeds=tuple(content["seeds"]),
+        rounds=content["rounds"],
+        hold=content["hold"],
         runs=tuple(runs),
-        about=asked["about"],
+        about=content["about"],
     )
 
 
-def _sound(asked: Mapping[str, Any]) -> bool:
-    """Whether what was asked can be read."""
+def _is_sound(asked: Mapping[str, Any]) -> bool:
+    """Return whether experiment.json has all keys, with values of their types."""
     axes, seeds = asked.get("axes"), asked.get("seeds")
     return (
         isinstance(axes, dict)
@@ -204,7 +237,7 @@ def _sound(asked: Mapping[str, Any]) -> bool:
 def _read(
     heads: Sequence[str], lines: Iterable[list[str]], axes: Mapping[str, Sequence[Any]]
 ) -> Iterator[dict[str, Any]]:
-    """Rows with the values that they had: labels as they stand on their axis, else numbers."""
+    """Yield rows with labels as on their axes, and numbers."""
     known = {
         name: {"" if value is None else str(value): value for value in values}
         for name, values in axes.items()
@@ -233,6 +266,6 @@ def _value(name: str, text: str, number: int) -> Any:
     try:
         return int(text) if text.lstrip("-").isdigit() and len(text) < 18 else float(text)
     except ValueError:
-        if name not in NUMBERS:  # somebody's own column
+        if name not in NUMBERS:  # a column of the user
             return text
         raise BadInput(f"line {number}: {name} = {text!r}: expected a number") from None

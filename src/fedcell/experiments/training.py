@@ -1,4 +1,4 @@
-"""One training of a sweep: what is to be trained, until when, and the curve that came out."""
+"""One training of a sweep: what is trained, when it ends, and its curve."""
 
 import hashlib
 import json
@@ -28,14 +28,14 @@ from fedcell.scenario.target import Scored, Target
 
 @dataclass(frozen=True)
 class Race:
-    """Trainings beside each other, of which those that a finished one has beaten end."""
+    """Parallel trainings: one that costs far more than a finished one ends."""
 
-    file: Path  # holds the least cost of those that have reached the target
+    file: Path  # holds the least cost of trainings that have reached the target
     cost: float  # of a round of this training
-    worse: float  # times the least cost, at which it ends
+    worse: float  # multiple of the least cost at which it ends
 
     def is_lost(self, rounds: int) -> bool:
-        """Whether these rounds already cost too much; never, if the file cannot be read."""
+        """Return whether these rounds cost too much already; False if the file cannot be read."""
         try:
             least = float(self.file.read_text())
         except (OSError, ValueError):
@@ -45,33 +45,35 @@ class Race:
 
 @dataclass(frozen=True)
 class Until:
-    """When a training ends: after so many rounds, or when its target is reached; cut short by a
-    deadline, or where that is asked for when it cannot get there."""
+    """When a training ends: after `rounds`, at its target, at a deadline, or early where its target
+    is out of reach."""
 
     rounds: int
     target: Target | None = None
-    deadline: float = math.inf  # on time.monotonic, when it is cut short
-    hopeful: bool = False  # it is given up where it cannot be there in so many rounds
-    scored: bool = False  # models are judged on test data after each round, whatever the target
+    deadline: float = math.inf  # on time.monotonic
+    stop_if_unreachable: bool = False  # stop when the curve cannot reach the target in `rounds`
+    test_every_round: bool = False  # evaluate on test data after each round, whatever the target
     race: Race | None = None
-    sampled: bool = False  # models far from the target are judged on a part of the samples
+    sampled: bool = False  # evaluate models far from the target on a part of the samples
 
     @property
-    def judged(self) -> bool:
-        """Whether models are judged on test data after each round."""
-        return self.scored or (self.target is not None and self.target.accuracy is not None)
+    def tested(self) -> bool:
+        """Whether models are evaluated on test data after each round."""
+        return self.test_every_round or (
+            self.target is not None and self.target.accuracy is not None
+        )
 
 
 @dataclass(frozen=True)
 class Training:
-    """A training that is to be made: frozen, complete, hashable, and its own key."""
+    """A training as a value: complete, hashable, with a key that names it in a store."""
 
     tables: str  # the scenario, as JSON with sorted keys
     seed: int
 
     @classmethod
     def of(cls, scenario: Scenario, seed: int) -> "Training":
-        """The training of a scenario on one seed; judged after each round."""
+        """Return the training of a scenario on one seed, evaluated after each round."""
         if scenario.cell.gains is not None:
             raise BadInput("cell.gains: a sweep draws its channels; leave measured gains out")
         world = scenario.using(learning={"evaluate_every": 1, **goal_keys(None)})
@@ -79,12 +81,12 @@ class Training:
 
     @cached_property
     def scenario(self) -> Scenario:
-        """What is trained."""
+        """The scenario that is trained."""
         return scenario_of(json.loads(self.tables), Path())
 
     @cached_property
     def key(self) -> str:
-        """Its name: the same for whatever gives the same losses, whoever asks for it."""
+        """Name in a store: the same for all trainings with the same losses."""
         learning = self.scenario.learning
         if learning is None:
             raise BadInput("the scenario has no [learning]: there is nothing to train")
@@ -100,8 +102,8 @@ class Training:
 
 @lru_cache(maxsize=64)
 def _described(dataset: str, stamp: Hashable) -> tuple[str, Owner | None, int]:  # noqa: ARG001
-    """The fingerprint of a dataset, whose its training samples are and how many there are; known
-    for a published one. `stamp` tells that files have changed."""
+    """Return the fingerprint of a dataset, the owners of its training samples and their number;
+    known for a published one. `stamp` changes with the files."""
     if (source := PUBLISHED.get(dataset)) is not None:
         return source.fingerprint, None, source.sizes[0]
     data = load_data(dataset)
@@ -113,49 +115,49 @@ Scores = tuple[float | None, float | None]  # loss and accuracy on test data
 
 @dataclass(frozen=True)
 class Sampled:
-    """How sure each round of a curve is whose models were judged on a part of the samples: all of
-    them where the target is decided, few where it is far."""
+    """Standard errors of a curve with models evaluated on a part of the samples: all of them
+    near the target, few far from it."""
 
     target: Target  # that the samples were chosen for
-    errors: tuple[float, ...]  # standard error of what the target is looked for in; 0: exact
-    samples: tuple[int, ...]  # that the model of each round was judged on
+    errors: tuple[float, ...]  # standard error of the target's metric by round; 0: exact
+    samples: tuple[int, ...]  # that the model of each round was evaluated on
 
     @property
     def digest(self) -> str:
-        """A name of the target: such curves of one training differ by it."""
+        """Short name of the target: sampled curves of one training differ by it."""
         return target_digest(self.target)
 
     def first(self, rounds: int) -> "Sampled":
-        """Of the first rounds."""
+        """Return those of the first rounds."""
         return replace(self, errors=self.errors[:rounds], samples=self.samples[:rounds])
 
 
 def target_digest(target: Target) -> str:
-    """A short name of a target."""
+    """Return a short name of a target."""
     text = f"{target.column} {target.value!r} {target.hold}"
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """What came out of a training: the loss after each round, and how good the last model is."""
+    """The curve of a training: the training loss after each round, and scores of the last model."""
 
     key: str
     seed: int
     train_loss: Sequence[float]  # (2) after each round
     test_loss: float | None = None  # of the last model
-    accuracy: float | None = None  # on the test data
-    diverged: bool = False  # it blew up in its last round
-    ends: Mapping[int, Scores] = field(default_factory=dict)  # those of other lengths, by rounds
+    accuracy: float | None = None  # of the last model, on test data
+    diverged: bool = False  # in its last round
+    ends: Mapping[int, Scores] = field(default_factory=dict)  # scores of shorter runs, by rounds
     vector_width: int | None = None  # of the machine code that trained; None: it has none
-    version: str = __version__  # of fedcell, that trained
-    accuracies: Sequence[float] = ()  # on test data after each round, where it was judged so far
-    guessing: Sequence[int] = ()  # rounds, from 1, whose model is known to guess (core.targets)
-    sampled: Sampled | None = None  # None: every model was judged on all samples
+    version: str = __version__  # of the fedcell that trained
+    accuracies: Sequence[float] = ()  # on test data after each round, where evaluated
+    baseline_rounds: Sequence[int] = ()  # from 1: no better than the majority class
+    sampled: Sampled | None = None  # None: every model was evaluated on all samples
 
     @property
     def rounds(self) -> int:
-        """Rounds that were made."""
+        """Number of rounds."""
         return len(self.train_loss)
 
     def values(self, target: Target) -> Sequence[float]:
@@ -163,16 +165,17 @@ class Curve:
         return self.train_loss if target.accuracy is None else self.accuracies
 
     def reached(self, target: Target | None) -> int | None:
-        """Rounds to a target; None if it was not reached."""
+        """Return the rounds to a target; None if it was not reached."""
         return None if target is None else target.reached_by(self._scored)
 
     @property
     def _scored(self) -> Scored:
-        return Scored(train_loss=self.train_loss, accuracy=self.accuracies, guessing=self.guessing)
+        return Scored(
+            train_loss=self.train_loss, accuracy=self.accuracies, guessing=self.baseline_rounds
+        )
 
     def counted(self, target: Target) -> Sequence[float]:
-        """What a target is looked for in, infinitely far off it in rounds at it that do not
-        count."""
+        """Return the metric of a target, infinitely far from it in rounds that do not count."""
         values = np.array(self.values(target), float)
         unsound = self._scored.unsound(target)
         rounds = unsound[unsound <= values.size] - 1
@@ -181,7 +184,7 @@ class Curve:
         return tuple(values.tolist())
 
     def answers(self, until: Until) -> bool:
-        """Whether a training until then would not have gone on."""
+        """Return whether a training until then would have no more rounds."""
         if self.sampled is not None and not (until.sampled and until.target == self.sampled.target):
             return False
         if self.reached(until.target) is not None:
@@ -190,8 +193,8 @@ class Curve:
         return known >= until.rounds or (self.diverged and known == self.rounds)
 
     def first(self, until: Until) -> "Curve":
-        """As a training until then would have left it; how good its last model was is known if one
-        of that length was made."""
+        """Return the curve of a training until then; the scores of its last model are known where
+        one of that length was run."""
         end = min(self.rounds, until.rounds, self.reached(until.target) or self.rounds)
         if end == self.rounds:
             return self
@@ -200,7 +203,7 @@ class Curve:
             self,
             train_loss=self.train_loss[:end],
             accuracies=self.accuracies[:end],
-            guessing=tuple(round for round in self.guessing if round <= end),
+            baseline_rounds=tuple(round for round in self.baseline_rounds if round <= end),
             test_loss=loss,
             accuracy=accuracy,
             diverged=False,
@@ -208,21 +211,21 @@ class Curve:
         )
 
     def same_bits(self, other: "Curve") -> bool:
-        """Whether another curve of the same training has the same losses, to the bit."""
+        """Return whether another curve of this training has the same losses, to the bit."""
         return (self.vector_width, self.version) == (other.vector_width, other.version)
 
     def joined(self, other: "Curve") -> "Curve":
-        """The longer of two of one training, with what either knows."""
+        """Return the longer of two curves of one training, with the scores of both."""
         longer = other if other.rounds > self.rounds else self
         ends = {c.rounds: (c.test_loss, c.accuracy) for c in (self, other)}
         ends = {**self.ends, **other.ends, **ends}
         ends.pop(longer.rounds)
         accuracies = max(self.accuracies, other.accuracies, key=len)
-        guessing = tuple(sorted({*self.guessing, *other.guessing}))
-        return replace(longer, ends=ends, accuracies=accuracies, guessing=guessing)
+        baseline = tuple(sorted({*self.baseline_rounds, *other.baseline_rounds}))
+        return replace(longer, ends=ends, accuracies=accuracies, baseline_rounds=baseline)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as a file holds them; null where a round was not judged."""
+        """Return plain values, as a file holds them; null in rounds without an evaluation."""
         return {
             "key": self.key,
             "seed": self.seed,
@@ -232,7 +235,7 @@ class Curve:
             "diverged": self.diverged,
             "vector_width": self.vector_width,
             **({"accuracies": list(self.accuracies)} if self.accuracies else {}),
-            **({"guessing": list(self.guessing)} if self.guessing else {}),
+            **({"guessing": list(self.baseline_rounds)} if self.baseline_rounds else {}),
             **({"ends": [[n, *scores] for n, scores in self.ends.items()]} if self.ends else {}),
             **({} if self.sampled is None else {"sampled": asdict(self.sampled)}),
         }

@@ -7,7 +7,7 @@ from typing import Any
 
 from fedcell.core.errors import printable
 from fedcell.experiments.axes import Point
-from fedcell.experiments.executors import SweepEngine
+from fedcell.experiments.executors import Executor
 from fedcell.experiments.experiment import Experiment
 from fedcell.experiments.store import Store
 from fedcell.experiments.training import Training
@@ -48,7 +48,7 @@ def measure(job: Measurement) -> dict[str, Any]:
 
 
 def constants_of(
-    experiment: Experiment, store: Store, engine: SweepEngine, data_dir: Path | None = None
+    experiment: Experiment, store: Store, engine: Executor, data_dir: Path | None = None
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
     """A row for each point of the usual K and some seeds: its labels, and the constants along the
     training; and why there are none at others."""

@@ -12,7 +12,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.files.formats import write_csv
 from fedcell.core.schema import suggestion
 from fedcell.core.showing import Showable
-from fedcell.experiments.executors import LocalProcesses, SweepEngine
+from fedcell.experiments.executors import Executor, LocalProcesses
 from fedcell.experiments.experiment import Experiment, experiment_of
 from fedcell.experiments.result import SweepResult
 from fedcell.experiments.store import Store
@@ -137,7 +137,7 @@ def _quick_partition(partition: dict[str, Any]) -> dict[str, Any]:
 def reproduce(
     panel: str,
     store: Store,
-    engine: SweepEngine | None = None,
+    engine: Executor | None = None,
     *,
     quick: bool = False,
     retry: bool = False,

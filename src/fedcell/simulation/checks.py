@@ -1,4 +1,4 @@
-"""Whether the parts of a scenario go together: how uploads are averaged, and by whom."""
+"""Check that the parts of a scenario fit: selection, aggregation, learner, target."""
 
 from math import isnan
 
@@ -13,20 +13,20 @@ from fedcell.scenario.learning import Learning
 from fedcell.scenario.scenario import Scenario, check_scenario
 from fedcell.scenario.target import Target
 
-SENSIBLE = {("uniform", "unbiased"), ("weighted", "mean"), ("uniform", "normalised")}
+UNBIASED = {("uniform", "unbiased"), ("weighted", "mean"), ("uniform", "normalised")}
 
 
 def aggregation_rule(scenario: Scenario) -> Rule:
-    """The aggregation of a scenario; where it says none, the usual one for its selection."""
+    """Return the aggregation of a scenario; default: the usual one for its selection."""
     if scenario.learning is not None and scenario.learning.aggregation is not None:
         return scenario.learning.aggregation
     return "normalised" if scenario.plan.selection == "uniform" else "mean"
 
 
 def aggregation_doubts(scenario: Scenario) -> list[str]:
-    """What makes the mean of the aggregate differ from that of all clients (DECISIONS.md, 13)."""
+    """Return why the mean of the aggregate differs from that of all clients (DECISIONS.md, 13)."""
     rule, selection = aggregation_rule(scenario), scenario.plan.selection
-    if (selection, rule) not in SENSIBLE:
+    if (selection, rule) not in UNBIASED:
         return [
             f'learning.aggregation = "{rule}" does not go with plan.selection = "{selection}": '
             'take "normalised" or "unbiased" (4) with uniform, "mean" (28) with weighted selection'
@@ -49,7 +49,7 @@ def _heard_unequally(scenario: Scenario) -> bool:
 
 
 def with_learner_sizes(scenario: Scenario, learner: Learner) -> Scenario:
-    """The scenario with the learner's D_j, so that they drive time, energy and weight alike."""
+    """Return the scenario with the learner's D_j, which drive time, energy and weights."""
     if not isinstance(learner, Learner):
         raise BadInput(
             f"the learner is a {type(learner).__name__}: expected sizes, start, train and evaluate"
@@ -77,7 +77,7 @@ def with_learner_sizes(scenario: Scenario, learner: Learner) -> Scenario:
 
 
 def learning_of(scenario: Scenario, own: OwnLearner | None) -> Learning | None:
-    """The [learning] of a scenario, which needs none where a learner of one's own is given."""
+    """Return the [learning] of a scenario; a scenario with a custom learner needs none."""
     if own is None and check_scenario(scenario).learning is None:
         raise BadInput(
             "the scenario has no [learning]: say what is trained, see docs/training.md, or give a "
@@ -87,8 +87,8 @@ def learning_of(scenario: Scenario, own: OwnLearner | None) -> Learning | None:
 
 
 def own_learner_setup(scenario: Scenario, learner: Learner, seed: int) -> TrainingSetup:
-    """What a learner of one's own learns in: the scenario with its D_j. What an upload and a
-    sample cost must be said, for nobody knows it of a stranger's model."""
+    """Return the setup of a custom learner: the scenario with its D_j. The scenario must give z_m
+    and alpha_0, as fedcell does not know the model."""
     task = scenario.task
     names = ("model_bits", "cycles_per_sample")
     if missing := [f"task.{name}" for name in names if getattr(task, name) is None]:
@@ -101,14 +101,13 @@ def own_learner_setup(scenario: Scenario, learner: Learner, seed: int) -> Traini
 
 
 def check_scored(target: Target | None, scores: Scores) -> None:
-    """Refuses a first model without a loss, and an accuracy as a target where nobody measures
-    one."""
+    """Refuse a first model without a loss, and an accuracy as the target without test data."""
     if isnan(scores.train_loss):
         raise BadInput(
-            "the training loss of the first model is not a number: nothing can be learnt"
+            "the training loss of the first model is not a number: check the data, or the learner"
         )
     if target is not None and target.accuracy is not None and isnan(scores.accuracy):
         raise BadInput(
-            f"{target} is to be reached, but there is no test data to measure it on: take a "
-            "training loss as the target"
+            f"the target is {target}, but there is no test data to measure it on: give a training "
+            "loss as the target"
         )

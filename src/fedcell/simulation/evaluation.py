@@ -1,4 +1,4 @@
-"""Which data the models of a run are judged on, and when."""
+"""Choose the data that the models of a run are evaluated on, round by round."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,49 +8,49 @@ from fedcell.core.types import Floats
 from fedcell.learning.learner import Learner, Scores, evaluated
 from fedcell.scenario.target import Target
 
-TEST_EVERY = 5  # rounds between two judgements on many test samples
-MANY_SAMPLES = 1000  # of the test data: fewer are judged on in every round
-NEAR_TARGET = 2.0  # times the target: from there on test data tells whether a model guesses
+TEST_EVERY = 5  # rounds between two evaluations on many test samples
+MANY_SAMPLES = 1000  # test samples; up to as many are used in every round
+NEAR_TARGET = 2.0  # times the target loss, below which every model is evaluated on test data
 
 # Scores a model after a round, counted from 1; the flag says that it is the last round of the run.
-Judge = Callable[[Floats, int, bool], Scores]
+Evaluator = Callable[[Floats, int, bool], Scores]
 
 
 @dataclass
 class Stopwatch:
-    """Where the time of a training goes, in wall-clock seconds of this machine."""
+    """Wall-clock seconds of a training on this machine."""
 
-    training: float = 0.0  # clients, and the aggregation of what they upload
-    judging: float = 0.0  # models, on training and test data
+    training: float = 0.0  # of clients, and aggregation of their uploads
+    evaluation: float = 0.0  # of models, on training and test data
 
     def __str__(self) -> str:
-        return f"{self.training:.3g} s training, {self.judging:.3g} s judging models"
+        return f"{self.training:.3g} s training, {self.evaluation:.3g} s evaluating models"
 
 
 @runtime_checkable
-class TestsApart(Learner, Protocol):
-    """A learner that can leave test data out when it judges a model."""
+class SplitEvaluation(Learner, Protocol):
+    """A learner that can evaluate a model on training data alone."""
 
     @property
     def test_samples(self) -> int:
-        """Test samples that models are judged on."""
+        """Number of test samples."""
         ...
 
     def train_scores(self, model: Floats) -> Scores:
-        """The training loss alone."""
+        """Return the training loss alone."""
         ...
 
     def with_test_scores(self, model: Floats, scores: Scores) -> Scores:
-        """The same scores with those on test data."""
+        """Return the same scores with those on test data."""
         ...
 
 
 @dataclass(frozen=True, eq=False)
-class SparseJudge:
-    """Judges on the training data after every round, and on the test data where something asks for
-    it: every few rounds, near the target, and after the last round."""
+class SparseEvaluator:
+    """Evaluate on training data after every round, and on test data every few rounds, near the
+    target and after the last round."""
 
-    learner: TestsApart
+    learner: SplitEvaluation
     target: Target | None
 
     def __call__(self, model: Floats, round: int, last: bool) -> Scores:
@@ -63,10 +63,11 @@ class SparseJudge:
         return self.learner.with_test_scores(model, scores)
 
 
-def judge_of(learner: Learner, target: Target | None) -> Judge | None:
-    """The judge of a run; None where the learner judges every model on all that it has: it cannot
-    do otherwise, there are few test samples, or an accuracy is the target."""
-    by_accuracy = target is not None and target.accuracy is not None
-    if by_accuracy or not isinstance(learner, TestsApart) or learner.test_samples <= MANY_SAMPLES:
+def choose_evaluator(learner: Learner, target: Target | None) -> Evaluator | None:
+    """Return the evaluator of a run; None where the learner evaluates every model on all data: it
+    cannot split them, there are few test samples, or the target is an accuracy."""
+    if target is not None and target.accuracy is not None:
         return None
-    return SparseJudge(learner, target)
+    if not isinstance(learner, SplitEvaluation) or learner.test_samples <= MANY_SAMPLES:
+        return None
+    return SparseEvaluator(learner, target)

@@ -11,7 +11,7 @@ from fedcell.scenario.scenario import Scenario
 
 from .checks import check_scored
 from .compute import Observer
-from .evaluation import Stopwatch, judge_of
+from .evaluation import Stopwatch, choose_evaluator
 from .folder.writer import NoFolder, open_writer
 from .prepared import PreparedRun, Segment, Segments
 from .state import State
@@ -41,7 +41,7 @@ def carry_out(
         with observer.compile():
             warm_up(segments.last.learner)
         writer.begin(segments)
-        state = state.judged_beside(initial.majority)
+        state = state.with_majority(initial.majority)
         execution = _Execution(run, writer, observer, initial, segments, state)
         complete = True
         try:
@@ -77,7 +77,7 @@ class _Execution:
         rules = [at_target(run.goal, learning.evaluate_every if learning else 1)]
         states = train_rounds(
             *(now.scenario, now.learner, now.fleet, self.segments.trace, self.state, rules),
-            *(run.server, judge_of(now.learner, run.goal), self.stopwatch),
+            *(run.server, choose_evaluator(now.learner, run.goal), self.stopwatch),
         )
         self.state = next(states)
         if not self._started:

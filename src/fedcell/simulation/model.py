@@ -1,4 +1,4 @@
-"""The model that a run has trained, from its folder: to predict with, judge, take elsewhere."""
+"""The trained model of a run, from its folder: predict, evaluate, export."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -41,7 +41,7 @@ class InputRow(Table, frozen=True, kw_only=True):
 
 
 def input_of(setup: TrainingSetup) -> dict[str, Any] | None:
-    """What a model of ours needs beside its weights, in plain values; None for other learners."""
+    """Return what a built-in model needs beside its weights; None for other learners."""
     if setup.dealt is None:
         return None
     data = setup.dealt.data
@@ -56,50 +56,91 @@ def input_of(setup: TrainingSetup) -> dict[str, Any] | None:
 
 @dataclass(frozen=True, eq=False)
 class TrainedModel:
-    """The model of a run, and what it was trained in. `load_model` reads one."""
+    """The trained model of a run. `load_model` reads one.
 
-    weights: Floats  # flat; of a learner of one's own, as its `start` gives them
-    which: Deliver  # the last model, or the average of the last ones
+    Attributes
+    ----------
+    weights
+        Flat vector of 32-bit floats; of a custom learner, in the order of its `start`.
+    which
+        "last": the last model; "average": the average of the last ones.
+    rounds
+        Rounds of training.
+    scenario
+        Scenario of the run.
+    data
+        Checksum of the training data; None without data.
+    learner
+        Name of a custom learner, or None.
+    classifier
+        The built-in network with the weights; None for other models.
+    """
+
+    weights: Floats
+    which: Deliver
     rounds: int
     scenario: Scenario
-    data: str | None  # the checksum of the data that it was trained on
-    learner: str | None  # the name of a learner of one's own
-    classifier: Classifier | None  # None where it is not a network of ours that was trained
+    data: str | None
+    learner: str | None
+    classifier: Classifier | None
 
     @property
     def network(self) -> NeuralNetwork:
-        """The layers, with their sizes."""
+        """The layers and their sizes."""
         return self._classifier().network
 
     def predict(self, x: Any) -> Ints:
-        """The class of each sample; x is as in the dataset, bytes where that has bytes."""
+        """Return the class of each sample.
+
+        Parameters
+        ----------
+        x
+            Samples as in the dataset, (sample, height, width, channel); bytes where that has bytes.
+
+        Returns
+        -------
+        array of int, (sample,)
+        """
         return self._classifier().predict(x)
 
     def logits(self, x: Any) -> Floats:
-        """What the last layer says of each sample, (sample, class)."""
+        """Return the outputs of the last layer for samples as of `predict`, (sample, class)."""
         return self._classifier().logits(x)
 
     def evaluate(self, x: Any = None, y: Any = None, data_dir: Path | None = None) -> Evaluation:
-        """Loss and accuracy on samples with labels; on the test data of the run's dataset, which
-        may lie in `data_dir`, where they are left out."""
+        """Return loss and accuracy on labelled samples.
+
+        Parameters
+        ----------
+        x, y
+            Samples as of `predict` and their classes; default: the test data of the run.
+        data_dir
+            Folder of published datasets; default: the user's cache.
+        """
         classifier = self._classifier()
         if (x is None) != (y is None):
             raise BadInput("give x and y, or neither for the test data of the run")
         if x is None and self.scenario.learning is not None:
             data = load_data(self.scenario.learning.dataset, data_dir)
-            if data.fingerprint != str(self.data).split("-")[0]:  # owners stand behind a dash
+            if data.fingerprint != str(self.data).split("-")[0]:  # owners follow after a dash
                 raise BadInput(f"{data.name} is not the data of the run: give x and y")
             x, y = data.x_test, data.y_test
         return classifier.evaluate(x, y)
 
     def plain_layers(self) -> list[PlainLayer]:
-        """The network as layers of PyTorch, in plain values."""
+        """Return the network as layers of PyTorch, in plain values."""
         return plain_layers(self._classifier())
 
     def export(self, path: str | Path) -> None:
-        """Writes a .pt, a dictionary with the text of an nn.Sequential ("module") and its
-        "state_dict", which torch.load reads with weights_only=True; or an .npz with the same
-        arrays, the text, and all weights as one vector ("weights")."""
+        """Write the model to a file.
+
+        Parameters
+        ----------
+        path
+            A .pt for a dictionary with the text of an nn.Sequential ("module") and its
+            "state_dict", which torch.load reads with weights_only=True; an .npz for the same
+            arrays, the text, and all weights as one vector ("weights").
+        """
         target = check_target(Path(path), ("pt", "npz"))
         if target.suffix.lower() == ".pt":
             layers = self.plain_layers()
@@ -121,12 +162,12 @@ class TrainedModel:
         if self.classifier is None:
             what = "quadratics" if self.learner is None else f"the learner {self.learner}"
             raise BadInput(
-                f"the run trained {what}, of which fedcell knows the weights alone: take them from "
-                "load_model, or from an .npz"
+                f"the run trained {what}, of which fedcell has the weights alone: read them from "
+                "load_model, or export an .npz"
             )
         if self.weights is self.classifier.weights:
             return self.classifier
-        return replace(self.classifier, weights=self.weights)  # others were put in their place
+        return replace(self.classifier, weights=self.weights)  # the weights were replaced
 
     def __repr__(self) -> str:
         what = "average of the last models" if self.which == "average" else "last model"
@@ -134,9 +175,28 @@ class TrainedModel:
 
 
 def load_model(folder: str | Path, which: Deliver | None = None) -> TrainedModel:
-    """The model that a run trained, from its folder: the one that it delivers and was judged by
-    (learning.deliver), or `which` says: the "last" one, or the "average" of the last ones.
+    """Load the trained model of a run from its folder.
 
+    Parameters
+    ----------
+    folder
+        Folder that `run` has written.
+    which
+        "last": the last model; "average": the average of the last ones; default: the one that the
+        run delivers and evaluates (learning.deliver).
+
+    Returns
+    -------
+    TrainedModel
+        Predicts, evaluates, exports.
+
+    Raises
+    ------
+    BadFile
+        If the folder holds no run with a finished round.
+
+    Examples
+    --------
     >>> from tempfile import mkdtemp
     >>> from fedcell import load_scenario, run
     >>> folder = f"{mkdtemp()}/first"
@@ -171,21 +231,21 @@ def load_model(folder: str | Path, which: Deliver | None = None) -> TrainedModel
 
 
 def _arrays(folder: Path, which: Deliver | None) -> tuple[Arrays, Deliver]:
-    """What a checkpoint holds, and which of its models is wanted."""
+    """Return the arrays of a checkpoint, and which of its models is wanted."""
     path = folder / CHECKPOINT
     if not path.is_file():
-        raise BadFile(f"{folder}: has no trained model: not a round of it was done")
+        raise BadFile(f"{folder}: has no trained model: no round is done yet")
 
     def check(announced: Arrays) -> None:
         for name in ARRAYS.values():
             if announced[name].dtype != np.float32 or announced[name].ndim != 1:
                 raise BadInput("does not hold a model")
         if announced["rounds"].dtype != np.int64 or announced["rounds"].shape != ():
-            raise BadInput("does not say how many rounds were done")
+            raise BadInput("lacks the number of rounds")
 
     with naming(path):
-        found = read_npz(path, (*ARRAYS.values(), "rounds"), check, optional=("deliver",))
-        which = which or delivery_of(found)
-        if not np.isfinite(found[ARRAYS[which]]).all():
+        arrays = read_npz(path, (*ARRAYS.values(), "rounds"), check, optional=("deliver",))
+        which = which or delivery_of(arrays)
+        if not np.isfinite(arrays[ARRAYS[which]]).all():
             raise BadInput("holds a model that is not finite: it is damaged")
-    return found, which
+    return arrays, which

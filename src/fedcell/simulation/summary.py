@@ -1,4 +1,4 @@
-"""The outcome of a run in a few values: what it reached, and what that took under each policy."""
+"""The outcome of a run: its scores, and its time, energy and cost under each policy."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -23,13 +23,13 @@ from .evaluation import Stopwatch
 from .state import State
 
 SCORED = ("train_loss", "test_loss", "accuracy")
-SWING_ROUNDS = 10  # the last evaluated ones, in which a loss is looked at
-SWINGING = 0.5  # parts of its mean by which a loss climbs and falls again, or the reverse
+SWING_ROUNDS = 10  # last evaluated rounds in which a swing of the loss is measured
+SWINGING = 0.5  # climb and fall of the loss in these rounds, in parts of its mean
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunTotals:
-    """What a number of rounds took."""
+    """Time, energy and cost of a number of rounds."""
 
     rounds: int
     duration: float  # [s]
@@ -38,7 +38,7 @@ class RunTotals:
 
     @classmethod
     def by(cls, ledger: Ledger, rounds: int) -> "RunTotals":
-        """The first rounds of a ledger."""
+        """Return the totals of the first rounds of a ledger."""
         return cls(
             rounds=rounds,
             duration=float(ledger.total_duration[rounds - 1]),
@@ -49,7 +49,7 @@ class RunTotals:
 
 @dataclass(frozen=True, kw_only=True)
 class EmptyBattery:
-    """A client that would have spent its battery, and in which round, counted from 1."""
+    """A client with an empty battery, and the round in which it empties, counted from 1."""
 
     client: int
     name: str | None
@@ -59,19 +59,19 @@ class EmptyBattery:
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyOutcome:
-    """What one policy took, in all and to the target."""
+    """Cost of a run under one policy, in total and to the target."""
 
     policy: str
     total: RunTotals
     to_target: RunTotals | None  # None if the target was not reached, or there is none
     received: float  # uploads that arrived a round, on average
-    discarded_uploads: int  # that were not finite, in all
-    scores: Scores  # after the last round, of the model that is delivered
-    mean_client_energy: float  # [J]; NaN while a run that was loaded is under way
-    highest_client_energy: float  # of the client that pays most [J]
-    highest_client: int | None  # which that is,
-    highest_client_name: str | None  # and what it is called
-    empty_batteries: tuple[EmptyBattery, ...]  # the first to be empty first
+    discarded_uploads: int  # that were not finite, in total
+    scores: Scores  # of the delivered model after the last round
+    mean_client_energy: float  # [J]; NaN for a loaded run in progress
+    highest_client_energy: float  # of the client that spends most [J]
+    highest_client: int | None  # index of that client
+    highest_client_name: str | None
+    empty_batteries: tuple[EmptyBattery, ...]  # in the order in which they empty
 
     @classmethod
     def of(
@@ -82,8 +82,8 @@ class PolicyOutcome:
         names: Sequence[str] | None = None,
         battery: Array | None = None,
     ) -> "PolicyOutcome":
-        """The outcome of a ledger with losses; `names` and `battery` [J] of the clients, where
-        they are known."""
+        """Return the outcome of a ledger with losses; `names` and `battery` [J] of the clients,
+        where known."""
         last = {name: getattr(ledger, name)[-1].item() for name in SCORED}
         reached = None if target is None else ledger.rounds_to(target)
         energy = ledger.totals.energy
@@ -103,7 +103,7 @@ class PolicyOutcome:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values in one table, as summary.json holds them."""
+        """Return plain values in one table, as summary.json holds them."""
         return {
             "policy": self.policy,
             **asdict(self.total),
@@ -141,7 +141,7 @@ def _empty_batteries(
 
 @dataclass(frozen=True, kw_only=True)
 class PlanChange:
-    """From a round on, counted from 1, a run went on with another K and E_l."""
+    """A change of K and E_l during a run, from a round on, counted from 1."""
 
     round: int
     cohort: int
@@ -151,29 +151,65 @@ class PlanChange:
 
 @dataclass(frozen=True, kw_only=True)
 class RunSummary:
-    """The outcome of a run, and what was run."""
+    """The outcome of a run, and its plan; summary.json holds one.
 
-    complete: bool  # False if it was interrupted
+    Attributes
+    ----------
+    complete
+        False if the run was interrupted.
+    seed
+        Random seed.
+    target
+        Loss or accuracy at which it stops; None without one.
+    cohort
+        K, clients called in a round.
+    local_steps, local_epochs
+        E_l, or the epochs that replace it; one of them is None.
+    model_bits, cycles_per_sample
+        z_m and alpha_0.
+    samples_per_step
+        Samples that a local step is charged: "batch" or "dataset".
+    aggregation
+        Rule that averages uploads.
+    initial
+        Scores before the first round.
+    deliver
+        Which model is evaluated and exported (learning.deliver).
+    other
+        Scores at the end of the model that is not delivered.
+    swing
+        Where the loss is not steady at the end, a sentence on how far it swings.
+    partition
+        How the data is spread over the clients; None without data.
+    policies
+        Time, energy and cost under each policy.
+    notes
+        Warnings for readers.
+    changes
+        Changes of K and E_l during the run.
+    """
+
+    complete: bool
     seed: int
     target: Target | None
-    cohort: int  # K
-    local_steps: int | None  # E_l, or
+    cohort: int
+    local_steps: int | None
     local_epochs: int | None
-    model_bits: float  # z_m
-    cycles_per_sample: float  # alpha_0
-    samples_per_step: str  # what a step was charged
+    model_bits: float
+    cycles_per_sample: float
+    samples_per_step: str
     aggregation: str
-    initial: Scores  # before the first round
-    deliver: Deliver  # which model was judged and is handed over: learning.deliver
-    other: Scores  # at the end, of the model that is not: the last one, or the average
-    swing: str | None  # where the loss is not steady at the end, how far it swings
+    initial: Scores
+    deliver: Deliver
+    other: Scores
+    swing: str | None
     partition: PartitionSummary | None
     policies: tuple[PolicyOutcome, ...]
-    notes: tuple[str, ...] = ()  # what whoever reads it should know
-    changes: tuple[PlanChange, ...] = ()  # of K and E_l under way
+    notes: tuple[str, ...] = ()
+    changes: tuple[PlanChange, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as summary.json holds them."""
+        """Return plain values, as summary.json holds them."""
         row = asdict(self)
         row["policies"] = [outcome.to_dict() for outcome in self.policies]
         if self.partition is None:
@@ -184,10 +220,10 @@ class RunSummary:
 
 
 def swing_of(losses: Array, rounds: int = SWING_ROUNDS) -> str | None:
-    """How far the loss swings in the last evaluated rounds, in words; None where it is steady.
+    """Return how far the loss swings in the last evaluated rounds, in words; None if steady.
 
-    The largest climb and the largest fall are compared: a loss that only falls, however steeply,
-    does not climb, and one that diverges does not fall.
+    A swing needs a climb and a fall: a loss that only falls does not climb, and one that diverges
+    does not fall.
     """
     last = losses[np.isfinite(losses)][-rounds:]
     if last.size < rounds:
@@ -203,8 +239,7 @@ def swing_of(losses: Array, rounds: int = SWING_ROUNDS) -> str | None:
 
 
 def target_doubts(ledgers: Mapping[str, Ledger], target: Target | None) -> list[str]:
-    """Why rounds of a training do not count as having reached its target, although their numbers
-    would."""
+    """Return why rounds with scores at the target do not count as having reached it."""
     ledger = next(iter(ledgers.values()), None)
     if ledger is None:
         return []
@@ -216,11 +251,11 @@ def target_doubts(ledgers: Mapping[str, Ledger], target: Target | None) -> list[
         )
     if target is None or target.loss is None:
         return doubts
-    found = target.reached(ledger.train_loss)
-    if found is not None and found in scored.guesses:
+    reached = target.reached(ledger.train_loss)
+    if reached is not None and reached in scored.guesses:
         doubts.append(
-            f"{target} was met in round {found} by a model with accuracy "
-            f"{ledger.accuracy[found - 1]:.3g}, no better than always answering with the most "
+            f"{target} was met in round {reached} by a model with accuracy "
+            f"{ledger.accuracy[reached - 1]:.3g}, no better than always answering with the most "
             f"common class ({ledger.majority:.3g}): such rounds do not count"
         )
     return doubts
@@ -237,7 +272,7 @@ def summarise(
     complete: bool,
     changes: tuple[PlanChange, ...] = (),
 ) -> RunSummary:
-    """The outcome of ledgers by policy, of one training."""
+    """Return the outcome of one training from its ledgers by policy."""
     scenario, partition = setup.scenario, None
     if setup.dealt is not None:
         partition = summarise_partition(setup.partition, setup.data.y_train)
@@ -267,7 +302,7 @@ def summarise(
 
 
 def shared_policies(runs: Sequence[RunSummary]) -> list[str]:
-    """The policies that all of some runs were priced under, in the order of the first."""
+    """Return the policies that all runs share, in the order of the first."""
     every = [[row.policy for row in run.policies] for run in runs]
     return [name for name in every[0] if all(name in one for one in every)] if every else []
 
@@ -278,42 +313,56 @@ def outcomes_of(
     names: Sequence[str] | None = None,
     battery: Array | None = None,
 ) -> tuple[PolicyOutcome, ...]:
-    """What each policy took; `names` and `battery` [J] of the clients, where they are known."""
+    """Return the outcome of each policy; `names` and `battery` [J] of the clients, where known."""
     return tuple(PolicyOutcome.of(n, led, target, names, battery) for n, led in ledgers.items())
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RoundReport:
-    """A round that is done: what the model has come to, and what that took so far.
+    """A finished round: scores of the model, and time and energy so far.
 
-    Losses and accuracy are NaN in a round that is not evaluated (learning.evaluate_every).
+    Attributes
+    ----------
+    round
+        Counted from 1.
+    rounds
+        Rounds of the training at most.
+    train_loss, test_loss, accuracy
+        Scores of the delivered model; the first is (2). NaN in a round without an evaluation
+        (learning.evaluate_every).
+    received
+        Uploads that arrived in this round.
+    total_duration, total_energy
+        Simulated so far, by policy [s]; of all clients so far, by policy [J].
+    state
+        State with the model; `simulate` can resume from it.
     """
 
-    round: int  # counted from 1
-    rounds: int  # after which the training ends at the latest
-    train_loss: float  # (2)
+    round: int
+    rounds: int
+    train_loss: float
     test_loss: float
     accuracy: float
-    received: int  # uploads that arrived in this round
-    total_duration: Mapping[str, float]  # simulated so far, by policy [s]
-    total_energy: Mapping[str, float]  # of all clients so far, by policy [J]
-    state: State = field(repr=False)  # with the model; a training can be gone on with from here
+    received: int
+    total_duration: Mapping[str, float]
+    total_energy: Mapping[str, float]
+    state: State = field(repr=False)
 
 
 Report = Callable[[RoundReport], None]
 
 
 class Reporter:
-    """Makes the report of each round of a training that is priced under some policies."""
+    """Make the report of each round of a training that is priced under some policies."""
 
     def __init__(self, networks: Mapping[str, Ledger]) -> None:
         self._received = next(iter(networks.values())).received
-        # Summed once: a long run would sum ever more.
+        # Summed once, not in every round.
         self._duration = {name: network.total_duration for name, network in networks.items()}
         self._energy = {name: network.total_energy for name, network in networks.items()}
 
     def report(self, state: State) -> RoundReport:
-        """Of the last round of a state."""
+        """Return the report of the last round of a state."""
         t = state.rounds - 1
         _, train_loss, test_loss, accuracy = state.history.rows(t)[0]
         return RoundReport(
@@ -331,27 +380,42 @@ class Reporter:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RunResult(Showable):
-    """What a run gave: a ledger for each policy, and its outcome in a few values."""
+    """The result of a run; `run` and `load_run` return one.
 
-    ledgers: Mapping[str, Ledger]  # by policy
+    `result.plot("loss.png")` draws it, `result.summary()` prints it.
+
+    Attributes
+    ----------
+    ledgers
+        Durations [s], energies [J] and scores of all rounds, by policy.
+    outcome
+        The outcome in a few values.
+    state
+        State with the trained model.
+    identity
+        Values that distinguish this run from others: scenario, seed, data, learner; empty if
+        unknown.
+    stopwatch
+        Seconds that this machine took; None for a loaded run.
+    """
+
+    ledgers: Mapping[str, Ledger]
     outcome: RunSummary
-    state: State  # with the trained model
-    identity: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # what makes it this run; empty: unknown
-    stopwatch: Stopwatch | None = None  # where its time went; None where it was loaded
+    state: State
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    stopwatch: Stopwatch | None = None
 
     @property
     def complete(self) -> bool:
-        """False if it was interrupted."""
+        """False if the run was interrupted."""
         return self.outcome.complete
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as summary.json holds them."""
+        """Return plain values, as summary.json holds them."""
         return self.outcome.to_dict()
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row for each policy and round."""
+        """Return a row for each policy and round."""
         return [
             {"policy": policy} | row
             for policy, ledger in self.ledgers.items()

@@ -1,7 +1,13 @@
-"""Runs told to an experiment tracker: TensorBoard, MLflow, Weights & Biases.
+"""Log runs to an experiment tracker: TensorBoard, MLflow, Weights & Biases, or a plugin.
 
-Each tracker is a generator of a few lines that is sent a report after each round. Its package is
-an extra, loaded when it is asked for. What a tracker cannot do is said once, and the run goes on.
+A backend is a generator function that is sent a report after each round. The packages of the
+built-in ones are extras, imported when one is used. Another installed package adds a backend by an
+entry point::
+
+    [project.entry-points."fedcell.trackers"]
+    csv = "my_package:log_csv"
+
+A backend that fails is named once in a warning, and the run continues.
 """
 
 import math
@@ -10,22 +16,69 @@ import re
 import time
 import warnings
 from collections.abc import Callable, Generator, Mapping
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Protocol, Self, cast
 
 from fedcell.core.environment import environment
 from fedcell.core.errors import BadInput, FedcellWarning
+from fedcell.core.plugins import load_plugin, plugin_names
 
 from .summary import RoundReport
 
-Sent = Generator[None, RoundReport, None]
-About = Mapping[str, Any]  # what is told of a run before its first round
+TRACKER_GROUP = "fedcell.trackers"  # entry points of other packages, looked up by name
+
+RoundLog = Generator[None, RoundReport, None]  # is sent the report of each round
+About = Mapping[str, Any]  # values that describe a run
+
+
+class TrackerBackend(Protocol):
+    """A generator function that logs the rounds of one run.
+
+    It opens the tracker's run, receives a `RoundReport` from each `yield` until it is closed, and
+    closes the tracker's run. `measures` gives the values of a report that are known.
+
+    Examples
+    --------
+    >>> def log_lines(where, name, about):
+    ...     with open(where, "w") as file:
+    ...         while True:
+    ...             report = yield
+    ...             print(report.round, measures(report), file=file)
+    >>> check_tracker(log_lines, "/dev/null")
+    """
+
+    def __call__(self, where: str, name: str, about: About, /) -> RoundLog:
+        """Return the generator of one run.
+
+        Parameters
+        ----------
+        where
+            Text after the colon of "name:where": a folder, a server, a project; "" without one.
+        name
+            Name of the run.
+        about
+            Values that describe the run, such as "seed" and "cohort".
+        """
+        ...
 
 
 def measures(report: RoundReport) -> dict[str, float]:
-    """What is told of a round: what is known of the model, and what it took so far by policy."""
+    """Return the values of a round to log; those that are not known (NaN) are left out.
+
+    Parameters
+    ----------
+    report
+        The report of a round.
+
+    Returns
+    -------
+    dict
+        "train_loss", "test_loss", "accuracy", "received" (uploads), and for each policy
+        "total_duration/POLICY" [s] and "total_energy/POLICY" [J].
+    """
     values: dict[str, float] = {
         name: getattr(report, name) for name in ("train_loss", "test_loss", "accuracy", "received")
     }
@@ -34,7 +87,7 @@ def measures(report: RoundReport) -> dict[str, float]:
     return {name: value for name, value in values.items() if math.isfinite(value)}
 
 
-def _tensorboard(where: str, name: str, about: About) -> Sent:
+def _tensorboard(where: str, name: str, about: About) -> RoundLog:
     from tensorboardX import SummaryWriter
 
     with SummaryWriter(str(Path(where or "tensorboard") / name)) as writer:
@@ -47,16 +100,16 @@ def _tensorboard(where: str, name: str, about: About) -> Sent:
                 writer.add_scalar(key, value, report.round, walltime=at)
 
 
-def _mlflow(where: str, name: str, about: About) -> Sent:
+def _mlflow(where: str, name: str, about: About) -> RoundLog:
     where = where or os.environ.get("MLFLOW_TRACKING_URI") or "mlruns"
     allowed: dict[str, str] = {}
-    if "://" not in where:  # a folder, which MLflow wants to be allowed to use
+    if "://" not in where:  # a folder, which MLflow has to be allowed to use
         allowed = {"MLFLOW_ALLOW_FILE_STORE": os.environ.get("MLFLOW_ALLOW_FILE_STORE", "true")}
         where = Path(where).absolute().as_uri()
     from mlflow.entities import Metric, Param
     from mlflow.tracking import MlflowClient
 
-    with environment(allowed):  # it looks when a client opens the folder
+    with environment(allowed):  # MLflow reads it when a client opens the folder
         client = MlflowClient(where)
         known = client.get_experiment_by_name("fedcell")
     experiment = known.experiment_id if known else client.create_experiment("fedcell")
@@ -72,7 +125,7 @@ def _mlflow(where: str, name: str, about: About) -> Sent:
         client.set_terminated(run)
 
 
-def _wandb(where: str, name: str, about: About) -> Sent:
+def _wandb(where: str, name: str, about: About) -> RoundLog:
     import wandb
 
     settings = wandb.Settings(console="off", silent=True)
@@ -85,7 +138,8 @@ def _wandb(where: str, name: str, about: About) -> Sent:
         run.finish()
 
 
-TRACKERS: Mapping[str, tuple[str, Callable[[str, str, About], Sent]]] = {
+# The package of each built-in backend, and the backend.
+TRACKERS: Mapping[str, tuple[str, TrackerBackend]] = {
     "tensorboard": ("tensorboardX", _tensorboard),
     "mlflow": ("mlflow", _mlflow),
     "wandb": ("wandb", _wandb),
@@ -93,10 +147,28 @@ TRACKERS: Mapping[str, tuple[str, Callable[[str, str, About], Sent]]] = {
 
 
 class Tracker:
-    """Tells an experiment tracker of each round of a run: give it to `run` as `report`.
+    """Log each round of a run to an experiment tracker: pass it to `run` as `report`.
 
-    `where` is "tensorboard", "mlflow" or "wandb", and after a colon a folder, a server or a
-    project; `name` is what the tracker calls the run, and `about` what it says of it.
+    The tracker's run begins with the first round, and ends with `close` or the `with` block.
+
+    Parameters
+    ----------
+    where
+        "tensorboard", "mlflow", "wandb", or a name that an installed package adds to the
+        entry-point group "fedcell.trackers"; after a colon a folder, a server or a project.
+    name
+        Name of the run in the tracker.
+    about
+        Values that describe the run, such as "seed" and "cohort".
+
+    Raises
+    ------
+    BadInput
+        If there is no such tracker, or its package cannot be imported.
+
+    Examples
+    --------
+    Log to the folder logs/first::
 
         with Tracker("tensorboard:logs", "first") as report:
             run(scenario, report=report)
@@ -104,48 +176,36 @@ class Tracker:
 
     def __init__(self, where: str, name: str = "run", about: About | None = None) -> None:
         self._kind, _, place = where.partition(":")
-        if self._kind not in TRACKERS:
-            known = ", ".join(TRACKERS)
-            raise BadInput(f"`track` = {where}: expected one of {known}, as in tensorboard:folder")
-        module, tell = TRACKERS[self._kind]
-        try:
-            import_module(module)
-        except Exception as error:  # what it is made of may not go together
-            if not isinstance(error, ImportError):
-                why = f"{type(error).__name__}: {error}"
-                raise BadInput(f"`track` = {where}: its package cannot be loaded: {why}") from error
-            raise BadInput(
-                f"`track` = {where} needs a package that is not installed: pip install "
-                f"'fedcell[{self._kind}]'"
-            ) from error
-        self._rounds: Sent | None = tell(place, name, about or {})
-        self._begun = False
+        backend = _backend(self._kind, where)
+        self._log: RoundLog | None = None
+        self._open: Callable[[], RoundLog] = partial(backend, place, name, about or {})
+        self._closed = False
 
     def __call__(self, report: RoundReport) -> None:
-        """Tells of a round."""
-        if self._rounds is None:
+        """Log a round; after a failure do nothing."""
+        if self._closed:
             return
         try:
-            if not self._begun:  # not before there is something to tell
-                self._begun = True
-                next(self._rounds)
-            self._rounds.send(report)
-        except Exception as error:  # whatever trackers raise, networks and disks included
-            self._rounds = None
+            if self._log is None:
+                self._log = self._open()
+                next(self._log)
+            self._log.send(report)
+        except Exception as error:  # trackers raise errors of all kinds, of networks and disks too
+            self._closed = True
             self._warn(error)
 
     def close(self) -> None:
-        """Ends the tracker's run."""
+        """End the tracker's run."""
         try:
-            if self._rounds is not None:
-                self._rounds.close()
+            if self._log is not None and not self._closed:
+                self._log.close()
         except Exception as error:
             self._warn(error)
-        self._rounds = None
+        self._closed = True
 
     def _warn(self, error: Exception) -> None:
         first = (str(error).splitlines() or [""])[0]
-        words = f"{self._kind} is told no more of this run ({type(error).__name__}: {first})"
+        words = f"{self._kind}: logging stopped: {type(error).__name__}: {first}"
         warnings.warn(words, FedcellWarning, stacklevel=3)
 
     def __enter__(self) -> Self:
@@ -158,3 +218,85 @@ class Tracker:
         at: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _backend(kind: str, where: str) -> TrackerBackend:
+    """Return the backend of a name; packages are searched only for names that are not built in."""
+    if kind in TRACKERS:
+        module, backend = TRACKERS[kind]
+        try:
+            import_module(module)
+        except ImportError as error:
+            raise BadInput(
+                f"`track` = {where} needs a package that is not installed: pip install "
+                f"'fedcell[{kind}]'"
+            ) from error
+        except Exception as error:  # versions of packages may not fit each other
+            why = f"{type(error).__name__}: {error}"
+            raise BadInput(f"`track` = {where}: its package cannot be loaded: {why}") from error
+        return backend
+    plugins = plugin_names(TRACKER_GROUP)
+    if kind not in plugins:
+        known = ", ".join(dict.fromkeys([*TRACKERS, *plugins]))
+        raise BadInput(f"`track` = {where}: expected one of {known}, as in tensorboard:folder")
+    plugin = load_plugin(TRACKER_GROUP, kind)
+    if not callable(plugin):
+        raise BadInput(f"the tracker {kind} is a {type(plugin).__name__}: expected a function")
+    return cast(TrackerBackend, plugin)
+
+
+def check_tracker(backend: TrackerBackend, where: str = "") -> None:
+    """Log a short run with a backend, and check that it keeps to `TrackerBackend`.
+
+    Parameters
+    ----------
+    backend
+        The backend.
+    where
+        Text that it gets after the colon: a folder or server to log to in a test.
+
+    Raises
+    ------
+    AssertionError
+        If the backend is no generator function, ends before it is closed, yields a value, or does
+        not end when it is closed; also errors that the backend raises itself.
+
+    Examples
+    --------
+    >>> def log_nothing(where, name, about):
+    ...     while True:
+    ...         yield
+    >>> check_tracker(log_nothing)
+    """
+    for rounds in (0, 4):  # a run may be interrupted before its first round
+        log = backend(where, f"check-{rounds}", {"seed": 0, "cohort": 2, "scenario": "check"})
+        if not isinstance(log, Generator):
+            raise AssertionError(f"the backend returned a {type(log).__name__}, not a generator")
+        reports = _sample_reports(rounds)
+        try:
+            answers = [next(log), *[log.send(report) for report in reports]]
+        except StopIteration:
+            raise AssertionError("the backend ended before it was closed") from None
+        if any(answer is not None for answer in answers):
+            raise AssertionError("the backend yields values: `report = yield` is expected")
+        try:
+            log.close()
+        except RuntimeError as error:
+            raise AssertionError(f"the backend does not end when it is closed: {error}") from error
+
+
+def _sample_reports(rounds: int) -> list[RoundReport]:
+    """Return the reports of a run under two policies; every second round is not evaluated."""
+    from fedcell.scenario.scenario import Scenario
+
+    from .run import run
+
+    reports: list[RoundReport] = []
+    if rounds:
+        scenario = Scenario().using(
+            clients={"count": 4},
+            plan={"cohort": 2, "local_steps": 1},
+            learning={"model": "quadratic-apart", "evaluate_every": 2},
+        )
+        run(scenario, ["even", "optimal"], rounds=rounds, report=reports.append)
+    return reports

@@ -1,7 +1,7 @@
-"""One training over the rounds of a trace: a state after each round, until it ends or is stopped.
+"""Train over the rounds of a trace: a state after each round, until the trace or a rule ends it.
 
-Nothing that the network does depends on the weights, so its side is computed first, and
-learning reads only whose uploads arrived.
+The network does not depend on the weights, so its rounds are computed first, and learning reads
+only which uploads arrived.
 """
 
 import time
@@ -13,6 +13,7 @@ import numpy as np
 
 from fedcell.core.errors import BadInput, FedcellWarning
 from fedcell.core.streams import check_count
+from fedcell.core.types import Floats
 from fedcell.learning.aggregate import aggregate
 from fedcell.learning.learner import Learner, Remote, Scores, evaluated
 from fedcell.learning.server_optimizer import OwnServer, Server
@@ -25,49 +26,59 @@ from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target, as_target
 
 from .checks import aggregation_doubts, aggregation_rule, check_scored, with_learner_sizes
-from .evaluation import Judge, Stopwatch, judge_of
+from .evaluation import Evaluator, Stopwatch, choose_evaluator
 from .state import State, moved_average
 from .summary import Report, Reporter
 
-BLOWN = 100  # a training has diverged when its loss is so many times the first
-UNKNOWN = Scores(float("nan"))  # of a round that was not evaluated
+DIVERGED_FACTOR = 100  # a training has diverged when its loss is this multiple of the first
+NOT_EVALUATED = Scores(float("nan"))  # scores of a round without an evaluation
 
 
-Stop = Callable[[State], bool]  # says whether a training ends here
+Stop = Callable[[State], bool]  # whether a training ends at a state
 
 
-def at_target(target: Target | None, every: int = 1, guesses: Stop | None = None) -> Stop:
-    """Ends a training once it has reached a target; never where there is none. `every`: rounds
-    between two evaluations. `guesses` says of a state at the target whether its model only
-    guesses, where a training is not judged on test data after each round; then it continues."""
-    looked, guessing = False, list[int]()
+def at_target(target: Target | None, every: int = 1, is_baseline: Stop | None = None) -> Stop:
+    """Return a rule that ends a training at a target; without a target it never does.
+
+    Parameters
+    ----------
+    target
+        Loss or accuracy to reach.
+    every
+        Rounds between two evaluations.
+    is_baseline
+        Whether the model of a state at the target is no better than the majority class: then the
+        training continues. For trainings that are not evaluated on test data after each round.
+    """
+    checked, baseline_rounds = False, list[int]()
 
     def stop(state: State) -> bool:
-        nonlocal looked
+        nonlocal checked
         if target is None:
             return False
-        # The first look is at all rounds, for a training may be a resumed one.
-        first = max(0, state.rounds - every * (target.hold + 1)) if looked else 0
-        looked = True
-        known = [round - first for round in guessing if round > first]
+        # The first check covers all rounds: the training may be a resumed one.
+        first = max(0, state.rounds - every * (target.hold + 1)) if checked else 0
+        checked = True
+        known = [round - first for round in baseline_rounds if round > first]
         if target.reached_by(replace(state.history.scored(first), guessing=known)) is None:
             return False
-        if guesses is None or not guesses(state):
+        if is_baseline is None or not is_baseline(state):
             return True
-        guessing.append(state.rounds)
+        baseline_rounds.append(state.rounds)
         return False
 
     return stop
 
 
 def diverging(first_loss: float) -> Stop:
-    """Ends a training that blows up: uploads that are not finite, or a loss beyond all bounds."""
+    """Return a rule that ends a training that diverges: an upload that is not finite, or a loss far
+    above the first."""
 
     def stop(state: State) -> bool:
         if state.rounds == 0:
             return False
         overflown = state.history.discarded_uploads[-1] > 0
-        return bool(overflown or not state.last_loss <= BLOWN * first_loss)  # NaN too
+        return bool(overflown or not state.last_loss <= DIVERGED_FACTOR * first_loss)  # NaN too
 
     return stop
 
@@ -80,18 +91,16 @@ def train_rounds(
     state: State | None = None,
     stop: Sequence[Stop] = (),
     server: OwnServer | None = None,
-    judge: Judge | None = None,
+    evaluator: Evaluator | None = None,
     stopwatch: Stopwatch | None = None,
 ) -> Iterator[State]:
-    """The state to begin with, then that after each further round of the trace.
+    """Yield the first state, then the state after each further round of the trace.
 
-    Ends with the trace, or with the first state at which a rule of `stop` says so. A training
-    goes on from a `state` that it gave before to the same bits as if it had never stopped; the
-    trace has the rounds from its first on, which is none after the next.
-    A `server` of your own makes the next model of the old one and the mean of the uploads.
-
-    The scores of a round are those of the model that is delivered (learning.deliver). `judge`
-    scores it; where left out, the learner does. A `stopwatch` counts where the time goes.
+    The training ends with the trace, or at the first state at which a rule of `stop` returns True.
+    It resumes from a `state` to the same bits as without the stop; the trace begins at most with
+    the next round. A `server`, a function (old, mean) -> new, replaces learning.server. The scores
+    of a round are those of the delivered model (learning.deliver), by the `evaluator` or, where
+    that is left out, by the learner. A `stopwatch` counts seconds of training and evaluation.
     """
     stopwatch = Stopwatch() if stopwatch is None else stopwatch
     serving = Server.of(scenario.learning, server)
@@ -99,15 +108,15 @@ def train_rounds(
         warnings.warn(doubt, FedcellWarning, stacklevel=3)
     every = scenario.learning.evaluate_every if scenario.learning else 1
     samples = np.where(has_enough_data(scenario, fleet), fleet.samples, 0)
-    rule, shares = aggregation_rule(scenario), samples / samples.sum()  # q_j of those drawn from
+    rule, shares = aggregation_rule(scenario), samples / samples.sum()  # q_j of eligible clients
     state = State.start(learner, scenario.deliver, serving) if state is None else state
     end = trace.first_round + trace.rounds
-    state = _as_scheduled(state, learner, judge, end, every)
+    state = _as_scheduled(state, learner, evaluator, end, every)
     if state.server is None:
         state = replace(state, server=serving.start(learner, state.model.size))
     yield state
     for t in range(state.rounds, end):
-        if any(rule_says(state) for rule_says in stop):
+        if any(ends_at(state) for ends_at in stop):
             return
         clients, counts = trace.uploads(t - trace.first_round)
         begin = time.perf_counter()
@@ -116,39 +125,46 @@ def train_rounds(
         mean, discarded = aggregate(
             rule, state.model, clients, counts, uploads, shares, t, isinstance(learner, Remote)
         )
-        model, memory = mean, state.server
-        if mean is not state.model:  # else nothing arrived, and all stays as it is
-            model, memory = serving.step(state.model, mean, state.server)
-        average = moved_average(state.average, model, t + 1)
-        state = replace(state, model=model, average=average, server=memory)
+        state = _with_mean(state, mean, serving, t)
         due = (t + 1) % every == 0 or t + 1 == end
         trained = time.perf_counter()
-        scores = _scores(state, learner, judge, t + 1, end) if due else UNKNOWN
+        scores = _scores(state, learner, evaluator, t + 1, end) if due else NOT_EVALUATED
         stopwatch.training += trained - begin
-        stopwatch.judging += time.perf_counter() - trained
+        stopwatch.evaluation += time.perf_counter() - trained
         state = replace(state, history=state.history.with_round(discarded, scores))
         yield state
 
 
-def _scores(state: State, learner: Learner, judge: Judge | None, round: int, end: int) -> Scores:
-    """What the delivered model of a round is worth."""
-    if judge is None:
+def _with_mean(state: State, mean: Floats, serving: Server, t: int) -> State:
+    """Return a state with the model that the server makes of the mean upload of round t, from 0."""
+    model, memory = mean, state.server
+    if mean is not state.model:  # else no upload arrived, and nothing changes
+        model, memory = serving.step(state.model, mean, state.server)
+    average = moved_average(state.average, model, t + 1)
+    return replace(state, model=model, average=average, server=memory)
+
+
+def _scores(
+    state: State, learner: Learner, evaluator: Evaluator | None, round: int, end: int
+) -> Scores:
+    """Return the scores of the delivered model of a round."""
+    if evaluator is None:
         return evaluated(learner, state.delivered)
-    return judge(state.delivered, round, round == end)
+    return evaluator(state.delivered, round, round == end)
 
 
 def _as_scheduled(
-    state: State, learner: Learner, judge: Judge | None, rounds: int, every: int
+    state: State, learner: Learner, evaluator: Evaluator | None, rounds: int, every: int
 ) -> State:
-    """A state to resume from, judged as an uninterrupted run of `rounds` would have judged it: the
-    last round of a run is judged out of turn, and on all that there is."""
+    """Return a state to resume from with the scores that an uninterrupted run of `rounds` rounds
+    has: the last round of a run is always evaluated, and on all data."""
     if state.rounds > rounds:
         raise BadInput(f"`rounds` = {rounds}: the run has done {state.rounds} already")
     due = state.rounds % every == 0
-    if state.rounds == 0 or (due and judge is None):
+    if state.rounds == 0 or (due and evaluator is None):
         return state
     known = due or state.rounds == rounds
-    scores = _scores(state, learner, judge, state.rounds, rounds) if known else UNKNOWN
+    scores = _scores(state, learner, evaluator, state.rounds, rounds) if known else NOT_EVALUATED
     return replace(state, history=state.history.with_last(scores))
 
 
@@ -162,48 +178,91 @@ def simulate(
     report: Report | None = None,
     state: State | None = None,
     trace: Trace | None = None,
-    server: OwnServer | None = None,
 ) -> Ledger:
-    """A run: at most `rounds` rounds, or until a `target` is reached: a training loss, or
-    `Target(accuracy=0.9)`.
+    """Train a learner over the rounds of a network, priced under one policy.
 
-    `report` is called with a `RoundReport` after each round; a run is resumed from the `state` of
-    such a report, to the same bits as if it had never stopped. A `trace` of your own says who is
-    called, how they are heard and what is lost; otherwise it is drawn. It holds `rounds` rounds or
-    more; where these are left out, the run ends with the trace, or after plan.rounds. A `server` of
-    your own, a function (old, mean) -> new, makes the next model instead of learning.server.
+    `run` does so from a scenario alone, under several policies, with a folder to resume from.
 
+    Parameters
+    ----------
+    scenario : Scenario
+        The network and the plan, with z_m and alpha_0, as of `prepare_training`.
+    policy : str or Policy
+        Chooses a_j and f_j: a name, or your own.
+    learner : Learner
+        Trains and evaluates models; its `sizes` are D_j.
+    rounds : int, optional
+        Rounds at most; default: those of the trace, or plan.rounds.
+    seed : int
+        Random seed of the fleet, the channels and the selection.
+    target : float or Target, optional
+        Training loss at which to stop, or `Target(accuracy=0.9)`.
+    report : callable, optional
+        Called with a `RoundReport` after each round.
+    state : State, optional
+        State of an earlier report, to resume from to the same bits.
+    trace : Trace, optional
+        Clients, channels and losses of at least `rounds` rounds; default: drawn from `seed`.
+
+    Returns
+    -------
+    Ledger
+        Durations [s], energies [J] and losses, one value for each round.
+
+    Examples
+    --------
     >>> from fedcell import load_scenario, prepare_training
     >>> setup = prepare_training(load_scenario("digits"))
     >>> simulate(setup.scenario, "optimal", setup.learner(), rounds=20, target=1.0).rounds
     10
     """
-    every = scenario.learning.evaluate_every if scenario.learning else 1
-    target = as_target(target, hold=scenario.hold)
-    wanted = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
-    if trace is not None and rounds is not None and trace.rounds < wanted:
-        raise BadInput(
-            f"the trace holds {trace.rounds} rounds and `rounds` = {wanted}: ask for fewer, or "
-            "give a longer trace"
-        )
+    goal = as_target(target, hold=scenario.hold)
     scenario = with_learner_sizes(scenario, learner)
     fleet = draw_fleet(scenario, seed)
-    trace = draw_trace(scenario, fleet, wanted, seed) if trace is None else trace[:wanted]
-    ledger = require_usable(price_trace(scenario, fleet, trace, policy, seed))  # refuses at once
-    if target is not None and target.accuracy is not None:
-        check_scored(target, learner.evaluate(learner.start()))
-    rules = [at_target(target, every)]
-    judge = judge_of(learner, target)
-    states = train_rounds(scenario, learner, fleet, trace, state, rules, server, judge)
-    last, reporter = next(states), Reporter({policy_name(policy): ledger})
+    trace = _trace_of(scenario, fleet, rounds, trace, seed)
+    ledger = require_usable(price_trace(scenario, fleet, trace, policy, seed))  # before training
+    reporter = Reporter({policy_name(policy): ledger})
+    states = _states_to(goal, scenario, learner, fleet, trace, state)
+    last = next(states)
     for last in states:
         if report:
             report(reporter.report(last))
     return with_training(ledger, last)
 
 
+def _states_to(
+    target: Target | None,
+    scenario: Scenario,
+    learner: Learner,
+    fleet: Fleet,
+    trace: Trace,
+    state: State | None,
+) -> Iterator[State]:
+    """Return the states of a training that ends at a target."""
+    if target is not None and target.accuracy is not None:
+        check_scored(target, learner.evaluate(learner.start()))
+    rules = [at_target(target, scenario.learning.evaluate_every if scenario.learning else 1)]
+    evaluator = choose_evaluator(learner, target)
+    return train_rounds(scenario, learner, fleet, trace, state, rules, evaluator=evaluator)
+
+
+def _trace_of(
+    scenario: Scenario, fleet: Fleet, rounds: int | None, trace: Trace | None, seed: int
+) -> Trace:
+    """Return the first rounds of a trace that is given, or draw one."""
+    wanted = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
+    if trace is None:
+        return draw_trace(scenario, fleet, wanted, seed)
+    if rounds is not None and trace.rounds < wanted:
+        raise BadInput(
+            f"the trace holds {trace.rounds} rounds and `rounds` = {wanted}: ask for fewer, or "
+            "give a longer trace"
+        )
+    return trace[:wanted]
+
+
 def with_training(ledger: Ledger, state: State) -> Ledger:
-    """The ledger of the network's rounds and of what was learnt in them, as far as that went."""
+    """Return the rounds of a ledger that a training has done, with their scores."""
     history = state.history
     columns = history.columns()
     return replace(ledger.first(state.rounds), **columns, majority=history.majority)

@@ -76,7 +76,7 @@ def sweep(
             Store(store),
             engine_of(workers, cluster),
             precision=precision,
-            most_seeds=most_seeds,
+            max_seeds=most_seeds,
             data_dir=data_dir,
             retry=retry,
             report=sweep_reporter(bars),

@@ -94,7 +94,7 @@ class AdaptivePlan:
         values = getattr(state.history, self.goal.column)[:rounds]
         # A run that was to end here has evaluated out of turn, which one that goes on does not.
         values = np.where(np.arange(1, rounds + 1) % self.evaluate_every, np.nan, values)
-        seen = state.judged_beside(self.initial.majority).history.scored()
+        seen = state.with_majority(self.initial.majority).history.scored()
         unsound = seen.unsound(self.goal)
         if rounds >= self.rounds or self.goal.reached(values, unsound) is not None:
             return None

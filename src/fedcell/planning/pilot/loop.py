@@ -17,7 +17,7 @@ from fedcell.planning.law.fit import fit_law
 from fedcell.planning.law.fitted import FittedLaw
 from fedcell.planning.law.residuals import USUAL, Scales
 from fedcell.planning.setting import Setting
-from fedcell.simulation.extrapolation import FEWEST, likely_rounds
+from fedcell.simulation.extrapolation import MIN_ROUNDS, likely_rounds
 
 from .candidates import REST, WORSE, Search
 from .pilot import Pilot
@@ -232,7 +232,7 @@ class Looking:
         busy = {setting for setting, _ in self.busy}
         if soonest is not None and there[soonest] <= self.left and soonest not in busy:
             return self._ask(soonest, math.inf, 1.5 * there[soonest])
-        if made and all(len(t.losses) < FEWEST for t in made):
+        if made and all(len(t.losses) < MIN_ROUNDS for t in made):
             least = min(made, key=lambda t: t.setting.cohort * t.setting.local_steps).setting
             around = [(least.cohort * k, least.local_steps * e) for k, e in INWARD]
         elif made:

@@ -12,7 +12,7 @@ from fedcell.core.files.formats import naming
 from fedcell.core.files.locks import locked
 from fedcell.core.quantities import parse_duration, readable_duration
 from fedcell.core.streams import check_count
-from fedcell.experiments.executors import LocalProcesses, SweepEngine, leave_if_started_by_a_script
+from fedcell.experiments.executors import Executor, LocalProcesses, leave_if_started_by_a_script
 from fedcell.experiments.store import Store
 from fedcell.learning.custom import OwnLearner, changed_sources, code_of, name_of
 from fedcell.learning.learner import warm_up
@@ -39,9 +39,7 @@ def most_rounds(scenario: Scenario, rounds: int | None) -> int:
     return scenario.rounds if scenario.cell.gains is not None else max(MOST_ROUNDS, scenario.rounds)
 
 
-def pilot_engine(
-    scenario: Scenario, workers: int | None, runner: PilotRunner
-) -> SweepEngine | None:
+def pilot_engine(scenario: Scenario, workers: int | None, runner: PilotRunner) -> Executor | None:
     """Processes where they are asked for and pay, which for quadratics they do not. Code of one's
     own is run here alone: no name of it is sent to another process."""
     if runner.trained_by is not None:

@@ -8,8 +8,8 @@ from math import inf
 from pathlib import Path
 
 from fedcell.core.errors import BadInput
-from fedcell.experiments.executors import DiedError, SweepEngine
-from fedcell.experiments.jobs import Done, Job, Trained, train, train_curve
+from fedcell.experiments.executors import Executor, WorkerDiedError
+from fedcell.experiments.jobs import JobResult, TrainingJob, TrainingResult, train, train_curve
 from fedcell.experiments.store import Store
 from fedcell.experiments.training import Curve, Race, Training, Until
 from fedcell.learning.custom import OwnLearner
@@ -53,7 +53,7 @@ class PilotRunner:
     server: OwnServer | None = None  # None: that of the scenario
     trained_by: TrainedBy | None = None  # who trains in place of our engine, to the same bits
     store: Store | None = None
-    engine: SweepEngine | None = None  # None: here, on `threads`
+    engine: Executor | None = None  # None: here, on `threads`
     dead: set[tuple[Setting, int]] = field(default_factory=set)  # runs that killed their process
 
     def setup(self, setting: Setting, seed: int) -> TrainingSetup:
@@ -79,12 +79,17 @@ class PilotRunner:
 
     def _until(self, ask: Ask) -> Until:
         return Until(
-            ask.rounds, self.target, ask.deadline, hopeful=True, race=ask.race, sampled=True
+            ask.rounds,
+            self.target,
+            ask.deadline,
+            stop_if_unreachable=True,
+            race=ask.race,
+            sampled=True,
         )
 
-    def _job(self, ask: Ask) -> Job:
+    def _job(self, ask: Ask) -> TrainingJob:
         training = Training.of(self._world(ask.setting), ask.seed)
-        return Job(training, self._until(ask), self.data_dir)
+        return TrainingJob(training, self._until(ask), self.data_dir)
 
     def run(self, ask: Ask) -> Trial:
         """One trial, here."""
@@ -94,7 +99,7 @@ class PilotRunner:
         warm_up(learner)
         begin = time.perf_counter()
         found = train_curve(scenario, learner, ask.seed, self._until(ask), self.server, judge)
-        return self._trial(ask, found, time.perf_counter() - begin, found.judging)
+        return self._trial(ask, found, time.perf_counter() - begin, found.evaluation_seconds)
 
     def _learner(self, setting: Setting, seed: int) -> tuple[Scenario, Learner, Learner | None]:
         """The learner of a trial, the scenario with its D_j, and a judge on test data where the
@@ -119,9 +124,9 @@ class PilotRunner:
             for ask in asked:
                 yield self.run(ask)
             return
-        known: dict[Job, Ask] = {}
+        known: dict[TrainingJob, Ask] = {}
 
-        def jobs() -> Iterator[Job]:
+        def jobs() -> Iterator[TrainingJob]:
             for ask in asked:
                 job = self._job(ask)
                 known[job] = ask
@@ -129,7 +134,7 @@ class PilotRunner:
 
         deaths = 0
         for job, found in self.engine.run(train, jobs()):
-            if isinstance(found, DiedError):
+            if isinstance(found, WorkerDiedError):
                 deaths += 1  # one is no reason to give up a pilot
                 self.dead.add((known[job].setting, known[job].seed))
                 if deaths == MOST_DEATHS:
@@ -153,13 +158,13 @@ class PilotRunner:
                 return self._trial(ask, curve.first(job.until), 0.0)
         return None
 
-    def _keep(self, ask: Ask, done: Done) -> Trial:
+    def _keep(self, ask: Ask, done: JobResult) -> Trial:
         if self.store is not None:
             self.store.put(done.curve, done.seconds)
-        return self._trial(ask, done.curve, done.seconds, done.judging)
+        return self._trial(ask, done.curve, done.seconds, done.evaluation_seconds)
 
     def _trial(
-        self, ask: Ask, found: Curve | Trained, seconds: float, judging: float = 0.0
+        self, ask: Ask, found: Curve | TrainingResult, seconds: float, judging: float = 0.0
     ) -> Trial:
         losses = found.train_loss
         return Trial(
@@ -170,7 +175,7 @@ class PilotRunner:
             wall_seconds=round(seconds, 3),  # as a file keeps it
             judging_seconds=round(judging, 6),
             accuracies=() if self.target.accuracy is None else tuple(found.accuracies),
-            guessing=() if self.target.loss is None else tuple(found.guessing),
+            guessing=() if self.target.loss is None else tuple(found.baseline_rounds),
             errors=() if found.sampled is None else found.sampled.errors,
             samples=() if found.sampled is None else found.sampled.samples,
         )

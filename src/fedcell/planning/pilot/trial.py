@@ -12,7 +12,7 @@ from fedcell.planning.law.base import LossKind
 from fedcell.planning.law.observations import Observations
 from fedcell.planning.setting import Setting
 from fedcell.scenario.target import Scored, Target
-from fedcell.simulation.extrapolation import LONG, has_settled, least_rounds
+from fedcell.simulation.extrapolation import MIN_SETTLED_ROUNDS, has_settled, least_rounds
 
 WIDE = 1.64  # standard errors on either side, between which 90 % of what may be lies
 FAR = 2.0  # times what was run, beyond which a curve is not believed
@@ -116,7 +116,7 @@ def settled(trials: Sequence[Trial], target: Target) -> tuple[Setting, ...]:
     resting: dict[Setting, float] = {}
     for trial in trials:
         if not trial.diverged and has_settled(trial.values(target), target):
-            sure = 1.0 if len(trial.losses) >= 2 * LONG else 0.5
+            sure = 1.0 if len(trial.losses) >= 2 * MIN_SETTLED_ROUNDS else 0.5
             resting[trial.setting] = resting.get(trial.setting, 0.0) + sure
     found = [setting for setting, sure in resting.items() if sure >= 1]
     return tuple(sorted(s for s in found if not any(s.no_harder_than(other) for other in reached)))

@@ -1,9 +1,9 @@
-"""What a run has done so far, on disk: the model after the last round, and a line for each before.
+"""The progress of a run on disk: the model after the last round, and a line for each round before.
 
-Before a checkpoint is replaced, the rounds that come before its own are in history.csv, each with
-a checksum; the checkpoint tells how many they are, and has its own round itself. A kill leaves at
-most a line too many, or a part of one, which the next line is written over. So a round costs the
-same however many there were.
+Before checkpoint.npz is replaced, all rounds before its own are in history.csv, each with a
+checksum; checkpoint.npz has their number, and its own round. A kill leaves at most one line too
+many, or a part of one, which the next line overwrites. So a round takes the same time however many
+came before.
 """
 
 import os
@@ -20,62 +20,64 @@ from fedcell.core.files.regular import NO_LINKS, open_handle, open_regular
 from fedcell.scenario.learning import Deliver
 from fedcell.simulation.state import COLUMNS, History, State
 
-DELIVERIES: tuple[Deliver, ...] = ("last", "average")  # by their numbers in a checkpoint
+DELIVERIES: tuple[Deliver, ...] = ("last", "average")  # by their number in checkpoint.npz
 HISTORY, CHECKPOINT = "history.csv", "checkpoint.npz"
 HEADER = (",".join(["round", *COLUMNS, "checksum"]) + "\n").encode()
 ENDING = b",%08x\n"  # of a line: its checksum
-LONGEST = 1000  # [byte] of a line
-MOST_UPLOADS = 10**9  # of a round
+MAX_LINE = 1000  # [byte] of a line
+MAX_UPLOADS = 10**9  # of a round
 
 
 def delivery_of(checkpoint: Arrays) -> Deliver:
-    """Which of its models a checkpoint delivers; fedcell 0.2 knew only the last."""
+    """Return which of its models a checkpoint delivers; fedcell 0.2 had only the last."""
     return DELIVERIES[int(checkpoint.get("deliver", 0))]
 
 
 def knows_delivery(folder: Path) -> bool:
-    """Whether the checkpoint of a folder says which model it delivers, as all since fedcell 0.3 do;
-    also where there is none, or none that can be read."""
+    """Return whether the checkpoint of a folder names the model that it delivers, as all since
+    fedcell 0.3 do; True also where no checkpoint can be read."""
     try:
         return "deliver" in read_npz(folder / CHECKPOINT, (), lambda _: None, ("deliver",))
     except BadInput:
         return True
 
 
-class Records:
-    """The rounds of a run in its folder: those that were found there, and those that come."""
+class Checkpoint:
+    """The saved rounds of a run: checkpoint.npz and history.csv in its folder."""
 
     def __init__(self, folder: Path) -> None:
-        self.state: State | None = None  # as it was found
+        self.state: State | None = None  # as loaded; None: no round was saved
         self._path = folder
-        self._lines = 0  # rounds that history.csv has,
-        self._size = 0  # bytes that they take with the header,
-        self._checksum = 0  # and the checksum of the last, which the next begins with
+        self._lines = 0  # rounds in history.csv
+        self._size = 0  # [byte] of these lines with the header
+        self._checksum = 0  # of the last line; the next is chained to it
 
     @classmethod
-    def load(cls, folder: Path, start: State | None = None, most: int | None = None) -> "Records":
-        """The records of a run that is gone on with, of at most `most` rounds; it is one that
-        began with the state `start`, where that is known."""
-        records, path = cls(folder), folder / CHECKPOINT
+    def load(
+        cls, folder: Path, start: State | None = None, most: int | None = None
+    ) -> "Checkpoint":
+        """Load the checkpoint of a run to resume, of at most `most` rounds, that began with the
+        state `start`, where that is known."""
+        checkpoint, path = cls(folder), folder / CHECKPOINT
         if not path.exists():
-            return records
-        found = _read_checkpoint(path, start)
-        rounds = int(found["rounds"])
+            return checkpoint
+        arrays = _read_checkpoint(path, start)
+        rounds = int(arrays["rounds"])
         if most is not None and rounds > most:
             raise BadFile(
                 f"{folder}: has done {rounds} rounds already: give `rounds` {rounds} or more"
             )
-        rows = records._read_lines(rounds - 1, int(found["checksum"]))
-        rows.append(_checked(tuple(found["last"].tolist())))
+        rows = checkpoint._read_lines(rounds - 1, int(arrays["checksum"]))
+        rows.append(_check_row(tuple(arrays["last"].tolist())))
         columns = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
-        history, server = History.of(columns), found.get("server")
-        records.state = State(
-            *(found["model"], history, found["average"], server), deliver=delivery_of(found)
+        history, server = History.of(columns), arrays.get("server")
+        checkpoint.state = State(
+            *(arrays["model"], history, arrays["average"], server), deliver=delivery_of(arrays)
         )
-        return records
+        return checkpoint
 
     def save(self, state: State) -> None:
-        """Adds the rounds before the last of a state, then replaces the checkpoint."""
+        """Append the rounds before the last of a state, then replace checkpoint.npz."""
         rows = state.history.rows(self._lines)
         self._add(state, rows[:-1])
         arrays: dict[str, Any] = {
@@ -91,14 +93,14 @@ class Records:
         write_file(self._path / CHECKPOINT, lambda path: _save(path, arrays))
 
     def finish(self, state: State) -> None:
-        """Adds the last round as well, for people who read the file; it is saved once more, for an
-        interrupt may have come before it was, and it may have been evaluated since."""
+        """Save a state once more, as an interrupt may have come before it was saved or evaluated,
+        and append its last round to history.csv for readers."""
         self.save(state)
         self._add(state, state.history.rows(self._lines))
 
     def _add(self, state: State, rows: list[tuple[Any, ...]]) -> None:
-        """Adds rounds of a state to history.csv; where it was removed or changed meanwhile, writes
-        those before them again."""
+        """Append rounds of a state to history.csv; write all of it again where it was removed or
+        changed."""
         path = self._path / HISTORY
         if self._lines and not self._ends_as_left(path):
             before = state.history.rows()[: self._lines]
@@ -112,7 +114,7 @@ class Records:
         try:
             handle = open_handle(path, os.O_WRONLY | os.O_CREAT | NO_LINKS)
             try:
-                os.ftruncate(handle, self._size)  # what a kill may have left
+                os.ftruncate(handle, self._size)  # removes what a kill may have left
                 os.lseek(handle, self._size, os.SEEK_SET)
                 rest = memoryview(text)
                 while rest:
@@ -122,13 +124,13 @@ class Records:
                 os.close(handle)
         except OSError as error:
             raise BadFile(f"{path}: cannot be written: {error.strerror or error}") from error
-        # An interrupt before this leaves what is not counted, and is written over.
+        # Lines that an interrupt leaves before this are not counted, and are overwritten.
         self._lines, self._checksum = self._lines + len(rows), checksum
         self._size += len(text)
 
     def _ends_as_left(self, path: Path) -> bool:
-        """Whether the checksum of the last line is where it was written; each checksum follows from
-        all lines before."""
+        """Return whether history.csv ends with the checksum of its last line; a checksum depends
+        on all lines before."""
         try:
             with open_regular(path) as file:
                 file.seek(self._size - len(ENDING % 0))
@@ -137,7 +139,7 @@ class Records:
             return False
 
     def _read_lines(self, count: int, checksum: int) -> list[tuple[Any, ...]]:
-        """The first lines of history.csv, if they are the rounds that the checkpoint knows."""
+        """Read the first lines of history.csv; refuse others than those of checkpoint.npz."""
         rows: list[tuple[Any, ...]] = []
         path = self._path / HISTORY
         try:
@@ -146,7 +148,7 @@ class Records:
                     self._size = len(HEADER)
                     if file.read(len(HEADER)) != HEADER:
                         raise ValueError
-                    rows += [self._parse(file.readline(LONGEST)) for _ in range(count)]
+                    rows += [self._parse(file.readline(MAX_LINE)) for _ in range(count)]
             if self._checksum != checksum:
                 raise ValueError
         except (OSError, ValueError) as error:
@@ -163,11 +165,11 @@ class Records:
         if int(number) != self._lines or len(row) != len(COLUMNS):
             raise ValueError
         self._size += len(line)
-        return _checked((int(row[0]), *map(float, row[1:])))
+        return _check_row((int(row[0]), *map(float, row[1:])))
 
 
 def _lines_of(rows: list[tuple[Any, ...]], before: int, checksum: int) -> tuple[bytes, int]:
-    """Lines of rounds that follow so many others, and the checksum of the last."""
+    """Return the lines of rounds that follow `before` others, and the last checksum."""
     text = []
     for number, row in enumerate(rows, before + 1):
         line = ",".join(map(repr, (number, *row))).encode()
@@ -187,50 +189,50 @@ def _save(path: Path, arrays: dict[str, Any]) -> None:
 
 def _read_checkpoint(path: Path, start: State | None) -> Arrays:
     def expected(model: Any, server: Any) -> dict[str, Any]:
-        found: dict[str, Any] = {
+        shapes: dict[str, Any] = {
             "model": (np.float32, model.shape),
             "average": (np.float32, model.shape),
             "rounds": (np.int64, ()),
             "last": (np.float64, (len(COLUMNS),)),
             "checksum": (np.int64, ()),
         }
-        return found if server is None else found | {"server": (np.float32, server.shape)}
+        return shapes if server is None else shapes | {"server": (np.float32, server.shape)}
 
     def check(announced: Arrays) -> None:
         if start is not None:
             wanted = expected(start.model, start.server)
-        else:  # whatever was trained
+        else:  # any model
             wanted = expected(announced["model"].ravel(), announced.get("server"))
         if "deliver" in announced:
             wanted |= {"deliver": (np.int64, ())}
         if {n: (a.dtype, a.shape) for n, a in announced.items()} != wanted:
-            raise BadFile(f"{path}: does not fit this run: delete it to start anew")
+            raise BadFile(f"{path}: does not fit this run: delete it to start again")
 
     try:
         nothing = np.empty(0)
         names = expected(nothing, None if start is None else start.server)
         optional = ("deliver", "server") if start is None else ("deliver",)
-        found = read_npz(path, names, check, optional=optional)
+        arrays = read_npz(path, names, check, optional=optional)
     except BadFile:
         raise
     except BadInput as error:
         raise _damaged(path) from error
     try:
-        _checked(tuple(found["last"].tolist()))
+        _check_row(tuple(arrays["last"].tolist()))
     except ValueError as error:
         raise _damaged(path) from error
-    models = [found[name] for name in ("model", "average", "server") if name in found]
+    models = [arrays[name] for name in ("model", "average", "server") if name in arrays]
     sound = all(np.isfinite(values).all() for values in models)
-    known = found.get("deliver", 0) in range(len(DELIVERIES))
-    if found["rounds"] < 1 or not sound or not known:
+    known = arrays.get("deliver", 0) in range(len(DELIVERIES))
+    if arrays["rounds"] < 1 or not sound or not known:
         raise _damaged(path)
-    return found
+    return arrays
 
 
-def _checked(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    """A round's count and scores, if they can be: NaN where it was not evaluated."""
+def _check_row(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the count and scores of a round (NaN: not evaluated); raise if out of range."""
     discarded, train_loss, test_loss, accuracy = row
-    counts = 0 <= discarded <= MOST_UPLOADS and discarded == int(discarded)
+    counts = 0 <= discarded <= MAX_UPLOADS and discarded == int(discarded)
     if not counts or train_loss < 0 or test_loss < 0 or accuracy < 0 or accuracy > 1:
         raise ValueError
     return (int(discarded), train_loss, test_loss, accuracy)
@@ -238,4 +240,4 @@ def _checked(row: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _damaged(path: Path) -> BadFile:
     which = "it" if path.name == CHECKPOINT else CHECKPOINT
-    return BadFile(f"{path}: is damaged: delete {which} to start the run anew")
+    return BadFile(f"{path}: is damaged: delete {which} to start the run again")

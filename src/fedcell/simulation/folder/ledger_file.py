@@ -1,8 +1,8 @@
-"""ledger.csv of a run: a line for each round and policy, there as soon as the round is done.
+"""ledger.csv of a run: a line for each round and policy, written when the round ends.
 
-It follows from the trace, the policies and the history, so it is written whole when a run begins
-or is gone on with, which heals whatever a kill has left; a round is then one write of whole lines
-at its end, however many there were. The last column is a checksum, chained from line to line.
+It follows from the trace, the policies and the history, so it is written whole when a run begins or
+is resumed, which repairs it after a kill. A round then appends whole lines in one write, however
+many came before. The last column is a checksum, chained from line to line.
 """
 
 import csv
@@ -32,7 +32,7 @@ from fedcell.network.policies.names import NAMED
 from fedcell.simulation.state import COLUMNS, State
 
 LEDGER = "ledger.csv"
-LONGEST = 10_000  # [byte] of a header
+MAX_HEADER = 10_000  # [byte] of a header
 TOTALS = ("total_duration", "total_energy")
 COUNTS = {"called", "draws", "received", "excluded_by_channel", "excluded_by_data"}
 COUNTS |= {"discarded_uploads"}
@@ -41,7 +41,7 @@ Columns = dict[str, Any]  # arrays of equal length, by name
 
 
 class LedgerFile:
-    """The ledgers of a run in its folder, which grow by a round at a time."""
+    """Write the ledgers of a run to its folder, round by round."""
 
     def __init__(self, folder: Path, networks: Mapping[str, Ledger]) -> None:
         self._path = folder / LEDGER
@@ -49,18 +49,18 @@ class LedgerFile:
         names = next(iter(networks.values())).column_names()
         self._header = ",".join(["policy", "round", *names, *COLUMNS, *TOTALS, CHECKSUM])
         self._chain = Chain(self._header)
-        self._rounds: int | None = None  # that the file has; None: it is not known to be whole
-        self._size = 0  # [byte] of the file, as it was left
+        self._rounds: int | None = None  # in the file; None: it may be incomplete
+        self._size = 0  # [byte] of the file after the last write
 
     def price(self, networks: Mapping[str, Ledger]) -> None:
-        """Other prices of the rounds to come, where a run changes under way."""
-        self._networks = {  # all rounds of the trace, and what is spent by the end of each
+        """Set the costs of all rounds; again where a run changes its plan."""
+        self._networks = {  # columns of all rounds of the trace, and running totals
             policy: [getattr(network, name) for name in (*network.column_names(), *TOTALS)]
             for policy, network in networks.items()
         }
 
     def begin(self, state: State) -> None:
-        """Writes the rounds that are done, whole or not at all."""
+        """Write all rounds of a state, atomically."""
         self._chain = Chain(self._header)
         done = (self._round(t, row) for t, row in enumerate(state.history.rows()))
         write_lines(self._path, chain([f"{self._header}\n"], done))
@@ -68,8 +68,8 @@ class LedgerFile:
         self._rounds = state.rounds
 
     def add(self, state: State) -> None:
-        """Adds the last round of a state; to a file that was removed or changed meanwhile, all of
-        them."""
+        """Append the last round of a state; write all rounds where the file was removed or
+        changed."""
         self._rounds = None
         if not is_intact(self._path, self._size):
             return self.begin(state)
@@ -81,12 +81,12 @@ class LedgerFile:
         return None
 
     def finish(self, state: State) -> None:
-        """Makes sure of all rounds: an interrupt may have come while one was added."""
+        """Write all rounds again where an interrupt came while one was appended."""
         if self._rounds != state.rounds or not is_intact(self._path, self._size):
             self.begin(state)
 
     def _round(self, t: int, learnt: tuple[Any, ...]) -> str:
-        """The lines of a round, counted from 0, which come after those that were made before."""
+        """Return the lines of a round, counted from 0, chained to those before."""
         rows = (
             [policy, t + 1, *priced, *learnt, duration, energy]
             for policy, columns in self._networks.items()
@@ -97,9 +97,9 @@ class LedgerFile:
 
 
 def read_ledgers(folder: Path) -> dict[str, Columns]:
-    """The columns of ledger.csv by policy, in order of appearance: the rounds that all have.
+    """Read the columns of ledger.csv by policy, in order of appearance: the rounds that all have.
 
-    A last line without an end is passed over: a run may be under way.
+    An incomplete last line is ignored: the run may be in progress.
     """
     path = folder / LEDGER
     try:
@@ -110,9 +110,9 @@ def read_ledgers(folder: Path) -> dict[str, Columns]:
 
 
 def has_checksums(folder: Path) -> bool:
-    """Whether the lines of ledger.csv have checksums; those of an older fedcell have none."""
+    """Return whether the lines of ledger.csv have checksums; older ones of fedcell have none."""
     with open_regular(folder / LEDGER) as file:
-        return file.readline(LONGEST).rstrip(b"\n").endswith(f",{CHECKSUM}".encode())
+        return file.readline(MAX_HEADER).rstrip(b"\n").endswith(f",{CHECKSUM}".encode())
 
 
 def _read(texts: Iterator[str]) -> dict[str, Columns]:
@@ -137,7 +137,9 @@ def _read(texts: Iterator[str]) -> dict[str, Columns]:
         if not all(np.isfinite(table[:, counts]).all() for table in tables.values()):
             raise ValueError
     except (ValueError, StopIteration, csv.Error, UnicodeDecodeError) as error:
-        raise BadFile("is damaged: delete it, and the run with `resume` writes it anew") from error
+        raise BadFile(
+            "is damaged: delete it, and resume the run (`resume`), which writes it again"
+        ) from error
     done = min(map(len, tables.values()), default=0)
     return {
         policy: {
@@ -149,24 +151,24 @@ def _read(texts: Iterator[str]) -> dict[str, Columns]:
 
 
 def policies_before(folder: Path) -> dict[str, Columns]:
-    """What a folder that is gone on with was priced under; nothing where no ledger is there."""
+    """Return the columns by policy of a run to resume; empty where it has no ledger."""
     return read_ledgers(folder) if (folder / LEDGER).exists() else {}
 
 
 def check_known(before: Mapping[str, Columns], given: Mapping[str, Any], folder: Path) -> None:
-    """Refuses to go on without a policy that only its owner can name: its lines would end here."""
+    """Refuse to resume without a custom policy of the folder: its lines would end here."""
     own = [name for name in before if name not in given and name not in NAMED]
     if own:
         raise BadFile(
-            f"{folder}: was priced under {', '.join(own)} before, which is not one of ours: name "
-            "it, too (`policies`), so that its lines go on"
+            f"{folder}: was priced under {', '.join(own)} before, which is not built in: name it, "
+            "too (`policies`), so that its lines continue"
         )
 
 
 def check_same_prices(
     before: Mapping[str, Columns], networks: Mapping[str, Ledger], folder: Path
 ) -> None:
-    """Refuses a policy that has the name of another one that the folder was priced under."""
+    """Refuse a policy with the name of another one of the folder."""
     for name, columns in before.items():
         for measure in ("duration", "energy"):
             then, now = columns[measure], getattr(networks[name], measure)

@@ -1,4 +1,4 @@
-"""Run folders side by side: what each is, how far it has come, and what that took."""
+"""List run folders: what each trains, its progress, and its cost."""
 
 import os
 import socket
@@ -16,7 +16,7 @@ from fedcell.simulation.summary import PolicyOutcome, RunSummary
 from .load import read_run
 from .run_folder import IDENTITY, LOCK, SCENARIO
 
-DEEPEST = 3  # folders inside each other that are looked into
+MAX_DEPTH = 3  # levels of folders that are searched
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,19 +25,19 @@ class RunEntry:
 
     folder: Path
     trained: str = ""  # dataset and model
-    rounds: int = 0  # that are done
-    most_rounds: int = 0  # after which it ends at the latest
+    rounds: int = 0  # done
+    most_rounds: int = 0  # at most
     status: str = "damaged"  # or complete, running, stopped
     outcome: RunSummary | None = None
     fault: str | None = None
 
     def under(self, policy: str | None) -> PolicyOutcome | None:
-        """What it took under a policy: the first that it was priced under where none is named."""
+        """Return its outcome under a policy; default: its first."""
         every = () if self.outcome is None else self.outcome.policies
         return next((one for one in every if policy in (None, one.policy)), None)
 
     def to_dict(self, policy: str | None = None) -> dict[str, Any]:
-        """Plain values."""
+        """Return plain values."""
         run, taken = self.outcome, self.under(policy)
         return {
             "folder": str(self.folder),
@@ -61,12 +61,12 @@ class RunEntry:
 
 
 def list_runs(folders: Iterable[str | Path]) -> list[RunEntry]:
-    """The runs in these folders, which are runs themselves or hold some."""
+    """Return the runs in folders that are runs or contain some."""
     found: dict[Path, None] = {}
     for folder in map(Path, folders):
         if not folder.is_dir():
             raise BadFile(f"{folder}: is not a folder: name a run, or a folder that holds runs")
-        inside = list(_runs_in(folder, DEEPEST))
+        inside = list(_runs_in(folder, MAX_DEPTH))
         if not inside:
             raise BadFile(f"{folder}: holds no run: expected {IDENTITY} in it, or in one inside")
         found |= dict.fromkeys(inside)
@@ -85,17 +85,17 @@ def _runs_in(folder: Path, depth: int) -> Iterator[Path]:
             try:
                 yield from _runs_in(folder / name, depth - 1)
             except OSError:
-                continue  # somebody else's
+                continue  # not readable
 
 
 def _in_order(name: str) -> tuple[str, int, str]:
-    """seed2 before seed10."""
+    """Return a sort key with seed2 before seed10."""
     text = name.rstrip("0123456789")
     return text, int(name[len(text) :] or 0), name
 
 
 def _entry(folder: Path) -> tuple[RunEntry, list[Path]]:
-    """A run, and its files without a checksum."""
+    """Return a run, and its files without a checksum."""
     try:
         tables = read_tables(folder / SCENARIO)
         own, most = read_tables(folder / IDENTITY).get("learner"), int(tables["plan"]["rounds"])
@@ -118,23 +118,23 @@ def _entry(folder: Path) -> tuple[RunEntry, list[Path]]:
 
 
 def _trained(learning: dict[str, Any]) -> str:
-    """What was trained, in a few words."""
+    """Return dataset and model in a few words."""
     model = "own layers" if "layers" in learning else str(learning.get("model", ""))
     dataset = Path(str(learning.get("dataset", ""))).stem
     return model if model.startswith("quadratic") else f"{dataset}, {model}"
 
 
 def _is_running(lock: Path) -> bool:
-    """Whether the process that a lock names is there; on another machine, that is taken for sure.
+    """Return whether the process that a lock names exists; assume so for another machine.
 
-    Looked at only: a lock that is tried keeps out, for that moment, whoever comes to take it.
+    The lock is only read: taking it, even for a moment, could keep out another process.
     """
     try:
         _, number, _, host = read_holder(lock).split(" ", 3)
         if host == socket.gethostname():
             os.kill(int(number), 0)
     except PermissionError:
-        return True  # somebody else's process
+        return True  # the process of another user
     except (OSError, ValueError, OverflowError):
         return False
     return True

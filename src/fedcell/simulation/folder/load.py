@@ -1,4 +1,4 @@
-"""A run back out of its folder: finished, interrupted, killed, or still under way."""
+"""Load a run from its folder: finished, interrupted, killed, or in progress."""
 
 import csv
 import io
@@ -26,22 +26,39 @@ from fedcell.simulation.summary import (
     target_doubts,
 )
 
-from .checkpoint import CHECKPOINT, Records
+from .checkpoint import CHECKPOINT, Checkpoint
 from .ledger_file import LEDGER, has_checksums, read_ledgers
 from .run_folder import CLIENTS, FILES, IDENTITY, SUMMARY, read_identity, seeds_inside
 
-WAY_OUT = "go on with the run (`resume`), and it is written anew"
-UNKNOWN = Scores(math.nan)
+WAY_OUT = "resume the run (`resume`), which writes it again"
+NOT_EVALUATED = Scores(math.nan)
 IDENTIFYING = ("scenario", "seed", "data", "learner", "server", "adaptive")  # `run_identity`
 
 
 def load_run(folder: str | Path) -> RunResult:
-    """The result of a run from its folder: what `run` returned, to the bit.
+    """Load the result of a run from its folder: what `run` returned, to the bit.
 
-    Nothing is simulated, and no data is needed. A run that was killed, or is under way, is given as
-    far as it has come, its `complete` False; who pays is known at the end only, so until then the
-    `totals` of its ledgers are empty. A ledger from a folder cannot be cut (`Ledger.first`).
+    Nothing is simulated, and no data is needed. A run that was killed or is in progress gives its
+    rounds so far, with `complete` False and empty client `totals` in its ledgers. A ledger from a
+    folder cannot be cut (`Ledger.first`).
 
+    Parameters
+    ----------
+    folder
+        Folder that `run` has written.
+
+    Returns
+    -------
+    RunResult
+        Ledgers by policy, the outcome, and the state with the model.
+
+    Raises
+    ------
+    BadFile
+        If the folder holds no run, or a damaged one.
+
+    Examples
+    --------
     >>> from tempfile import mkdtemp
     >>> from fedcell import load_scenario, run
     >>> folder = f"{mkdtemp()}/first"
@@ -54,28 +71,39 @@ def load_run(folder: str | Path) -> RunResult:
 
 
 def load_runs(folders: Iterable[Path]) -> list[RunResult]:
-    """The results of several runs; one note says which of their files have no checksum."""
+    """Load the results of several runs; one warning names their files without a checksum.
+
+    Parameters
+    ----------
+    folders
+        Folders that `run` has written.
+
+    Returns
+    -------
+    list of RunResult
+        In the order of the folders.
+    """
     read = [read_run(folder) for folder in folders]
     note_unsealed([file for _, files in read for file in files])
     return [result for result, _ in read]
 
 
 def read_run(place: Path) -> tuple[RunResult, list[Path]]:
-    """The result of a run, and the files that it was read from which have no checksum."""
+    """Return the result of a run, and those of its files that have no checksum."""
     if not (place / IDENTITY).is_file():
         raise BadFile(f"{place}: holds no run: expected {IDENTITY} in it{seeds_inside(place)}")
-    content, sealed_identity = read_identity(place, "run it anew in another `folder`")
-    state = Records.load(place).state
+    content, sealed_identity = read_identity(place, "run it again in another `folder`")
+    state = Checkpoint.load(place).state
     if state is None:
         raise BadFile(f"{place}: no round is done yet: {WAY_OUT}")
     stored, known, done, files = _read_summary(place / SUMMARY)
-    state = state.judged_beside(stored.initial.majority)
+    state = state.with_majority(stored.initial.majority)
     columns = read_ledgers(place)
     if not columns or any(c["duration"].size < state.rounds for c in columns.values()):
         raise BadFile(f"{place / LEDGER}: has fewer rounds than {CHECKPOINT}: {WAY_OUT}")
     written = done == state.rounds and (place / CLIENTS).exists()
     totals, clients_checksum = _read_clients(place / CLIENTS) if written else ({}, None)
-    # What was written at an end is of these rounds, unless the run is gone on with since.
+    # clients.csv is of these rounds, unless the run was resumed after it was written.
     ended = set(totals) == set(columns) and all(
         own.called.sum() == columns[policy]["called"][: state.rounds].sum()
         for policy, own in totals.items()
@@ -96,7 +124,7 @@ def read_run(place: Path) -> tuple[RunResult, list[Path]]:
     outcome = replace(
         stored,
         complete=stored.complete and ended,
-        other=stored.other if ended else UNKNOWN,
+        other=stored.other if ended else NOT_EVALUATED,
         swing=swing_of(state.history.train_loss),
         policies=tuple(
             replace(row, **known.get(row.policy, {}) if ended else {})
@@ -113,9 +141,8 @@ def read_run(place: Path) -> tuple[RunResult, list[Path]]:
 def _read_summary(
     path: Path,
 ) -> tuple[RunSummary, dict[str, dict[str, Any]], int, dict[str, Any] | None]:
-    """The outcome as it was written, without the policies'; what only it knows of these: names and
-    batteries; the rounds that it is of; and the checksums that it has of other files, None where
-    it has none itself."""
+    """Return the outcome without policies; names and batteries by policy, which no other file has;
+    its number of rounds; and the checksums of other files, None where it is not sealed."""
     content = read_tables(path)
     with naming(path):
         checked = check_seal(content, WAY_OUT)
@@ -124,7 +151,7 @@ def _read_summary(
         files = dict(content.pop(FILES, {}))
         policies = content.pop("policies")
         done = max((row["rounds"] for row in policies), default=0)
-        if "average" in content:  # of fedcell 0.2, which judged the last model
+        if "average" in content:  # of fedcell 0.2, which evaluated the last model
             content |= {"deliver": "last", "other": content.pop("average")}
         for name in ("initial", "other"):
             content[name] = {k: math.nan if v is None else v for k, v in content[name].items()}
@@ -143,7 +170,7 @@ def _names_and_batteries(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read_clients(path: Path) -> tuple[Mapping[str, Totals], str]:
-    """Who pays, by policy, and the checksum of the file."""
+    """Return the totals of clients by policy, and the checksum of the file."""
     text = read_text(path)
     columns: dict[str, dict[str, list[str]]] = {}
     try:

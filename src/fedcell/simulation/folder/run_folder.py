@@ -33,7 +33,7 @@ from fedcell.scenario.scenario import Scenario
 from fedcell.simulation.state import State
 from fedcell.simulation.summary import RunSummary
 
-from .checkpoint import Records, knows_delivery
+from .checkpoint import Checkpoint, knows_delivery
 
 FORMAT = 3
 IDENTITY, SCENARIO, LOCK = "run.json", "scenario.json", ".lock"
@@ -43,26 +43,26 @@ FILES = "files"  # in summary.json: checksums of other files
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Where a run lives. Every file is written aside and renamed, so none is ever half there;
-    only history.csv and ledger.csv grow, by whole lines."""
+    """The folder of a run. Every file is written aside and renamed, so that it is complete or
+    absent; only history.csv and ledger.csv grow, by whole lines."""
 
     path: Path
     identity: dict[str, Any]
     vector_width: int | None = None  # of the machine code that trains; None: it has none
-    code: Mapping[str, Sources] = field(default_factory=dict)  # of a learner or server of one's own
+    code: Mapping[str, Sources] = field(default_factory=dict)  # of a custom learner or server
 
-    def found(self, resume: bool) -> "RunFolder":
-        """A folder to be made, or that of the same run if it is to be resumed; not touched yet."""
+    def validated(self, resume: bool) -> "RunFolder":
+        """Return the folder if it is new, or of the same run to resume; it is not changed yet."""
         path = self.path
         if path.exists() and not path.is_dir():
             raise BadFile(f"{path}: is not a folder: choose another `folder`")
-        if path.is_dir() and any(not _passing(file.name) for file in path.iterdir()):
+        if path.is_dir() and any(not _is_temporary(file.name) for file in path.iterdir()):
             if not (path / IDENTITY).is_file():
                 raise BadFile(f"{path}: holds other things than a run: choose another `folder`")
             content, checked = self._check_same()
             if not resume:
                 raise BadFile(
-                    f"{path}: holds this run already: give `resume` to go on, or remove it"
+                    f"{path}: holds this run already: give `resume` to continue it, or remove it"
                 )
             note_unsealed([] if checked else [path / IDENTITY])
             return self._resumed(content)
@@ -72,8 +72,8 @@ class RunFolder:
 
     @contextmanager
     def held(self) -> Iterator[Callable[[], None]]:
-        """Makes the folder, and keeps other processes from working on it meanwhile. Gives a
-        function that does so again where the folder or its lock was removed."""
+        """Make and lock the folder. Yield a function that does so again where the folder or its
+        lock was removed."""
         with ExitStack() as stack:
             try:
                 stack.enter_context(made_folder(self.path))
@@ -94,10 +94,10 @@ class RunFolder:
 
             yield hold_again
 
-    def records(self, start: State, rounds: int, resume: bool) -> Records:
-        """The rounds that are done, of at most `rounds`, in a run that began with the state
-        `start`; none where a run begins."""
-        return Records.load(self.path, start, rounds) if resume else Records(self.path)
+    def checkpoint(self, start: State, rounds: int, resume: bool) -> Checkpoint:
+        """Return the checkpoint to resume, of at most `rounds` rounds and of a run that began with
+        the state `start`; an empty one for a new run."""
+        return Checkpoint.load(self.path, start, rounds) if resume else Checkpoint(self.path)
 
     def begin(
         self,
@@ -106,8 +106,8 @@ class RunFolder:
         *,
         missing: bool = False,
     ) -> None:
-        """Says what the run is, before anything else: with that, it can be resumed, and its model
-        be used. With `missing`, only in files that are not there."""
+        """Write run.json and scenario.json, which a run needs to be resumed and its model to be
+        used; with `missing`, only those files that do not exist."""
 
         def wanted(name: str) -> bool:
             return not missing or self.lacks(name)
@@ -124,18 +124,18 @@ class RunFolder:
             self.write_text(SCENARIO, as_json(to_tables(scenario)))
 
     def lacks(self, name: str) -> bool:
-        """Whether a file of the folder is not there, or is something else than a file."""
+        """Return whether a file of the folder does not exist, or is no regular file."""
         return not (self.path / name).is_file()
 
     def write_outcome(self, outcome: RunSummary, files: Mapping[str, str] | None = None) -> None:
-        """What a run has come to; before its end, so that it can be looked at meanwhile. `files`
-        have checksums of other files of the folder."""
+        """Write summary.json, also before the end, so that the run can be read meanwhile. `files`
+        are checksums of other files."""
         beside = {FILES: files} if files else {}
         self.write_text(SUMMARY, as_json(sealed(outcome.to_dict() | beside)))
 
     def _resumed(self, content: Mapping[str, Any]) -> "RunFolder":
-        """The folder of a run that is resumed: it keeps the code that the run began with, and says
-        what is another now."""
+        """Return the folder of a resumed run with the code that it began with; warn where fedcell
+        or that code has changed."""
         if (version := content["fedcell"]) != __version__:
             _note(
                 f"{self.path}: was begun by fedcell {version}, and this is {__version__}: rounds "
@@ -150,14 +150,14 @@ class RunFolder:
         return replace(self, code=before) if before and isinstance(before, dict) else self
 
     def _check_same(self) -> tuple[dict[str, Any], bool]:
-        """What run.json holds, and whether it has a checksum; refuses to go on with a run that is
-        another one, or from another kind of processor."""
+        """Return the content of run.json and whether it has a checksum; refuse another run, and
+        one of another kind of processor."""
         path = self.path / IDENTITY
         try:
             read_tables(path)
         except BadFile as error:
             raise BadFile(f"{path}: is damaged: choose another `folder`") from error
-        content, checked = read_identity(self.path, "choose another `folder` and run it anew")
+        content, checked = read_identity(self.path, "choose another `folder` and run it again")
         then = {key: content.get(key) for key in self.identity}
         if changed := differences(then, self.identity):
             verb = "differ" if "," in changed else "differs"
@@ -169,16 +169,16 @@ class RunFolder:
             raise BadFile(
                 f"{self.path}: was trained on a processor that takes {width} numbers at a time, "
                 f"and this one takes {self.vector_width}: sums would be rounded otherwise; set "
-                f"FEDCELL_LANES={width} to go on to the same bits"
+                f"FEDCELL_LANES={width} to continue to the same bits"
             )
         return content, checked
 
     def write(self, name: str, write: Callable[[Path], None]) -> None:
-        """Writes a file of the folder, whole or not at all."""
+        """Write a file of the folder, atomically."""
         write_file(self.path / name, write)
 
     def write_text(self, name: str, text: str) -> None:
-        """Writes a text file of the folder, whole or not at all."""
+        """Write a text file of the folder, atomically."""
         write_text(self.path / name, text)
 
     def finish(
@@ -188,8 +188,7 @@ class RunFolder:
         names: Sequence[str] | None,
         table: ClientTable | None,
     ) -> None:
-        """Writes what is known at the end: clients.csv with a line for each client, and the
-        outcome."""
+        """Write clients.csv, a line for each client, and summary.json at the end of a run."""
         tables = {p: _client_columns(ledger, names, table) for p, ledger in ledgers.items()}
         rows = (
             (policy, client, *line)
@@ -202,7 +201,7 @@ class RunFolder:
 
 
 def read_identity(folder: Path, way_out: str) -> tuple[dict[str, Any], bool]:
-    """What run.json of a folder holds, and whether it has a checksum."""
+    """Return the content of run.json of a folder, and whether it has a checksum."""
     content = read_tables(folder / IDENTITY)
     with naming(folder):
         check_stamp(content, "run", [FORMAT], way_out)
@@ -211,11 +210,11 @@ def read_identity(folder: Path, way_out: str) -> tuple[dict[str, Any], bool]:
 
 
 def resumable(scenario: Scenario, folder: Path) -> Scenario:
-    """The scenario that the run in a folder is resumed with: one that fedcell 0.2 began, before
-    there was learning.deliver, continues with the last model."""
+    """Return the scenario to resume the run of a folder with: one of fedcell 0.2, which had no
+    learning.deliver, delivers the last model."""
     if scenario.learning is None or not (folder / IDENTITY).is_file() or knows_delivery(folder):
         return scenario
-    content, _ = read_identity(folder, "run it anew in another `folder`")
+    content, _ = read_identity(folder, "run it again in another `folder`")
     own = content.get("scenario")
     began = own.get("learning") if isinstance(own, dict) else None
     if not isinstance(began, dict) or "deliver" in began:
@@ -230,7 +229,7 @@ def _note(sentence: str) -> None:
 def _client_columns(
     ledger: Ledger, names: Sequence[str] | None, table: ClientTable | None
 ) -> dict[str, Any]:
-    """The columns of clients.csv: who it is, what it spent, and whether its battery lasted."""
+    """Return the columns of clients.csv: name, labels, energy and time spent, battery."""
     called = {} if names is None else {"name": names}
     totals = vars(ledger.totals)
     if table is None:
@@ -250,17 +249,17 @@ def _plain(column: Any) -> Any:
     return column.tolist() if isinstance(column, np.ndarray) else column
 
 
-def is_unbegun(path: Path) -> bool:
-    """Whether a folder has nothing but what a run leaves that was killed before it began."""
-    return path.is_dir() and all(_passing(file.name) for file in path.iterdir())
+def is_unstarted(path: Path) -> bool:
+    """Return whether a folder has only temporary files, as of a run killed before it began."""
+    return path.is_dir() and all(_is_temporary(file.name) for file in path.iterdir())
 
 
 def seeds_inside(path: Path) -> str:
-    """Where a folder holds runs on several seeds, how to name one of them."""
+    """Return how to name one of the runs inside a folder; empty where it has none."""
     inside = sorted(file.parent.name for file in path.glob(f"*/{IDENTITY}"))
     return f"; name one of those inside, as {path / inside[0]}" if inside else ""
 
 
-def _passing(name: str) -> bool:
-    """Whether a file is there only while somebody works, or was killed at work."""
+def _is_temporary(name: str) -> bool:
+    """Return whether a file is a lock, or one that a running or killed process wrote aside."""
     return ASIDE.match(name) is not None or name == LOCK

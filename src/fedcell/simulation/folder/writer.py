@@ -10,7 +10,7 @@ from fedcell.simulation.prepared import PreparedRun, Segments
 from fedcell.simulation.state import State
 from fedcell.simulation.summary import RunResult
 
-from .checkpoint import Records
+from .checkpoint import Checkpoint
 from .ledger_file import LedgerFile, check_known, check_same_prices, policies_before
 from .run_folder import CHANGES, SUMMARY, RunFolder
 
@@ -50,7 +50,7 @@ class RunWriter(NoFolder):
         self._priced_before = policies_before(home.path) if resume else {}
         check_known(self._priced_before, run.policies, home.path)
         self.policies = tuple(self._priced_before)
-        self._records: Records = home.records(run.start, run.rounds, resume)
+        self._records: Checkpoint = home.checkpoint(run.start, run.rounds, resume)
         self.state = self._records.state
 
     def check(self, segments: Segments) -> None:
@@ -113,6 +113,6 @@ def open_writer(run: PreparedRun, folder: str | Path | None, resume: bool) -> It
     if folder is None:
         yield NoFolder()
         return
-    home = RunFolder(Path(folder), dict(run.identity), run.vector_width, run.code).found(resume)
+    home = RunFolder(Path(folder), dict(run.identity), run.vector_width, run.code).validated(resume)
     with home.held() as hold_again:
         yield RunWriter(run, home, hold_again, resume)

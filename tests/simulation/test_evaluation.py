@@ -11,7 +11,7 @@ from fedcell.learning.learner import Scores
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.scenario.target import Target
 from fedcell.simulation import evaluation as judging
-from fedcell.simulation.evaluation import TEST_EVERY, SparseJudge, judge_of
+from fedcell.simulation.evaluation import TEST_EVERY, SparseEvaluator, choose_evaluator
 from fedcell.simulation.train import at_target, simulate, train_rounds
 
 DIGITS = load_scenario("digits")
@@ -26,13 +26,13 @@ def setup(monkeypatch):
 
 def test_small_test_sets_and_accuracies_are_judged_in_every_round():
     learner = prepare_training(DIGITS, 1).learner(1)
-    assert judge_of(learner, None) is None
-    assert judge_of(learner, Target(loss=0.5)) is None
+    assert choose_evaluator(learner, None) is None
+    assert choose_evaluator(learner, Target(loss=0.5)) is None
 
 
 def test_large_ones_are_judged_where_something_asks_for_it(setup):
     learner = setup.learner(1)
-    assert judge_of(learner, Target(accuracy=0.9)) is None
+    assert choose_evaluator(learner, Target(accuracy=0.9)) is None
     ledger = simulate(setup.scenario, "even", learner, rounds=13, seed=1)
     tested = np.flatnonzero(np.isfinite(ledger.accuracy)) + 1
     assert tested.tolist() == [TEST_EVERY, 2 * TEST_EVERY, 13]
@@ -69,21 +69,21 @@ def test_a_model_that_guesses_near_the_target_is_noticed():
         def with_test_scores(self, _, scores):
             return replace(scores, test_loss=2.3, accuracy=0.1, majority=0.1)
 
-    judge = SparseJudge(Guesser(), Target(loss=0.2))
-    assert judge(np.zeros(3), 3, False).guesses
-    assert not SparseJudge(Guesser(), Target(loss=0.01))(np.zeros(3), 3, False).guesses
+    evaluator = SparseEvaluator(Guesser(), Target(loss=0.2))
+    assert evaluator(np.zeros(3), 3, False).guesses
+    assert not SparseEvaluator(Guesser(), Target(loss=0.01))(np.zeros(3), 3, False).guesses
 
 
 @pytest.mark.parametrize("first", [3, 5, 7])
 def test_a_resumed_run_is_judged_as_an_uninterrupted_one(setup, first):
     world, learner, target = setup.scenario, setup.learner(1), Target(loss=0.9, hold=1)
     fleet = draw_fleet(world, 1)
-    judge = judge_of(learner, target)
+    evaluator = choose_evaluator(learner, target)
 
     def last(rounds, state=None):
         trace = draw_trace(world, fleet, rounds, 1)
         rules = [at_target(target)]
-        *_, state = train_rounds(world, learner, fleet, trace, state, rules, judge=judge)
+        *_, state = train_rounds(world, learner, fleet, trace, state, rules, evaluator=evaluator)
         return state
 
     begun = last(first)
@@ -99,6 +99,6 @@ def test_a_run_says_where_its_time_went(fedcell, tmp_path):
     watch = result.stopwatch
     assert watch is not None
     assert watch.training > 0
-    assert watch.judging > 0
+    assert watch.evaluation > 0
     said = fedcell("run", "digits", "--rounds", 3, "--policy", "even", "--out", tmp_path / "r")
-    assert re.search(r"this machine took \S+ s training, \S+ s judging models", said.out)
+    assert re.search(r"this machine took \S+ s training, \S+ s evaluating models", said.out)

@@ -34,12 +34,12 @@ def told(folder, text):
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
-def test_a_script_without_a_guard_is_told_what_is_missing(tmp_path, name):
+def test_a_script_without_a_guard_is_refused_with_the_reason(tmp_path, name):
     said = told(tmp_path, SCRIPTS[name])
     assert said.returncode == 1
     assert said.stderr.count("Traceback") == 1  # that of the caller's own call
     last = said.stderr.splitlines()[-1]
-    assert last.startswith("fedcell.core.errors.BadInput: each of several `workers` begins by ")
+    assert last.startswith("fedcell.core.errors.BadInput: each of several `workers` imports the ")
     assert last.endswith('put the call under `if __name__ == "__main__":`, or give `workers` 1')
 
 

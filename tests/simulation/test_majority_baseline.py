@@ -155,17 +155,17 @@ def test_a_training_that_is_judged_at_its_target_continues_while_it_guesses():
     losses = [Scores(2.3), *[Scores(0.4)] * 9]
     judge = Scripted([START, *[GUESS] * 4, LEARNT])
     until = Until(9, LOSS)
-    found = train_curve(WORLD, Scripted(losses), 0, until, judge=judge)
-    assert (len(found.train_loss), found.guessing) == (5, (2, 3, 4))
+    found = train_curve(WORLD, Scripted(losses), 0, until, tester=judge)
+    assert (len(found.train_loss), found.baseline_rounds) == (5, (2, 3, 4))
     assert len(train_curve(WORLD, Scripted(losses), 0, until).train_loss) == 2
 
 
 def test_files_keep_which_rounds_guess(tmp_path):
     losses = (2.3, 0.4, 0.4, 0.4)
-    curve = Curve(key="ab" * 16, seed=0, train_loss=losses, guessing=(2, 3))
+    curve = Curve(key="ab" * 16, seed=0, train_loss=losses, baseline_rounds=(2, 3))
     assert curve.reached(LOSS) == 4
     assert curve.counted(LOSS) == (2.3, inf, inf, 0.4)
-    assert curve.first(Until(3)).guessing == (2, 3)
+    assert curve.first(Until(3)).baseline_rounds == (2, 3)
     assert curve.first(Until(2)).reached(LOSS) is None
     store = Store(tmp_path)
     store.put(curve)

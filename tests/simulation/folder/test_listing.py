@@ -32,7 +32,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_runs_are_found_and_said_what_they_are(home):
+def test_runs_are_found_and_described(home):
     found = list_runs([home])
     assert [str(entry.folder.relative_to(home)) for entry in found] == [
         "first",
@@ -116,7 +116,7 @@ def test_damaged_runs_are_listed_with_what_is_wrong_and_the_others_as_ever(fedce
     assert answer[0]["train_loss"] is None
 
 
-def test_a_run_that_somebody_is_at_is_said_to_be_running(home):
+def test_a_run_with_a_live_process_is_listed_as_running(home):
     lock = home / "stopped" / ".lock"
 
     def status() -> str:

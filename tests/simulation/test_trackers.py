@@ -11,7 +11,8 @@ import pytest
 
 from fedcell import BadInput, FedcellWarning, Scenario, run
 from fedcell.simulation import trackers as track
-from fedcell.simulation.trackers import Tracker, measures
+from fedcell.simulation.trackers import TRACKER_GROUP, Tracker, check_tracker, measures
+from support.plugins import install_package
 
 SCENARIO = Scenario().using(
     clients={"count": 6},
@@ -54,7 +55,7 @@ def expected(result):
     return found
 
 
-def test_what_is_not_known_of_a_round_is_not_told():
+def test_unknown_values_of_a_round_are_not_logged():
     said = []
     result = run(SCENARIO, ["even"], report=said.append)
     told = [measures(report) for report in said]
@@ -184,9 +185,9 @@ def broken(at):
 
 
 @pytest.mark.parametrize("at", ["begin", 1, 3])
-def test_a_tracker_that_fails_is_told_of_once_and_the_run_goes_on(monkeypatch, at):
+def test_a_tracker_that_fails_is_named_once_and_the_run_continues(monkeypatch, at):
     monkeypatch.setattr(track, "TRACKERS", {"mine": ("json", broken(at))})
-    message = r"mine is told no more of this run \(ConnectionError: no\)"
+    message = "mine: logging stopped: ConnectionError: no$"
     with pytest.warns(FedcellWarning, match=message) as said, Tracker("mine") as report:
         result = run(SCENARIO, ["even"], report=report)
     assert len(said) == 1
@@ -194,7 +195,7 @@ def test_a_tracker_that_fails_is_told_of_once_and_the_run_goes_on(monkeypatch, a
     assert result.state.rounds == 5
 
 
-def test_a_tracker_that_fails_at_the_end_costs_nothing(monkeypatch):
+def test_a_tracker_that_fails_when_it_is_closed_does_not_fail_the_run(monkeypatch):
     def tell(*_):
         try:
             while True:
@@ -226,9 +227,7 @@ def test_a_tracker_begins_with_the_first_round(monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["tensorboard", "mlflow", "wandb"])
-def test_a_package_that_is_not_there_is_named_before_anything_is_done(
-    fedcell, kind, monkeypatch, tmp_path
-):
+def test_a_missing_package_is_named_before_the_run_begins(fedcell, kind, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, track.TRACKERS[kind][0], None)
     said = fedcell("run", "digits", "--track", f"{kind}:there")
@@ -238,7 +237,7 @@ def test_a_package_that_is_not_there_is_named_before_anything_is_done(
     assert not list(tmp_path.iterdir())
 
 
-def test_a_tracker_that_nobody_knows_is_refused(fedcell, tmp_path, monkeypatch):
+def test_an_unknown_tracker_is_refused(fedcell, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = fedcell("run", "digits", "--track", "excel")
     words = "--track = excel: expected one of tensorboard, mlflow, wandb, as in tensorboard:folder"
@@ -248,9 +247,7 @@ def test_a_tracker_that_nobody_knows_is_refused(fedcell, tmp_path, monkeypatch):
 
 
 @pytest.mark.filterwarnings("default")
-def test_the_command_tells_trackers_of_each_seed_and_notes_what_fails(
-    fedcell, monkeypatch, tmp_path
-):
+def test_the_command_logs_each_seed_and_notes_a_failure(fedcell, monkeypatch, tmp_path):
     said = []
 
     def tell(_, name, about):
@@ -274,10 +271,108 @@ def test_the_command_tells_trackers_of_each_seed_and_notes_what_fails(
     words = ["run", "w.json", "--policy", "even", "--track", "mine"]
     answer = fedcell(*words, "--seeds", 2, "--out", "o")
     assert answer.code == 0
-    assert answer.err == "fedcell: note: mine is told no more of this run (ValueError: enough)\n"
+    assert answer.err == "fedcell: note: mine: logging stopped: ValueError: enough\n"
     rounds = {name: [s.round for s in said if s.name == name] for name in ("o/seed0", "o/seed1")}
     assert rounds == {"o/seed0": [1, 2, 3, 4], "o/seed1": [1, 2]}
     assert {s.about["seed"] for s in said} == {0, 1}
     assert said[0].about["cohort"] == 3
     refused = fedcell(*words, "--seeds", 2, "--workers", 2, "--out", "p")
     assert (refused.code, "--track and --workers" in refused.err) == (2, True)
+
+
+# Backends of other packages.
+
+CODE = """
+def log_lines(where, name, about):
+    with open(where, "a") as file:
+        print(name, about["seed"], file=file)
+        while True:
+            report = yield
+            print(report.round, file=file)
+
+number = 5
+"""
+POINTS = {
+    "lines": "tracker_plugin:log_lines",
+    "wandb": "tracker_plugin:log_lines",
+    "lost": "tracker_plugin:lost",
+    "number": "tracker_plugin:number",
+}
+
+
+@pytest.fixture
+def _plugin(tmp_path, monkeypatch):
+    install_package(tmp_path, monkeypatch, "tracker_plugin", CODE, {TRACKER_GROUP: POINTS})
+
+
+@pytest.mark.usefixtures("_plugin")
+def test_an_installed_package_adds_a_tracker(tmp_path):
+    with Tracker(f"lines:{tmp_path / 'log'}", "first", {"seed": 3}) as report:
+        run(SCENARIO, ["even"], report=report)
+    assert (tmp_path / "log").read_text() == "first 3\n1\n2\n3\n4\n5\n"
+
+
+@pytest.mark.usefixtures("_plugin")
+def test_a_package_cannot_replace_a_built_in_tracker(monkeypatch):
+    monkeypatch.setitem(sys.modules, "wandb", None)
+    with pytest.raises(BadInput, match=r"pip install 'fedcell\[wandb\]'"):
+        Tracker("wandb")
+
+
+@pytest.mark.usefixtures("_plugin")
+@pytest.mark.parametrize(
+    ("where", "message"),
+    [
+        ("lost:x", "lost = 'tracker_plugin:lost' of fedcell.trackers, in tracker_plugin, cannot"),
+        ("number", "the tracker number is a int: expected a function"),
+        ("excel", "expected one of tensorboard, mlflow, wandb, lines, lost, number, as in"),
+    ],
+)
+def test_a_plugin_that_cannot_be_used_is_refused_in_one_sentence(where, message):
+    with pytest.raises(BadInput, match=message) as caught:
+        Tracker(where)
+    assert len(caught.value.faults) == 1
+
+
+def test_packages_are_not_searched_for_built_in_trackers(monkeypatch):
+    def refuse(group):
+        raise AssertionError(group)
+
+    monkeypatch.setattr(track, "plugin_names", refuse)
+    monkeypatch.setitem(sys.modules, "mlflow", SimpleNamespace())
+    Tracker("mlflow")
+
+
+def test_check_tracker_passes_a_sound_backend_and_names_the_fault_of_others(tmp_path):
+    def sound(where, name, about):
+        while True:
+            report = yield
+            (tmp_path / name).write_text(f"{where} {about['seed']} {report.round}")
+
+    def ends(*_):
+        yield
+
+    def answers(*_):
+        while True:
+            yield 3
+
+    def stays(*_):
+        try:
+            while True:
+                yield
+        except GeneratorExit:
+            yield
+
+    def no_generator(*_):
+        return print
+
+    check_tracker(sound, "here")
+    assert (tmp_path / "check-4").read_text() == "here 0 4"
+    for backend, message in [
+        (ends, "ended before it was closed"),
+        (answers, "yields values"),
+        (stays, "does not end when it is closed"),
+        (no_generator, "not a generator"),
+    ]:
+        with pytest.raises(AssertionError, match=message):
+            check_tracker(backend)
