@@ -76,7 +76,7 @@ def test_nothing_is_said_before_half_a_minute_is_over(world, capsys):
 def test_downloads_and_compiling_have_a_line_too(monkeypatch, capsys):
     clock = Clock(step=0.0)
     monkeypatch.setattr(module, "time", clock)
-    monkeypatch.setattr(module, "EVERY", 0.05)
+    monkeypatch.setattr(module, "PROGRESS_INTERVAL", 0.05)
     with progress_bars() as progress:
         assert progress.download
         progress.download("train\x1b.gz", 1_000_000, 9_900_000)

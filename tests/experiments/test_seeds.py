@@ -293,7 +293,7 @@ def test_sigterm_ends_seeds_in_order_and_the_same_command_goes_on(fedcell, file,
         _, err = process.communicate(timeout=60)
     assert process.returncode == 143
     assert err.endswith(
-        f"interrupted; to go on, give the same command with --resume --out {folder}\n"
+        f"interrupted; to resume, give the same command with --resume --out {folder}\n"
     )
     cut = load_run(folder / "seed0")
     assert 0 < cut.state.rounds < 3000
