@@ -123,7 +123,7 @@ def test_a_pilot_minds_no_folder_of_a_run(refused, here, monkeypatch):
     (here / "deploy-small-seed0" / "run.json").write_text("{}")
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr("fedcell.deploy.local.federation.sys.executable", "/nowhere/python")
-    assert "is there already" in refused("deploy", "small.toml")
+    assert "exists already" in refused("deploy", "small.toml")
     assert "is not installed" in refused("deploy", "small.toml", "--pilot", "p.json")
 
 
