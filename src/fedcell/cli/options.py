@@ -106,13 +106,13 @@ Resume = Annotated[bool, typer.Option("--resume", help="Resume the run in --out.
 LossText = Annotated[
     str | None,
     typer.Option(
-        metavar="X|none",
+        metavar="NUMBER|none",
         help="Training loss to reach; none: run all rounds. Default: learning.target.",
     ),
 ]
 TargetLoss = Annotated[float | None, real("Training loss to reach. Default: learning.target.")]
 ACCURACY = "Accuracy on test data to reach, as 0.9, instead of a loss."
-AccuracyText = Annotated[str | None, typer.Option(metavar="X|none", help=ACCURACY)]
+AccuracyText = Annotated[str | None, typer.Option(metavar="NUMBER|none", help=ACCURACY)]
 TargetAccuracy = Annotated[float | None, real(ACCURACY)]
 Hold = Annotated[
     int | None,

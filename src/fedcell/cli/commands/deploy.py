@@ -186,7 +186,7 @@ def _evaluation(judged_by: str, screen: str) -> dict[str, Any]:
 def _waiting(
     deadline: str, join_timeout: str, start_with: int | None, clients: int
 ) -> dict[str, Any]:
-    """Return the keys of a run's configuration for how long it waits, and for whom."""
+    """Return the keys of a run's configuration for its waiting times and its start."""
     if start_with is not None and start_with > clients:
         raise BadInput(f"--start-with {start_with}: the scenario has {clients} clients")
     return {

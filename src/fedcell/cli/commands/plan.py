@@ -130,7 +130,7 @@ def plan(
     """Plan before training: clients a round, steps of each, time and energy.
 
     With a pilot, the plan is one of the settings that it tried. Without one, give the law of rounds
-    for K clients (whose uploads arrive) and E steps: mixing / K + drift E + start / E + floor.
+    for K clients with successful uploads and E steps: mixing / K + drift E + start / E + floor.
     """
     picture, saved = figure_target(figure), _check_plan_file(out_path)
     limits = _limits(deadline, energy_budget, confidence)
