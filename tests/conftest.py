@@ -44,7 +44,9 @@ class Said:
 
 @pytest.fixture
 def fedcell(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
-    """Run the command line in this process."""
+    """The command line, without the cost of a new process, and without progress lines, which come
+    when the machine is slow."""
+    monkeypatch.setattr("fedcell.cli.progress.PROGRESS_INTERVAL", 1e6)
 
     def run(*words: object) -> Said:
         monkeypatch.setattr(sys, "argv", ["fedcell", *map(str, words)])

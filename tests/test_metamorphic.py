@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import typer
 from numpy.testing import assert_allclose
 
 from conftest import Command
@@ -30,7 +29,8 @@ from fedcell import (
     schedule_round,
     simulate_network,
 )
-from fedcell.cli.app import app
+from fedcell.cli.commands import COMMANDS
+from fedcell.cli.main import load_command
 from fedcell.core.estimates import Estimate
 from fedcell.core.files.formats import as_json
 from fedcell.core.showing import Showable
@@ -421,11 +421,10 @@ OTHER_DEFAULT = {  # rounds of a trial: plan.rounds, 1000 at the least
 
 
 def test_every_option_that_says_what_a_key_says_has_a_case():
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
     options = {
         (name, param.opts[-1])
-        for name, command in commands.items()
-        for param in command.params
+        for name in COMMANDS
+        for param in load_command(name).params
         if param.param_type_name == "option"
     }
     unknown = {pair for pair in options if pair[1] not in SAYS_NO_KEY}

@@ -2,16 +2,16 @@
 
 import os
 
-from fedcell.cli.signals import leaving_at_once
-
-# Matrices here are small, and threads of a linear algebra that wait for each other while workers
-# train make a fit of milliseconds take a second. Set before NumPy is loaded; yours stands.
-os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+from fedcell.cli.signals import exit_at_once
 
 
 def main() -> None:
-    """Loads the command line, which takes a moment, and runs it."""
-    with leaving_at_once():
+    """Import the command line, and run it."""
+    # Matrices are small here, and the threads of a linear algebra library that wait for each other
+    # while workers train make a fit of milliseconds take a second. Set for this process and its
+    # workers before NumPy is imported, unless you have set it.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    with exit_at_once():
         from fedcell.cli.main import main as run
     run()
 

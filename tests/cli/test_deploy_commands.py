@@ -73,7 +73,7 @@ def refused(fedcell, here):
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (["digits"], "the scenario has 50 clients, each of which would be processes of some 300"),
+        (["digits"], "the scenario has 50 clients, and each would take a process of about 300 MB"),
         (["small.toml", "--policy", "mine:own"], "--policy mine:own: a federation runs one of:"),
         (["small.toml", "--policy", "fastest"], "--policy fastest: a federation runs one of: "),
         (["small.toml", "--judged-by", "nobody"], "--judged-by"),
@@ -102,7 +102,7 @@ def test_what_cannot_be_is_one_sentence_and_leaves_nothing(refused, words, why):
 def test_a_folder_that_is_not_empty_is_refused(refused, here):
     (here / "mine").mkdir()
     (here / "mine" / "thesis.txt").write_text("precious")
-    assert "is there already: give --resume" in refused("deploy", "small.toml", "--out", "mine")
+    assert "exists already: give --resume" in refused("deploy", "small.toml", "--out", "mine")
     said = refused("deploy", "small.toml", "--app", "mine")
     assert "is there already: choose another folder for the app" in said
     (here / "file").write_text("")
@@ -123,7 +123,7 @@ def test_a_pilot_minds_no_folder_of_a_run(refused, here, monkeypatch):
     (here / "deploy-small-seed0" / "run.json").write_text("{}")
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr("fedcell.deploy.local.federation.sys.executable", "/nowhere/python")
-    assert "is there already" in refused("deploy", "small.toml")
+    assert "exists already" in refused("deploy", "small.toml")
     assert "is not installed" in refused("deploy", "small.toml", "--pilot", "p.json")
 
 
@@ -269,7 +269,7 @@ def test_ctrl_c_stops_every_process_and_the_run_can_be_gone_on_with(here, where)
             process.kill()
     assert process.returncode == 130, err
     assert "Traceback" not in err
-    assert "to go on, give the same command with --resume" in err
+    assert "to resume, give the same command with --resume" in err
     until(lambda: not marked(), 10.0, "the end of all processes")
     done = rounds_done(here / "run")
     assert 2 <= done < 5000
@@ -340,7 +340,7 @@ def test_a_killed_deploy_leaves_no_process_and_is_resumed(here, where, watched):
         more = resumed.communicate()[1]
     assert left == set()
     assert said.startswith(
-        "fedcell: SuperLink on" if watched else "fedcell: ended what a killed deploy had left"
+        "fedcell: SuperLink on" if watched else "fedcell: ended leftover processes"
     )
     assert resumed.returncode == 0, more
     assert rounds_done(here / "run") == done + 2

@@ -6,14 +6,15 @@ import shutil
 import signal
 import socket
 from collections.abc import Iterator
+from inspect import unwrap
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from fedcell import BadFile, Learning, RoundPlan, Scenario, run, save_scenario
-from fedcell.cli.app import app
-from fedcell.cli.main import COMMANDS
+from fedcell.cli.commands import COMMANDS
+from fedcell.cli.main import load_command
 from fedcell.core.files.formats import append_text, read_text
 from fedcell.core.files.regular import NO_LINKS, open_handle, open_regular
 from fedcell.deploy.exchanges import COLUMNS as EXCHANGE_COLUMNS
@@ -50,7 +51,7 @@ PATHS: dict[tuple[str, str], list[str]] = {
     ("export", "folder"): ["export", "pipe", "--out", "model.npz"],
     ("export", "out_path"): ["export", "done", "--out", "pipe.npz"],
     ("deploy", "plan"): ["deploy", "world.toml", "--plan", "pipe"],
-    ("deploy", "pilot"): ["deploy", "world.toml", "--devices", "2", "--pilot", "pipe.json"],
+    ("deploy", "pilot_out"): ["deploy", "world.toml", "--devices", "2", "--pilot", "pipe.json"],
     ("deploy", "folder"): ["deploy", "world.toml", "--devices", "2", "--out", "pipe"],
     ("deploy", "write"): ["deploy", "world.toml", "--app", "pipe"],
     ("deploy", "data_dir"): ["deploy", "mnist", "--devices", "2", "--data-dir", "pipe"],
@@ -80,7 +81,7 @@ PATHS: dict[tuple[str, str], list[str]] = {
         *("reproduce", "fig3a", "--seeds", "1", "--workers", "1", "--data-dir", "pipe"),
     ],
     ("figure", "folder"): ["figure", "pipe"],
-    ("figure", "target"): ["figure", "done", "--out", "pipe.png"],
+    ("figure", "out_path"): ["figure", "done", "--out", "pipe.png"],
     ("constants", "figure"): ["constants", "world.toml", "--figure", "pipe.png"],
     ("constants", "data_dir"): ["constants", "mnist", "--data-dir", "pipe"],
 }
@@ -149,13 +150,12 @@ def holds_path(kind: Any) -> bool:
 
 def test_every_path_that_a_command_takes_is_tried():
     taken = {
-        (command.name or command.callback.__name__, parameter)
-        for command in app.registered_commands
-        for parameter, kind in get_type_hints(command.callback).items()
+        (name, parameter)
+        for name in COMMANDS
+        for parameter, kind in get_type_hints(unwrap(load_command(name).callback)).items()
         if holds_path(kind)
     }
     assert taken == set(PATHS)
-    assert len(COMMANDS) > 9  # they are added as they are imported
 
 
 @pytest.mark.parametrize("command", SCENARIOS)

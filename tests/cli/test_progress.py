@@ -1,4 +1,4 @@
-"""What a log file gets where nobody looks at a terminal: a line every half minute."""
+"""Progress lines where stderr is not a terminal: one every half minute, none with --json."""
 
 import re
 import time
@@ -6,13 +6,15 @@ import time
 import pytest
 
 from fedcell.cli import progress as module
-from fedcell.cli.progress import progress_bars
+from fedcell.cli.main import load_command
+from fedcell.cli.progress import ProgressLines, progress_bars
+from fedcell.cli.words import command_words
 from fedcell.scenario.load import load_scenario
 from fedcell.simulation.run import run
 
 
 class Clock:
-    """A clock that goes on by so much with each look."""
+    """A clock that advances by a step whenever it is read."""
 
     def __init__(self, step):
         self.now, self.step = 0.0, step
@@ -31,7 +33,7 @@ def world(tmp_path):
     return load_scenario(tmp_path / "w.toml")
 
 
-def test_rounds_are_told_every_half_minute_with_loss_and_time_left(world, monkeypatch, capsys):
+def test_rounds_have_a_line_every_half_minute_with_loss_and_time_left(world, monkeypatch, capsys):
     monkeypatch.setattr(module, "time", Clock(step=4.0))
     with progress_bars("seed 3: ") as progress:
         result = run(world, ["even"], progress=progress)
@@ -49,7 +51,7 @@ def test_rounds_are_told_every_half_minute_with_loss_and_time_left(world, monkey
     )
 
 
-def test_the_time_left_is_that_of_the_rounds_that_are(world, monkeypatch, capsys):
+def test_the_time_left_is_that_of_the_remaining_rounds(world, monkeypatch, capsys):
     clock = Clock(step=0.0)
     monkeypatch.setattr(module, "time", clock)
     with progress_bars() as progress:
@@ -67,16 +69,31 @@ def test_the_time_left_is_that_of_the_rounds_that_are(world, monkeypatch, capsys
     assert lines[-1].endswith(", 0 s left")
 
 
-def test_nothing_is_said_before_half_a_minute_is_over(world, capsys):
+def test_there_is_no_line_before_half_a_minute_is_over(world, monkeypatch, capsys):
+    monkeypatch.setattr(module, "time", Clock(step=0.0))
     with progress_bars() as progress:
         run(world, ["even"], progress=progress)
     assert capsys.readouterr().err == ""
 
 
+def test_there_are_no_lines_with_json(monkeypatch, capsys):
+    clock = Clock(step=0.0)
+    monkeypatch.setattr(module, "time", clock)
+    for as_json in (False, True):
+        command = load_command("run")
+        typed = ["digits", *(["--json"] if as_json else [])]
+        with command_words(command.make_context("run", typed), pytest.fail):
+            lines = ProgressLines()
+            clock.now += 31
+            assert lines.due() != as_json
+            lines.print("round 1")
+        assert capsys.readouterr().err == ("" if as_json else "round 1\n")
+
+
 def test_downloads_and_compiling_have_a_line_too(monkeypatch, capsys):
     clock = Clock(step=0.0)
     monkeypatch.setattr(module, "time", clock)
-    monkeypatch.setattr(module, "EVERY", 0.05)
+    monkeypatch.setattr(module, "PROGRESS_INTERVAL", 0.05)
     with progress_bars() as progress:
         assert progress.download
         progress.download("train\x1b.gz", 1_000_000, 9_900_000)

@@ -290,7 +290,7 @@ def test_a_signal_ends_a_run_in_order(fedcell, folder, number, monkeypatch):
         process.send_signal(number)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + number
-    assert err == ("fedcell: interrupted; to go on, give the same command with --resume --out o\n")
+    assert err == ("fedcell: interrupted; to resume, give the same command with --resume --out o\n")
     names = {file.name for file in (folder / "o").iterdir()}
     assert {"ledger.csv", "clients.csv", "summary.json", "loss.png"} <= names
     assert ".lock" not in names
@@ -308,7 +308,7 @@ def test_a_signal_ends_a_pilot_in_order(folder, number):
         process.send_signal(number)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 128 + number
-    assert err == "fedcell: interrupted; to go on, give the same command again\n"
+    assert err == "fedcell: interrupted; to resume, give the same command again\n"
     assert not list(folder.glob(".p.json*"))
 
 
@@ -322,7 +322,7 @@ def test_a_signal_ends_other_commands_with_its_number(folder, number):
     assert "Traceback" not in err
 
 
-@pytest.mark.parametrize("module", ["numpy", "typer", "fedcell.cli.commands.plan", "rich.console"])
+@pytest.mark.parametrize("module", ["numpy", "typer", "fedcell.cli.commands.cost", "rich.console"])
 def test_ctrl_c_while_modules_are_loaded(folder, module):
     hook = f"""
 import os, signal, sys

@@ -2,21 +2,21 @@
 
 import ast
 import re
+import shlex
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 import fedcell.cli
 from fedcell import BadInput
-from fedcell.cli.app import app
-from fedcell.cli.main import COMMANDS, main, with_plain_help
-from fedcell.cli.words import WORDS, has_option, in_options, speaking_for
+from fedcell.cli.commands import COMMANDS
+from fedcell.cli.main import load_command, main
+from fedcell.cli.words import WORDS, command_words, has_option, in_options
 
-GROUP: Any = with_plain_help(typer.main.get_command(app))
+LOADED: dict[str, Any] = {name: load_command(name) for name in COMMANDS}
 SOURCES = list(Path(fedcell.cli.__file__).parent.rglob("*.py"))
 # Options of another command stand behind its name: fedcell run --resume.
 OTHERS = re.compile(r"(?:fedcell|flwr) \w+(?: --[a-z-]+)+")
@@ -28,29 +28,29 @@ def fail(message: str) -> None:
 
 
 def context_of(name: str, *typed: str) -> Any:
-    return GROUP.commands[name].make_context(name, list(typed), resilient_parsing=True)
+    return LOADED[name].make_context(name, list(typed), resilient_parsing=True)
 
 
 def options_of(name: str) -> set[str]:
-    return {option for param in GROUP.commands[name].params for option in param.opts}
+    return {option for param in LOADED[name].params for option in param.opts}
 
 
 def named_in(text: str) -> set[str]:
     return set(OPTION.findall(OTHERS.sub("", text)))
 
 
-@pytest.mark.parametrize("name", GROUP.commands)
+@pytest.mark.parametrize("name", LOADED)
 def test_every_positional_argument_has_a_sentence(fedcell, name):
     shown = " ".join(re.sub(r"[│╭╮╰╯─]", " ", fedcell(name, "--help").out).split())
-    for param in GROUP.commands[name].params:
+    for param in LOADED[name].params:
         if param.param_type_name == "argument":
             assert param.help
             assert " ".join(param.help.split()) in re.sub(r" ?\[default:[^]]*]", "", shown)
 
 
-@pytest.mark.parametrize("name", GROUP.commands)
+@pytest.mark.parametrize("name", LOADED)
 def test_words_of_the_library_are_options_that_the_command_has(name):
-    with speaking_for(context_of(name), fail):
+    with command_words(context_of(name), fail):
         for word in WORDS:
             said = in_options(f"`{word}`")
             assert named_in(said) <= options_of(name), (word, said)
@@ -65,12 +65,13 @@ def test_words_of_the_library_are_options_that_the_command_has(name):
         ("pilot", ["--target-loss", "1"], "take --target-loss in --out"),
         ("pilot", ["--target-accuracy", "1"], "take --target-accuracy in --out"),
         ("run", ["--target-accuracy", "1"], "take --target-accuracy in file"),
-        ("figure", ["x", "--out", "a.png"], "take target in file"),
+        ("figure", ["x", "--out", "a.png"], "take target in --out"),
+        ("deploy", ["--pilot", "p.json"], "take --target-loss or --target-accuracy in --pilot"),
         ("demo", [], "take target in file"),
     ],
 )
 def test_the_target_that_was_typed_is_the_one_that_is_named(command, typed, said):
-    with speaking_for(context_of(command, *typed), fail):
+    with command_words(context_of(command, *typed), fail):
         assert in_options("take `target` in `path`") == said
 
 
@@ -81,7 +82,7 @@ def test_a_folder_is_an_option_only_where_it_is_one():
         "export": "folder",
         "plan": "folder",
     }.items():
-        with speaking_for(context_of(command), fail):
+        with command_words(context_of(command), fail):
             assert in_options("another `folder`") == f"another {said}"
             assert has_option("folder") == (said == "--out")
 
@@ -143,10 +144,10 @@ UNSAID = {
 }
 
 
-@pytest.mark.parametrize("command", [c for c in GROUP.commands if c != "demo"])
+@pytest.mark.parametrize("command", [c for c in LOADED if c != "demo"])
 def test_options_that_a_command_names_itself_are_its_own(command):
     """A demo calls other commands, and shows how they are called."""
-    callback = GROUP.commands[command].callback.__name__
+    callback = LOADED[command].callback.__name__
     reached = reached_from(callback, set())
     named = {
         (name, option)
@@ -156,7 +157,6 @@ def test_options_that_a_command_names_itself_are_its_own(command):
         if not (option in GUARDED and "has_option" in ast.dump(FUNCTIONS[name]))
     }
     assert named <= UNSAID
-    assert len(COMMANDS) > 9
 
 
 def test_a_command_leaves_warnings_as_they_were(fedcell):
@@ -173,3 +173,19 @@ def test_an_error_outside_of_commands_is_a_sentence_too(monkeypatch, capsys):
     with pytest.raises(SystemExit, match="2"):
         main()
     assert capsys.readouterr().err == "fedcell: `folder` is wrong\n"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_summary_of_a_command_is_the_first_sentence_of_its_help(name):
+    assert " ".join(LOADED[name].help.split("\n\n")[0].split()) == COMMANDS[name]
+    assert LOADED[name].name == name
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_ends_with_two_examples_that_the_command_can_parse(fedcell, name):
+    shown = [line.strip() for line in fedcell(name, "--help").out.splitlines() if line.strip()]
+    assert shown[-3] == "Examples:"
+    for line in shown[-2:]:
+        program, command, *words = shlex.split(line.partition(" > ")[0])
+        assert (program, command) == ("fedcell", name)
+        LOADED[name].make_context(name, words)  # fails where an option or argument is wrong

@@ -178,7 +178,7 @@ def test_trying_it_out_prints_what_the_page_shows(shell):
     lines = [line.strip() for line in said.splitlines()]
     assert missing(block.shown, lines, alike) == []
     assert not shell.running()
-    assert "fedcell: all of it is stopped" in said
+    assert "fedcell: all processes are stopped" in said
     assert "fedcell: round 3: loss " in said
     files = {file.name for file in (home / "deploy-digits-seed0").iterdir()}
     assert {"ledger.csv", "exchanges.csv", "loss.png", "exchanges.png"} <= files

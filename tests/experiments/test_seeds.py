@@ -282,7 +282,7 @@ def test_sigterm_ends_seeds_and_the_same_command_resumes(fedcell, file, tmp_path
         _, err = process.communicate(timeout=300)
     assert process.returncode == 143
     assert err.endswith(
-        f"interrupted; to go on, give the same command with --resume --out {folder}\n"
+        f"interrupted; to resume, give the same command with --resume --out {folder}\n"
     )
     cut = load_run(folder / "seed0")
     assert cut.state.rounds == 4

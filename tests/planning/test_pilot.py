@@ -218,7 +218,7 @@ def test_a_pilot_goes_on_where_it_stopped(fedcell, world, monkeypatch):
     asked = ("pilot", "world.json", "--budget", "2s", *FEW, "--out", "cut.json", "--store", "o")
     said = fedcell(*asked)
     assert said.code == 130
-    assert "interrupted; to go on, give the same command again" in said.err
+    assert "interrupted; to resume, give the same command again" in said.err
     before = load_pilot(world.parent / "cut.json").trials
     assert len(before) == 6  # and three that found out how long a round takes
     monkeypatch.setattr(PilotRunner, "run", whole)
@@ -703,7 +703,7 @@ def test_a_plan_is_run_and_compared_with_what_it_said(fedcell, piloted):
         (lambda d: d["cohort"].update(value=10**6), "cohort.value = 1e+06 is not between low ="),
         (
             lambda d: (d.update(policy="evil:p"), d["policies"][0].update(policy="evil:p")),
-            "which is not one of ours: give --policy evil:p if",
+            "which is not built-in: give --policy evil:p if",
         ),
         (lambda d: d.update(policy="evil:p"), "policies: evil:p is not among them; plan again"),
     ],

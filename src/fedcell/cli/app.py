@@ -1,11 +1,11 @@
-"""What all commands share: the application, its consoles, and options that mean the same."""
+"""What all commands share: their registration, consoles, output folders and figures."""
 
 import re
 import sys
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -18,39 +18,54 @@ from fedcell.show.figures.style import FORMATS
 
 from .words import in_options
 
-app = typer.Typer(
-    name="fedcell",
-    help="Plan, simulate and run federated learning over wireless networks.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="markdown",  # paragraphs of help are filled, not cut as in the source
-)
+Function = TypeVar("Function", bound=Callable[..., None])
+
+REGISTERED: dict[str, typer.Typer] = {}  # by name of the command, once its module is imported
+
+
+def command(*examples: str) -> Callable[[Function], Function]:
+    """Register a function as the command with the name of its module; its help ends with the
+    examples."""
+    # typer joins paragraphs by single line breaks, which makes this a block of code.
+    epilog = "\n\n".join(["Examples:", "```", *examples, "```"])
+
+    def register(function: Function) -> Function:
+        one = typer.Typer(
+            add_completion=False,
+            pretty_exceptions_enable=False,
+            rich_markup_mode="markdown",  # paragraphs of help are filled, not cut as in the source
+        )
+        name = function.__module__.rpartition(".")[2]
+        one.command(name, epilog=epilog)(function)
+        REGISTERED[name] = one
+        return function
+
+    return register
 
 
 class OptionConsole(Console):
-    """Prints what the library says in the words of the command line, and nothing but text."""
+    """Prints messages of the library with the option names of the running command, as text."""
 
     def print(self, *objects: Any, **options: Any) -> None:
-        super().print(*(_told(o) if isinstance(o, str) else o for o in objects), **options)
+        super().print(*(_plain(o) if isinstance(o, str) else o for o in objects), **options)
 
 
-def _told(text: str) -> str:
+def _plain(text: str) -> str:
+    """Return a text with option names and without control characters."""
     return "\n".join(printable(line) for line in in_options(text).split("\n"))
 
 
 def file_stem(scenario: str) -> str:
-    """The name of a scenario's file as a part of another file's."""
+    """Return the stem of a scenario's file name, fit for the name of another file."""
     return re.sub(r"[^\w.-]", "_", Path(scenario).stem)
 
 
 out, err = OptionConsole(markup=False, highlight=False), Console(stderr=True)
-RUNS = Path("fedcell-runs")
-EVERY = 30.0  # [s] between two lines where nobody looks at a bar
+DEFAULT_STORE = Path("fedcell-runs")
 
 
 def check_folder(folder: Path, option: str) -> None:
-    """Makes a folder, or finds out before any work that it cannot be written to."""
+    """Make a folder, or refuse it before any work if it cannot be written to."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
@@ -63,18 +78,17 @@ def check_folder(folder: Path, option: str) -> None:
 
 
 def figure_target(figure: Path | None) -> Path | None:
-    """Where a figure goes, if one is asked for; refused before any work if it cannot go there."""
+    """Return the path of a requested figure; refuse it before any work if it cannot be written."""
     return check_target(figure, FORMATS) if figure else None
 
 
-failed_figures: list[Path] = []  # of this command: with any, it ends with code 2
+failed_figures: list[Path] = []  # of the running command: with any, it ends with code 2
 
 
 def draw(result: Showable, target: Path, **options: Any) -> bool:
-    """Draws a result, last, when its answer is given; whether it could be done.
+    """Draw a result after it was printed, and return whether that worked.
 
-    What goes wrong is told, and costs nothing but the figure.
-    """
+    A failure costs only the figure: it is reported on stderr."""
     try:
         result.plot(target, **options)
     except Exception as error:  # matplotlib has many ways to fail
@@ -87,13 +101,13 @@ def draw(result: Showable, target: Path, **options: Any) -> bool:
 
 
 def draw_if_asked(result: Showable, target: Path | None, shown: Path | None, quiet: bool) -> None:
-    """Draws a result to where `figure_target` said; the place is told as the user named it."""
+    """Draw a result to the path from `figure_target`; print the path as the user typed it."""
     if target is not None and draw(result, target) and not quiet:
         out.print(f"figure: {shown}", soft_wrap=True)
 
 
 def track_pricing(items: Sequence[Any]) -> Iterable[Any]:
-    """The items, with a bar where somebody looks."""
+    """Return the items, with a progress bar on a terminal."""
     if not err.is_terminal:
         return items
     return track(items, "pricing rounds", console=err, transient=True)

@@ -11,25 +11,26 @@ from fedcell.deploy.local.federation import LocalFederation, program
 from fedcell.deploy.options import RunConfig, check_chosen
 from fedcell.deploy.server.presence import round_line
 from fedcell.learning.setup import prepare_training
+from fedcell.network.policies.names import NAMED
 from fedcell.scenario.save import save_scenario
 from fedcell.scenario.scenario import Scenario
 from fedcell.simulation.folder.ledger_file import LEDGER, read_ledgers
 
 from .words import has_option
 
-MOST_DEVICES = 12  # processes on this machine where nobody says
-LONGEST = 10**7  # [s] that a federation may take
+MAX_DEVICES = 12  # started on this machine unless --devices asks for more
+MAX_FEDERATION_TIME = 10**7  # [s]
 
 
 def with_devices(world: Scenario, devices: int | None, any_number: bool) -> Scenario:
-    """The scenario with as many clients as there are devices."""
+    """Return the scenario with one client for each device."""
     count = world.clients.count
     if devices is None:
-        if count > MOST_DEVICES and not any_number:
+        if count > MAX_DEVICES and not any_number:
             way_out = "--devices 4, or --simulation" if has_option("simulation") else "--devices 4"
             raise BadInput(
-                f"the scenario has {count} clients, each of which would be processes of some 300 "
-                f"MB here: give {way_out}"
+                f"the scenario has {count} clients, and each would take a process of about 300 MB "
+                f"here: give {way_out}"
             )
         return world
     if world.clients.table is not None or world.cell.gains is not None:
@@ -38,19 +39,18 @@ def with_devices(world: Scenario, devices: int | None, any_number: bool) -> Scen
     return world.using(clients={"count": devices}, plan={"cohort": cohort})
 
 
-def check_choice(option: str, value: str, choices: Sequence[str]) -> None:
-    """Refuses a value that is none of those that an option has."""
-    if value not in choices:
-        raise BadInput(f"{option} {value}: expected {' or '.join(choices)}")
+def check_policy(policy: str) -> None:
+    """Refuse a policy that a federation cannot run."""
+    if policy not in NAMED:
+        raise BadInput(f"--policy {policy}: a federation runs one of: {', '.join(NAMED)}")
 
 
-def check_place(folder: Path, resume: bool) -> None:
-    """Refuses a folder in which no run can begin, or none is that could be gone on with, before
-    anything is started."""
+def check_run_folder(folder: Path, resume: bool) -> None:
+    """Refuse a folder in which no run can start or resume, before any process is started."""
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"{folder}: is not a folder: choose another --out")
     if not resume and folder.exists() and any(folder.iterdir()):
-        raise BadInput(f"{folder}: is there already: give --resume to go on, or another --out")
+        raise BadInput(f"{folder}: exists already: give --resume, or choose another --out")
     if resume and not folder.exists():
         raise BadInput(f"{folder}: there is no run to resume; leave --resume out to start one")
 
@@ -61,12 +61,12 @@ def run_here(
     work: Path,
     simulation: bool,
     quiet: bool,
-    note: Callable[[], None],
+    note: Callable[[], object],
 ) -> None:
-    """Starts a federation on this machine, hands a run over, tells of its rounds, and stops all.
+    """Start a federation on this machine, run it, print its rounds, and stop all processes.
 
-    The folder `work` is locked and cleared of what a killed process left before anything else;
-    then `note` may print, and the processes start."""
+    Locks the folder `work` and ends leftover processes of a killed run before anything else; then
+    calls `note`, which may print, and starts the processes."""
     count, folder = world.clients.count, Path(config.folder)
 
     def tell(words: str) -> None:
@@ -75,12 +75,12 @@ def run_here(
 
     with LocalFederation(work) as federation:
         if ended := sorted(federation.cleared):
-            tell(f"ended what a killed deploy had left: processes {', '.join(map(str, ended))}")
+            tell(f"ended leftover processes of a killed deploy: {', '.join(map(str, ended))}")
         if not config.pilot_file:  # a pilot has no folder
-            check_place(folder, config.resume)
+            check_run_folder(folder, config.resume)
             if config.resume:
                 check_chosen(folder, config.settings().chosen(config.judged_by))
-        # What cannot be dealt or started is known before all processes.
+        # Data that cannot be dealt is refused before any process is started.
         prepare_training(world, config.seed, Path(config.data_dir) if config.data_dir else None)
         note()
         program("flower-superlink")
@@ -97,22 +97,22 @@ def run_here(
             tell(f"{count} virtual devices in Flower's simulation")
         watch = RunWatch(folder, tell)
         status = federation.submit(config, count if simulation else None)
-        tell(f"the run has begun; a round waits {readable_duration(config.deadline)} at most")
-        federation.wait(status, LONGEST, watch.look)
+        tell(f"the run has started; a round waits {readable_duration(config.deadline)} at most")
+        federation.wait(status, MAX_FEDERATION_TIME, watch.look)
         watch.look()
-    tell("all of it is stopped")
+    tell("all processes are stopped")
 
 
 class RunWatch:
-    """Tells of each round of a run as it is done."""
+    """Prints each round of a run when it is done."""
 
     def __init__(self, folder: Path, tell: Callable[[str], None]) -> None:
         self._folder, self._tell = folder, tell
         self._seen: float | None = None
-        self._rounds: int | None = None  # that were told of, or there when it began
+        self._rounds: int | None = None  # printed so far, or done before
 
     def look(self) -> None:
-        """Tells of rounds that are new."""
+        """Print the rounds that are new."""
         path = self._folder / LEDGER
         try:
             changed = path.stat().st_mtime_ns
@@ -136,7 +136,8 @@ class RunWatch:
         self._rounds = rounds
 
     def _exchanges(self) -> Sequence[Exchange]:
+        """Return the exchanges so far; none while the file is being written."""
         try:
             return read_exchanges(self._folder)
         except (FedcellError, OSError):
-            return ()  # it is being written
+            return ()

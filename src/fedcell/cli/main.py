@@ -1,4 +1,4 @@
-"""The command line: thin, for people first and with --json for programs."""
+"""Entry point of the command line: imports the command that is called, and reports failures."""
 
 import inspect
 import io
@@ -7,159 +7,136 @@ import sys
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
+from importlib import import_module
 from typing import Annotated, Any, NoReturn, get_type_hints
 
-import numpy as np
 import typer
+from typer.core import TyperCommand, TyperGroup
 from typer.models import ArgumentInfo
 
 from fedcell.core.errors import FedcellError, FedcellWarning, printable
 from fedcell.core.version import __version__
 
-from .app import app, failed_figures
-from .commands import (
-    constants,
-    cost,
-    demo,
-    deploy,
-    exchanges,
-    export,
-    figure,
-    partition,
-    pilot,
-    plan,
-    reproduce,
-    run,
-    runs,
-    scenario,
-    schedule,
-    sweep,
-    testbed,
-    validate,
+from .commands import COMMANDS
+from .signals import ending_in_order, exit_at_once, exit_code, was_stopped
+from .words import command_words, in_options
+
+
+class LazyGroup(TyperGroup):
+    """All commands by name and summary; a command's module is imported when it is called."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.commands = {
+            name: TyperCommand(name, help=summary) for name, summary in COMMANDS.items()
+        }
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Import the command that is called."""
+        if args and args[0] in COMMANDS:
+            self.commands[args[0]] = load_command(args[0])
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    name="fedcell",
+    cls=LazyGroup,
+    help="Plan, simulate and run federated learning over wireless networks.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
 )
-from .signals import ending_in_order, exit_code, was_stopped
-from .words import in_options, speaking_for
-
-# In the order of the help; importing a module adds its command.
-COMMANDS = (
-    demo,
-    scenario,
-    partition,
-    pilot,
-    plan,
-    run,
-    runs,
-    export,
-    deploy,
-    exchanges,
-    testbed,
-    cost,
-    schedule,
-    validate,
-    sweep,
-    reproduce,
-    figure,
-    constants,
-)
-ORDER = [module.__name__.rpartition(".")[2] for module in COMMANDS]
-app.registered_commands.sort(key=lambda c: ORDER.index(c.name or c.callback.__name__))  # type: ignore[union-attr]
-
-
-VALUES = {  # what stands behind an option in the help
-    "N": "clients columns devices draws every fleets hold most_seeds round_ rounds seed seeds "
-    "start_with threads workers",
-    "X": "confidence drift dropped floor mixing precision spread start target_accuracy target_loss",
-    "TIME": "budget deadline join_timeout",
-    "JOULES": "energy_budget",
-    "NAME": "axis by learner panel policy track",
-    "FILE": "figure out_path pilot plan target",
-    "FOLDER": "data_dir folder store write",
-    "ADDRESS": "cluster",
-}
-METAVARS = {name: word for word, names in VALUES.items() for name in names.split()}
-
-
-def with_plain_help(command: Any) -> Any:
-    """The commands, with help that names no type for a flag, and one word for a value."""
-    for each in (command, *command.commands.values()):
-        declared = _argument_help(each.callback)
-        for param in each.get_params(typer.Context(each)):
-            if param.param_type_name == "argument":
-                param.help = declared.get(param.name)  # click from 8.4 on loses what typer gives it
-            elif param.metavar is None:
-                param.metavar = "" if param.is_flag else METAVARS.get(param.name)
-    return command
-
-
-def _argument_help(command: Callable[..., Any]) -> dict[str, str]:
-    """The help of the positional arguments of a command, by name, as its function declares it."""
-    hints = get_type_hints(inspect.unwrap(command), include_extras=True)
-    return {
-        name: said.help
-        for name, hint in hints.items()
-        for said in getattr(hint, "__metadata__", ())
-        if isinstance(said, ArgumentInfo) and said.help
-    }
-
-
-def with_own_words(command: Any) -> Any:
-    """The commands, each of which fails in a sentence that names the options that it has."""
-
-    def in_own_words(invoke: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def invoked(context: Any) -> Any:
-            with speaking_for(context, _fail):
-                return invoke(context)
-
-        return invoked
-
-    for each in command.commands.values():
-        each.invoke = in_own_words(each.invoke)
-    return command
 
 
 @app.callback(invoke_without_command=True)
 def version(
-    show: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+    show: Annotated[bool, typer.Option("--version", metavar="", help="Print the version.")] = False,
 ) -> None:
+    """Print the version if it is asked for."""
     if show:
         print(__version__)
         raise typer.Exit
 
 
+def load_command(name: str) -> Any:
+    """Import the module of a command, and return the command."""
+    with exit_at_once():
+        import_module(f"fedcell.cli.commands.{name}")
+        registered = import_module("fedcell.cli.app").REGISTERED[name]
+    command: Any = typer.main.get_command(registered)
+    declared = _argument_help(command.callback)
+    for param in command.get_params(typer.Context(command)):
+        if param.param_type_name == "argument":
+            param.help = declared.get(param.name)  # click from 8.4 on loses what typer gives it
+        elif param.is_flag:
+            param.metavar = ""  # a flag takes no value
+    command.invoke = _invoke_with_own_words(command.invoke)
+    return command
+
+
+def _argument_help(command: Callable[..., Any]) -> dict[str, str]:
+    """Return the help of a command's positional arguments by name, as its function declares it."""
+    hints = get_type_hints(inspect.unwrap(command), include_extras=True)
+    return {
+        name: declared.help
+        for name, hint in hints.items()
+        for declared in getattr(hint, "__metadata__", ())
+        if isinstance(declared, ArgumentInfo) and declared.help
+    }
+
+
+def _invoke_with_own_words(invoke: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return a command's `invoke` that reports failures with the names of its own options, and
+    ends with code 2 if a figure could not be drawn."""
+
+    def invoked(context: Any) -> Any:
+        import numpy as np
+
+        from .app import failed_figures
+
+        failed_figures.clear()
+        # Overflows are found in the results, and reported in sentences.
+        with command_words(context, _fail), np.errstate(all="ignore"):
+            answer = invoke(context)
+        if failed_figures:
+            sys.exit(2)
+        return answer
+
+    return invoked
+
+
 def main() -> None:
-    """Entry point: what goes wrong becomes sentences and exit code 2."""
+    """Run the command line; failures become sentences and exit code 2."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that knows no plus-minus
-    failed_figures.clear()
+            stream.reconfigure(errors="replace")  # a terminal without a plus-minus sign
     with ending_in_order():
         try:
             _run()
         except KeyboardInterrupt:
             sys.exit(exit_code())
         except Exception:
-            if was_stopped():  # in the middle of loading a module, which raises what it likes
+            if was_stopped():  # while a module was imported, which raises various errors
                 sys.exit(exit_code())
             raise
 
 
 def _run() -> None:
+    """Run the command, with notes and failures as sentences on stderr."""
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            # What overflows is found in the results and said in words.
+        with warnings.catch_warnings():  # puts `showwarning` back, too
             warnings.showwarning = _note
-            with_own_words(with_plain_help(typer.main.get_command(app)))()
-    except SystemExit as end:
-        if was_stopped():  # typer has an end of its own for interrupts
+            typer.main.get_command(app)()
+    except SystemExit:
+        if was_stopped():  # typer has its own exit code for interrupts
             sys.exit(exit_code())
-        if end.code in (0, None) and failed_figures:
-            sys.exit(2)
         raise
     except FedcellError as error:
         _fail(str(error))
     except MemoryError:
         _fail("there is not enough memory: take fewer clients or rounds")
-    except BrokenPipeError:  # whoever read us has seen enough
+    except BrokenPipeError:  # the reader of the output has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:
@@ -167,6 +144,7 @@ def _run() -> None:
 
 
 def _fail(faults: str) -> NoReturn:
+    """Print each line of a failure to stderr, and exit with code 2."""
     with suppress(OSError):  # a terminal that was closed
         for line in faults.splitlines():
             print(f"fedcell: {printable(line)}", file=sys.stderr)
@@ -174,6 +152,6 @@ def _fail(faults: str) -> NoReturn:
 
 
 def _note(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
-    """What the user should know, as one line; other warnings are for developers."""
+    """Print a note for users as one line; drop warnings for developers."""
     if issubclass(category, FedcellWarning):
         print(f"fedcell: note: {in_options(printable(str(message)))}", file=sys.stderr)

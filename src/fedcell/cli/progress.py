@@ -1,4 +1,4 @@
-"""Bars on the terminal for long work, if somebody looks."""
+"""Progress of long work: bars on a terminal, else a line every half minute, none with --json."""
 
 import math
 import sys
@@ -17,15 +17,38 @@ from fedcell.planning.pilot.trial import Trial
 from fedcell.simulation.run import Progress
 from fedcell.simulation.summary import RoundReport
 
-from .app import EVERY, err
+from .app import err
+from .words import option_value
 
-COMPILING = "making the engine ready (compiled once on a machine: half a minute)"
+PROGRESS_INTERVAL = 30.0  # [s] between two lines where stderr is not a terminal
+COMPILING = "compiling the training engine (once per machine, about 30 s)"
+
+
+class ProgressLines:
+    """Prints a line to stderr when the last one is half a minute old; none with --json."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+        self._quiet = bool(option_value("as_json"))
+
+    def due(self) -> bool:
+        """Return whether the next line is due, and if so count the interval from now."""
+        if self._quiet or time.monotonic() - self._last < PROGRESS_INTERVAL:
+            return False
+        self._last = time.monotonic()
+        return True
+
+    def print(self, words: str) -> None:
+        """Print one line, unless the command answers in JSON."""
+        if not self._quiet:
+            print(printable(words), file=sys.stderr, flush=True)
 
 
 @contextmanager
 def progress_bars(what: str = "") -> Iterator[Progress]:
-    """Bars on the terminal for downloads and rounds; where nobody looks, a line now and then.
-    `what` is said before each: which of several runs it is."""
+    """Show downloads, compilation and rounds as bars on a terminal, else as lines.
+
+    `what` stands before each: which of several runs it is."""
     if not err.is_terminal:
         yield progress_lines(what)
         return
@@ -72,36 +95,30 @@ def progress_bars(what: str = "") -> Iterator[Progress]:
 
 
 def progress_lines(what: str = "") -> Progress:
-    """A line now and then, the first after half a minute: what a log file is to hold."""
-    begin = said = time.monotonic()
-    first: int | None = None  # round that is seen first: a run may be gone on with
+    """Return progress callbacks that print lines for a log file, the first after half a minute."""
+    lines = ProgressLines()
+    begin = time.monotonic()
+    first: int | None = None  # the first round of this process: a run may be resumed
     loss = math.nan
 
-    def due() -> bool:
-        nonlocal said
-        if time.monotonic() - said < EVERY:
-            return False
-        said = time.monotonic()
-        return True
-
     def download(name: str, done: int, total: int | None) -> None:
-        if due():
+        if lines.due():
             whole = "" if total is None else f" of {total / 1e6:.0f}"
-            _say(f"{what}downloading {name}: {done / 1e6:.0f}{whole} MB")
+            lines.print(f"{what}downloading {name}: {done / 1e6:.0f}{whole} MB")
 
     def each_round(report: RoundReport) -> None:
         nonlocal begin, first, loss
         loss = report.train_loss if math.isfinite(report.train_loss) else loss
         if first is None:
             begin, first = time.monotonic(), report.round
-        elif due():
+        elif lines.due():
             pace = (time.monotonic() - begin) / (report.round - first)
             left = readable_duration((report.rounds - report.round) * pace)
-            _say(f"{what}round {report.round}/{report.rounds}, loss {loss:.3g}, {left} left")
+            lines.print(f"{what}round {report.round}/{report.rounds}, loss {loss:.3g}, {left} left")
 
     @contextmanager
     def compiling() -> Iterator[None]:
-        slow = threading.Timer(EVERY, _say, [f"{what}{COMPILING}"])
+        slow = threading.Timer(PROGRESS_INTERVAL, lines.print, [f"{what}{COMPILING}"])
         slow.daemon = True
         slow.start()
         try:
@@ -112,14 +129,10 @@ def progress_lines(what: str = "") -> Progress:
     return Progress(download=download, compile=compiling, round=each_round)
 
 
-def _say(words: str) -> None:
-    print(printable(words), file=sys.stderr, flush=True)
-
-
 @contextmanager
 def trial_bar(budget: float) -> Iterator[Callable[[Trial, float], None]]:
-    """A bar over a budget of seconds, told of each trial and of what is spent; a line now and then
-    where nobody looks."""
+    """Show the trials of a budget [s] as a bar on a terminal, else as lines; the callback takes
+    each trial and the seconds spent so far."""
     bar = Bars(
         *(TextColumn("runs"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f} s")),
         *(TextColumn("{task.description}"),),
@@ -128,19 +141,18 @@ def trial_bar(budget: float) -> Iterator[Callable[[Trial, float], None]]:
         disable=not err.is_terminal,
     )
     task = bar.add_task("", total=budget)
-    # Started by the first trial: while the engine is made ready, another bar is on the screen.
+    # Started by the first trial: while the engine is compiled, another bar is on the screen.
 
-    runs, said = 0, time.monotonic()
+    runs, lines = 0, ProgressLines()
 
     def report(trial: Trial, spent: float) -> None:
-        nonlocal runs, said
+        nonlocal runs
         runs += 1
         last = f"{trial.setting}: {len(trial.losses)} rounds"
         bar.start()
         bar.update(task, completed=min(spent, budget), description=last)
-        if not err.is_terminal and time.monotonic() - said >= EVERY:
-            said = time.monotonic()
-            print(f"{spent:.0f} of {budget:.0f} s, {runs} runs; {last}", file=sys.stderr)
+        if not err.is_terminal and lines.due():
+            lines.print(f"{spent:.0f} of {budget:.0f} s, {runs} runs; {last}")
 
     try:
         yield report

@@ -1,16 +1,15 @@
-"""Running a scenario on several seeds, and what several runs share on the command line."""
+"""Runs of one seed or several: what they share on the command line, and several seeds."""
 
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from fedcell.core.errors import BadInput, printable
 from fedcell.experiments.seeds import run_seeds
 from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.target import Target
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 from fedcell.simulation.run import Progress
@@ -19,25 +18,37 @@ from fedcell.simulation.trackers import Tracker
 
 from .app import draw, out
 from .progress import progress_bars
-from .signals import exit_code
-
-MakeTrackers = Callable[[int], list[Tracker]]  # of a seed
+from .signals import exit_code, print_interrupted
 
 
-def trackers_of(
-    asked: Sequence[str], world: Scenario, name: str, run_name: str, seed: int
-) -> list[Tracker]:
-    """Whoever is told of the rounds of a run."""
-    plan = world.plan
-    about = {"scenario": printable(name), "seed": seed, "cohort": plan.cohort}
-    about |= {"local_epochs": plan.local_epochs} if plan.local_epochs else {}
-    about |= {"local_steps": plan.local_steps, "clients": world.clients.count}
-    return [Tracker(each, printable(run_name), about) for each in asked]
+@dataclass(frozen=True)
+class RunJob:
+    """What `fedcell run` trains, the same for one seed and for several."""
+
+    name: str  # of the scenario
+    world: Scenario
+    policies: list[str]
+    rounds: int | None
+    target: Target | None
+    folder: Path
+    resume: bool
+    learner: str | None
+    track: Sequence[str] | None
+    data_dir: Path | None
+    threads: int | None
+
+    def trackers(self, run_name: str, seed: int) -> list[Tracker]:
+        """Return the experiment trackers of the run of one seed."""
+        plan = self.world.plan
+        about = {"scenario": printable(self.name), "seed": seed, "cohort": plan.cohort}
+        about |= {"local_epochs": plan.local_epochs} if plan.local_epochs else {}
+        about |= {"local_steps": plan.local_steps, "clients": self.world.clients.count}
+        return [Tracker(each, printable(run_name), about) for each in self.track or ()]
 
 
 @contextmanager
 def watched(what: str, trackers: Sequence[Tracker]) -> Iterator[Progress]:
-    """Bars or lines for whoever looks, and reports to trackers."""
+    """Return progress callbacks that show each round and report it to the trackers."""
     with ExitStack() as stack:
         progress = stack.enter_context(progress_bars(what))
         listeners: list[Callable[[RoundReport], None]] = [
@@ -46,46 +57,46 @@ def watched(what: str, trackers: Sequence[Tracker]) -> Iterator[Progress]:
         if progress.round:
             listeners.insert(0, progress.round)
 
-        def tell(report: RoundReport) -> None:
+        def each_round(report: RoundReport) -> None:
             for listener in listeners:
                 listener(report)
 
-        yield replace(progress, round=tell)
+        yield replace(progress, round=each_round)
 
 
-def run_on_seeds(
-    world: Scenario,
-    name: str,
-    folder: Path,
-    seeds: range,
-    *,
-    workers: int | None,
-    track: Sequence[str],
-    as_json: bool,
-    **options: Any,
-) -> None:
-    """Runs, prints the means, and draws them."""
-    if track and workers not in (None, 1):
+def run_on_seeds(job: RunJob, seeds: range, workers: int | None, as_json: bool) -> None:
+    """Run a job on several seeds, print the means, and draw them."""
+    if job.track and workers not in (None, 1):
         raise BadInput("--track and --workers: a run in another process is not tracked: leave one")
 
     @contextmanager
     def watch(seed: int) -> Iterator[Progress]:
-        trackers = trackers_of(track, world, name, f"{folder.name}/seed{seed}", seed)
+        trackers = job.trackers(f"{job.folder.name}/seed{seed}", seed)
         with watched(f"seed {seed}: ", trackers) as progress:
             yield progress
 
     result = run_seeds(
-        world, seeds=list(seeds), folder=folder, workers=workers, watch=watch, **options
+        job.world,
+        job.policies,
+        seeds=list(seeds),
+        rounds=job.rounds,
+        target=job.target,
+        folder=job.folder,
+        resume=job.resume,
+        data_dir=job.data_dir,
+        threads=job.threads,
+        workers=workers,
+        learner=job.learner,
+        watch=watch,
     )
+    picture = job.folder / "loss.png"
     if as_json:
         print_json(result.to_dict())
     elif result.finished:
-        print_result(out, result, name=printable(name))
-    if result.finished and not as_json:
-        out.print(f"written to {folder}: seed{seeds[0]}, ..., summary.json", soft_wrap=True)
-    if result.finished and draw(result, folder / "loss.png") and not as_json:
-        out.print(f"figure: {folder / 'loss.png'}", soft_wrap=True)
+        print_result(out, result, name=printable(job.name))
+        out.print(f"written to {job.folder}: seed{seeds[0]}, ..., summary.json", soft_wrap=True)
+    if result.finished and draw(result, picture) and not as_json:
+        out.print(f"figure: {picture}", soft_wrap=True)
     if not result.complete:
-        how = f"give the same command with --resume --out {shlex.quote(str(folder))}"
-        print(f"fedcell: interrupted; to go on, {how}", file=sys.stderr)
+        print_interrupted(job.folder)
         sys.exit(exit_code())

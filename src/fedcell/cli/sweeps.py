@@ -2,7 +2,6 @@
 
 import shlex
 import sys
-import time
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import NoReturn
@@ -15,37 +14,38 @@ from fedcell.experiments.sweep import SweepProgress
 from fedcell.experiments.table import SweepTable
 from fedcell.paper.reproduce import Reproduction
 
-from .app import EVERY, err, out
+from .app import err, out
+from .progress import ProgressLines
 
 
-def write_page(folder: Path, found: SweepTable | Reproduction, quiet: bool) -> None:
-    """Writes the report of a folder, and says where."""
+def write_page(folder: Path, result: SweepTable | Reproduction, quiet: bool) -> None:
+    """Write report.html to a folder, and print its path."""
     from fedcell.show.html import write_report
 
-    write_report(folder / "report.html", found, command_line())
+    write_report(folder / "report.html", result, command_line())
     if not quiet:
         out.print(f"report: {folder / 'report.html'}", soft_wrap=True)
 
 
 def command_line() -> str:
-    """The command as it was given."""
+    """Return the command as it was typed."""
     return shlex.join(["fedcell", *sys.argv[1:]])
 
 
 def engine_of(workers: int | None, cluster: str | None) -> Executor:
-    """What trainings are made by: processes here, or a cluster."""
+    """Return what trains: processes of this machine, or a cluster."""
     return DaskCluster(cluster) if cluster else LocalProcesses(workers)
 
 
 def exit_with_failures(failures: Collection[str]) -> NoReturn:
-    """Ends a command whose trainings failed in part; what was made is written."""
-    words = f"{len(failures)} trainings failed; to make them again, give --retry"
+    """Exit with code 2 because some trainings failed; the others are written."""
+    words = f"{len(failures)} trainings failed; to repeat them, give --retry"
     print(f"fedcell: {words}", file=sys.stderr)
     sys.exit(2)
 
 
 def sweep_bars() -> Bars:
-    """A bar over all trainings, where somebody looks."""
+    """Return a bar over all trainings for a terminal."""
     return Bars(
         *(TextColumn("trainings {task.completed}/{task.total}"), BarColumn()),
         *(TimeRemainingColumn(), TextColumn("{task.description}")),
@@ -56,18 +56,16 @@ def sweep_bars() -> Bars:
 
 
 def sweep_reporter(bars: Bars) -> Callable[[SweepProgress], None]:
-    """A bar where somebody looks, else a line now and then."""
+    """Return a callback that moves the bar, or prints lines where there is no terminal."""
     task = bars.add_task("", total=None)
-    last = time.monotonic()
+    lines = ProgressLines()
 
     def report(progress: SweepProgress) -> None:
-        nonlocal last
         failed = f"{progress.failed} failed" if progress.failed else ""
         done = progress.done + progress.failed
         bars.update(task, completed=done, total=progress.total, description=failed)
-        if not err.is_terminal and time.monotonic() - last >= EVERY:
-            last = time.monotonic()
+        if not err.is_terminal and lines.due():
             left = f"{progress.seconds_left / 60:.0f} min left"
-            print(f"trainings {done}/{progress.total}, {left} {failed}".rstrip(), file=sys.stderr)
+            lines.print(f"trainings {done}/{progress.total}, {left} {failed}".rstrip())
 
     return report

@@ -1,7 +1,7 @@
-"""What the library says, in the words of the command that is running.
+"""Translates messages of the library to the options of the running command.
 
-The library names its arguments and functions in backticks. Here they are options of the running
-command: of several the one that was typed, and none that the command does not have.
+The library names its arguments and functions in backticks. Each becomes an option that the running
+command has: of several the one that was typed. Where it has none, it becomes a plain word.
 """
 
 import re
@@ -12,12 +12,12 @@ from typing import Any, NoReturn
 
 from fedcell.core.errors import FedcellError
 
-# The parameters of commands that stand for an argument of the library, where they are called
-# otherwise. Of choices one is meant, of parts all.
+# Parameters of commands that stand for an argument of the library under another name. Of choices
+# one is meant, of parts all.
 CHOICES: Mapping[str, tuple[str, ...]] = {
     "accuracy": ("target_accuracy",),
     "loss": ("target_loss",),
-    "path": ("out_path",),
+    "path": ("out_path", "pilot_out"),
     "policies": ("policy",),
     "round": ("round_",),
     "screen": ("screen_updates",),
@@ -27,7 +27,7 @@ PARTS: Mapping[str, tuple[str, ...]] = {
     "law": ("mixing", "drift", "start"),
     "limits": ("deadline", "energy_budget"),
 }
-SAME = frozenset(  # the argument and the parameter have one name
+SAME = frozenset(  # the argument and the parameter have the same name
     [
         "budget",
         "clients",
@@ -76,12 +76,12 @@ FUNCTIONS: Mapping[str, str] = {
 }
 WORDS = frozenset({*CHOICES, *PARTS, *SAME, *OTHERWISE, *FUNCTIONS})
 
-_running: ContextVar[Any] = ContextVar("fedcell_command", default=None)  # its context, while it is
+_running: ContextVar[Any] = ContextVar("fedcell_command", default=None)  # its click context
 
 
 @contextmanager
-def speaking_for(context: Any, fail: Callable[[str], NoReturn]) -> Iterator[None]:
-    """While a command runs, messages are in its words, also that with which it fails."""
+def command_words(context: Any, fail: Callable[[str], NoReturn]) -> Iterator[None]:
+    """Translate messages to the options of a command while it runs, and its failure as well."""
     before = _running.set(context)
     try:
         yield
@@ -92,17 +92,23 @@ def speaking_for(context: Any, fail: Callable[[str], NoReturn]) -> Iterator[None
 
 
 def in_options(message: str) -> str:
-    """A message of the library in the words of the running command."""
-    return re.sub(r"`(\w+)`", lambda found: _word(found[1]) or found[0], message)
+    """Return a message of the library with the options of the running command."""
+    return re.sub(r"`(\w+)`", lambda match: _word(match[1]) or match[0], message)
 
 
 def has_option(name: str) -> bool:
-    """Whether the running command has a parameter of this name that is an option."""
+    """Return whether the running command has an option with this parameter name."""
     return name in _options()
 
 
+def option_value(name: str) -> Any:
+    """Return the value of a parameter of the running command; None if there is none."""
+    context = _running.get()
+    return None if context is None else context.params.get(name)
+
+
 def _options() -> dict[str, str]:
-    """The options of the running command, by the names of its parameters."""
+    """Return the options of the running command by the names of its parameters."""
     context = _running.get()
     if context is None:
         return {}
@@ -111,7 +117,7 @@ def _options() -> dict[str, str]:
 
 
 def _word(argument: str) -> str | None:
-    """What an argument or a function of the library is called here; None if it is not known."""
+    """Return the option or command for an argument or function of the library; None: unknown."""
     if argument in FUNCTIONS:
         return FUNCTIONS[argument]
     options = _options()
@@ -126,5 +132,6 @@ def _word(argument: str) -> str | None:
 
 
 def _was_typed(name: str) -> bool:
+    """Return whether a parameter was given on the command line."""
     source = _running.get().get_parameter_source(name)
     return getattr(source, "name", None) == "COMMANDLINE"

@@ -171,7 +171,7 @@ class Tracker:
     Log to the folder logs/first::
 
         with Tracker("tensorboard:logs", "first") as report:
-            run(scenario, report=report)
+            run(scenario, observer=Observer(round=report))
     """
 
     def __init__(self, where: str, name: str = "run", about: About | None = None) -> None:
@@ -289,6 +289,7 @@ def _sample_reports(rounds: int) -> list[RoundReport]:
     """Return the reports of a run under two policies; every second round is not evaluated."""
     from fedcell.scenario.scenario import Scenario
 
+    from .compute import Observer
     from .run import run
 
     reports: list[RoundReport] = []
@@ -298,5 +299,5 @@ def _sample_reports(rounds: int) -> list[RoundReport]:
             plan={"cohort": 2, "local_steps": 1},
             learning={"model": "quadratic-apart", "evaluate_every": 2},
         )
-        run(scenario, ["even", "optimal"], rounds=rounds, report=reports.append)
+        run(scenario, ["even", "optimal"], rounds=rounds, observer=Observer(round=reports.append))
     return reports

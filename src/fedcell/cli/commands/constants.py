@@ -1,25 +1,25 @@
-"""The command that measures the constants of the theory."""
+"""Measure the constants of the theory along a training."""
 
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from fedcell.cli.app import app, draw_if_asked, figure_target, out
+from fedcell.cli.app import command, draw_if_asked, figure_target, out
 from fedcell.cli.options import (
+    MAX_ROUNDS,
     AsJson,
     DataDir,
     Hold,
     LearnerName,
-    MostRounds,
     ScenarioName,
     Seed,
     TargetAccuracy,
     TargetLoss,
     Threads,
-    target_of,
+    figure_of,
+    number,
 )
 from fedcell.cli.progress import progress_bars
+from fedcell.cli.targets import target_of
 from fedcell.learning.custom import OwnLearner
 from fedcell.learning.setup import prepare_training
 from fedcell.planning.constants import measure_constants
@@ -28,35 +28,39 @@ from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 from fedcell.simulation.checks import own_learner_setup
 
+Rounds = Annotated[
+    int | None,
+    number("Rounds after which training stops. Default: plan.rounds.", most=MAX_ROUNDS),
+]
+Every = Annotated[
+    int | None, number("Measure gradients every N rounds. Default: at rounds 1, 2, 4, 8, ...")
+]
+Clients = Annotated[int, number("Clients that draw batches, for C_1.", most=10_000)]
+Draws = Annotated[int, number("Batches that each client draws.", least=2, most=10_000)]
+Figure = Annotated[Path | None, figure_of("lambda and the P-L ratio")]
 
-@app.command()
+
+@command("fedcell constants digits", "fedcell constants mine.toml --rounds 200 --json")
 def constants(
     scenario: ScenarioName,
-    rounds: MostRounds = None,
-    every: Annotated[
-        int | None,
-        typer.Option(min=1, help="Take gradients every so many rounds. Default: 1, 2, 4, 8, ..."),
-    ] = None,
-    clients: Annotated[
-        int, typer.Option(min=1, max=10_000, help="Clients that draw batches, for C_1.")
-    ] = 10,
-    draws: Annotated[int, typer.Option(min=2, max=10_000, help="Batches that each draws.")] = 8,
+    rounds: Rounds = None,
+    every: Every = None,
+    clients: Clients = 10,
+    draws: Draws = 8,
     target_loss: TargetLoss = None,
     target_accuracy: TargetAccuracy = None,
     hold: Hold = None,
     learner: LearnerName = None,
     seed: Seed = 0,
-    figure: Annotated[
-        Path | None, typer.Option(help="Draw lambda and the P-L ratio to this file.")
-    ] = None,
+    figure: Figure = None,
     as_json: AsJson = False,
     data_dir: DataDir = None,
     threads: Threads = None,
 ) -> None:
-    """Measure Theorem 1's constants along a training: L, mu, lambda, C_1, sigma^2, G^2, ...
+    """Measure Theorem 1's constants along a training: L, mu, lambda, C_1, ...
 
-    Each comes with its formula and a 90 % interval, and with a note where the assumption that
-    it belongs to is seen to fail.
+    Each comes with its formula and a 90 % interval, and with a note where the training
+    contradicts its assumption.
     """
     picture = figure_target(figure)
     world = load_scenario(scenario)

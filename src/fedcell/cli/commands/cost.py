@@ -5,15 +5,16 @@ from typing import Annotated
 
 import typer
 
-from fedcell.cli.app import app, draw_if_asked, figure_target, out, track_pricing
+from fedcell.cli.app import command, draw_if_asked, figure_target, out, track_pricing
 from fedcell.cli.options import (
+    MAX_DRAWN_ROUNDS,
     AsJson,
     DataDir,
-    Fleets,
-    PolicyNames,
-    Rounds,
     ScenarioName,
     Seed,
+    figure_of,
+    number,
+    policies_of,
 )
 from fedcell.core.errors import BadInput, FedcellError, printable
 from fedcell.learning.setup import prepare_training
@@ -23,33 +24,47 @@ from fedcell.scenario.load import load_scenario
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 
+Policies = Annotated[list[str] | None, policies_of("all built-in ones")]
+Rounds = Annotated[
+    int | None,
+    number("Rounds to draw. Default: plan.rounds, or all measured rounds.", most=MAX_DRAWN_ROUNDS),
+]
+Fleets = Annotated[
+    int,
+    number("Fleets to draw: with several, intervals are over fleets, not rounds.", most=10**4),
+]
+Figure = Annotated[Path | None, figure_of("the cost over K and over E_l (Fig. 6)")]
+Spread = Annotated[
+    list[float] | None,
+    typer.Option(
+        metavar="X",
+        help="How much clients differ, as 0.5: one line of the figure. Repeat it for several. "
+        "Default: clients.spread.",
+    ),
+]
 
-@app.command()
+
+@command(
+    "fedcell cost cnn --rounds 500",
+    "fedcell cost paper --policy even --policy optimal --figure cost.png",
+)
 def cost(
     scenario: ScenarioName,
-    policy: PolicyNames = None,
+    policy: Policies = None,
     rounds: Rounds = None,
     seed: Seed = 0,
     fleets: Fleets = 1,
     as_json: AsJson = False,
-    figure: Annotated[
-        Path | None, typer.Option(help="Draw the cost over K and over E_l (Fig. 6) to this file.")
-    ] = None,
-    spread: Annotated[
-        list[float] | None,
-        typer.Option(
-            help="How much clients differ, as 0.5: a line of the figure for each; repeat it. "
-            "Default: clients.spread."
-        ),
-    ] = None,
+    figure: Figure = None,
+    spread: Spread = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Price rounds by Monte Carlo: policies side by side on the same dice."""
+    """Price rounds by Monte Carlo: policies side by side, with common random numbers."""
     policies, target = policy or list(NAMED), figure_target(figure)
     if spread and not figure:
         raise BadInput("--spread is for the lines of a figure: give --figure too")
     world = load_scenario(scenario)
-    if world.learning is not None:  # D_j, z_m and alpha_0 are those of what is trained
+    if world.learning is not None:  # D_j, z_m and alpha_0 are those of the training
         world = prepare_training(world, seed, data_dir).scenario
     if spread and world.clients.table is not None:
         raise BadInput("--spread is for drawn clients: this scenario lists its own")
@@ -63,7 +78,7 @@ def cost(
         if target:
             sweep = sweep_costs(world, policies, spread, rounds, seed, fleets, track_pricing)
     except FedcellError:
-        if as_json:  # the answer does not go with the figure
+        if as_json:  # a figure that fails does not take the answer with it
             print_json({"scenario": scenario} | comparison.to_dict())
         raise
     if as_json:

@@ -1,12 +1,11 @@
-"""The whole job on what comes with the package, as the commands that a user would type."""
+"""A pilot, a plan and a run of a shipped scenario, as the commands that a user would type."""
 
 import shlex
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from fedcell.cli.app import app, check_folder, out
+from fedcell.cli.app import check_folder, command, out
+from fedcell.cli.options import duration, out_folder
 from fedcell.core.quantities import parse_duration
 
 from .partition import partition
@@ -14,17 +13,15 @@ from .pilot import pilot_command
 from .plan import plan
 from .run import run_command
 
+OutFolder = Annotated[Path, out_folder("Folder of the results; made if it does not exist.")]
+Budget = Annotated[str, duration("Time for the trials of the pilot.")]
 
-@app.command()
-def demo(
-    folder: Annotated[
-        Path, typer.Option("--out", help="Where results go; made if it is not there.")
-    ] = Path("fedcell-demo"),
-    budget: Annotated[str, typer.Option(help="Time for the pilot's runs.")] = "30s",
-) -> None:
-    """The whole job on what comes with the package, in under two minutes: pilot, plan, run.
 
-    What is there already is gone on with, not done again.
+@command("fedcell demo", "fedcell demo --budget 10s --out first-try")
+def demo(folder: OutFolder = Path("fedcell-demo"), budget: Budget = "30s") -> None:
+    """Run a pilot, a plan and a training of the scenario digits, in under two minutes.
+
+    Existing results are reused.
     """
     parse_duration(budget, "--budget")
     check_folder(folder, "--out")
@@ -46,5 +43,6 @@ def demo(
 
 
 def _announce(question: str, *command: object) -> None:
+    """Print a question, and the command that answers it."""
     words = " ".join(part if isinstance(part, str) else shlex.quote(str(part)) for part in command)
     out.print(f"\n{question}\n$ fedcell {words}", style="bold", soft_wrap=True)

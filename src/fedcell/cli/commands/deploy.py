@@ -1,30 +1,40 @@
-"""The command that tries a real federation out on this machine."""
+"""Try a real federation out on this machine."""
 
-import shlex
-import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from fedcell.cli.app import app, draw, file_stem
+from fedcell.cli.app import command, draw, file_stem
 from fedcell.cli.app import out as screen
-from fedcell.cli.federation import check_choice, run_here, with_devices
+from fedcell.cli.federation import check_policy, run_here, with_devices
 from fedcell.cli.options import (
-    AccuracyOrNone,
+    MAX_ROUNDS,
+    AccuracyText,
     AsJson,
     DataDir,
+    DeployedPolicy,
     Hold,
-    LossOrNone,
+    LossText,
     PlanFile,
     PlannedScenario,
-    Rounds,
+    Resume,
+    RoundDeadline,
     Seed,
-    goal_of,
-    note_differences,
-    own_policy,
-    planned_world,
+    TrainingRounds,
+    check_choice,
+    duration,
+    file,
+    folder_of,
+    number,
+    one_of,
+    out_folder,
 )
+from fedcell.cli.plans import note_differences, own_policy, planned_world
+from fedcell.cli.signals import print_interrupted
+from fedcell.cli.targets import goal_of
 from fedcell.core.errors import BadInput, Diverged, printable
 from fedcell.core.files.formats import check_target
 from fedcell.core.quantities import parse_duration
@@ -32,195 +42,232 @@ from fedcell.deploy.exchanges import collapse_of, load_exchanges
 from fedcell.deploy.options import RunConfig, write_app
 from fedcell.deploy.scores import SCORES
 from fedcell.learning.setup import prepare_training
-from fedcell.network.policies.names import NAMED
 from fedcell.planning.choice.plan import TrainingPlan
 from fedcell.planning.pilot.pilotfile import load_pilot
 from fedcell.scenario.save import save_scenario
-from fedcell.scenario.scenario import with_goal
+from fedcell.scenario.scenario import Scenario, with_goal
+from fedcell.scenario.target import Target
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 from fedcell.simulation.folder.load import load_run
 from fedcell.simulation.folder.run_folder import IDENTITY, resumable
 
+MAX_DEPLOYED_DEVICES = 10_000
+EVALUATORS = ("server", "devices")
+SCREENS = ("none", "clip", "exclude")
 
-def _checked(start_with: int | None, count: int) -> int:
-    if start_with is not None and start_with > count:
-        raise BadInput(f"--start-with {start_with}: the scenario has {count} clients")
-    return start_with or 0
+Devices = Annotated[
+    int | None,
+    number(
+        "Number of devices, instead of clients.count: each is a SuperNode process of about 300 MB "
+        "here, or a virtual one with --simulation.",
+        most=MAX_DEPLOYED_DEVICES,
+    ),
+]
+Simulation = Annotated[
+    bool,
+    typer.Option("--simulation", help="Hundreds of virtual devices in Flower's simulation (Ray)."),
+]
+JoinTimeout = Annotated[
+    str, duration("How long devices may take to join before round 1, as 90s or 5min.")
+]
+StartWith = Annotated[
+    int | None,
+    number(
+        "Start with the devices that joined within --join-timeout, if at least N; the others count "
+        "as absent until they join. Default: all must join.",
+        most=MAX_DEPLOYED_DEVICES,
+    ),
+]
+JudgedBy = Annotated[
+    str,
+    one_of(EVALUATORS, "Evaluate models on this machine's copy of the data, or on the devices."),
+]
+Screen = Annotated[
+    str,
+    one_of(SCREENS, "Treatment of updates three times as long as the median one.", "--screen"),
+]
+Adaptive = Annotated[
+    bool,
+    typer.Option(
+        "--adaptive",
+        help="Correct the assumptions about devices by measurements, and re-plan clients and steps "
+        "during the run.",
+    ),
+]
+Every = Annotated[int, number("With --adaptive: rounds between two decisions.", most=MAX_ROUNDS)]
+PilotOut = Annotated[
+    Path | None,
+    file("Run a pilot on the devices into this file instead, for fedcell plan --pilot.", "--pilot"),
+]
+Budget = Annotated[str, duration("With --pilot: time of the pilot by the clock.")]
+OutFolder = Annotated[
+    Path | None, out_folder("Folder of the run. Default: deploy-SCENARIO-seedSEED.")
+]
+AppFolder = Annotated[
+    Path | None,
+    folder_of(
+        "Only write the Flower app to this folder, for `flwr run` on your own machines.", "--app"
+    ),
+]
 
 
-@app.command()
+@command(
+    "fedcell deploy digits --devices 4 --rounds 5",
+    "fedcell deploy --plan plan.json --simulation --out federation",
+)
 def deploy(
     scenario: PlannedScenario = None,
     plan: PlanFile = None,
-    devices: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=10_000,
-            help="How many devices there are, instead of clients.count: each is a SuperNode of its "
-            "own here, some 300 MB, or a virtual one with --simulation.",
-        ),
-    ] = None,
-    simulation: Annotated[
-        bool,
-        typer.Option(
-            "--simulation", help="Virtual devices in Flower's simulation (Ray), hundreds of them."
-        ),
-    ] = False,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            help=f"{', '.join(NAMED)}. Default: the plan's own, else distributed, in which each "
-            "device sets its own frequency."
-        ),
-    ] = None,
-    rounds: Rounds = None,
-    target_loss: LossOrNone = None,
-    target_accuracy: AccuracyOrNone = None,
+    devices: Devices = None,
+    simulation: Simulation = False,
+    policy: DeployedPolicy = None,
+    rounds: TrainingRounds = None,
+    target_loss: LossText = None,
+    target_accuracy: AccuracyText = None,
     hold: Hold = None,
     seed: Seed = 0,
-    deadline: Annotated[
-        str, typer.Option(help="How long a round waits for its devices, as 90s or 5min.")
-    ] = "5min",
-    join_timeout: Annotated[
-        str, typer.Option(help="How long devices have to introduce themselves before round 1.")
-    ] = "2min",
-    start_with: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=10_000,
-            help="Start with the devices that are there after --join-timeout, if at least N; the "
-            "others count as absent until they join. Default: all must be there.",
-        ),
-    ] = None,
-    judged_by: Annotated[
-        str,
-        typer.Option(
-            metavar="server|devices",
-            help="Who evaluates models: this machine on its own copy of the data, or all devices, "
-            "each on its own.",
-        ),
-    ] = "server",
-    screen_updates: Annotated[
-        str,
-        typer.Option(
-            "--screen",
-            metavar="none|clip|exclude",
-            help="What is done with updates three times as long as the median one.",
-        ),
-    ] = "none",
-    adaptive: Annotated[
-        bool,
-        typer.Option(
-            "--adaptive",
-            help="Correct what is assumed of the devices by what is measured, and plan clients and "
-            "steps anew under way.",
-        ),
-    ] = False,
-    every: Annotated[
-        int, typer.Option(min=1, max=10**6, help="With --adaptive: rounds between two looks.")
-    ] = 5,
-    pilot: Annotated[
-        Path | None,
-        typer.Option(
-            help="Run a pilot on the devices instead, into this file, for fedcell plan --pilot."
-        ),
-    ] = None,
-    budget: Annotated[
-        str, typer.Option(help="With --pilot: how long it may take, by the clock.")
-    ] = "10min",
-    folder: Annotated[
-        Path | None,
-        typer.Option("--out", help="Folder of the run. Default: deploy-SCENARIO-seedSEED."),
-    ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in --out.")] = False,
-    write: Annotated[
-        Path | None,
-        typer.Option(
-            "--app",
-            help="Only write the Flower app to this folder, for `flwr run` on machines of yours.",
-        ),
-    ] = None,
+    deadline: RoundDeadline = "5min",
+    join_timeout: JoinTimeout = "2min",
+    start_with: StartWith = None,
+    judged_by: JudgedBy = "server",
+    screen_updates: Screen = "none",
+    adaptive: Adaptive = False,
+    every: Every = 5,
+    pilot_out: PilotOut = None,
+    budget: Budget = "10min",
+    folder: OutFolder = None,
+    resume: Resume = False,
+    write: AppFolder = None,
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Run a scenario or a plan on a real Flower federation on this machine, to try it out.
+    """Run a scenario or a plan on a real Flower federation on this machine.
 
-    Starts a SuperLink and a SuperNode for each device on 127.0.0.1, or a simulation of them, says
-    what it started, and stops all of it at the end. The folder is that of a run, with
-    exchanges.csv beside: a line for each device and round, with seconds and joules by the model
-    and seconds and bytes by the clock. For machines of your own see docs/deployment.md.
+    Starts a SuperLink and a SuperNode for each device on 127.0.0.1, or a simulation, and stops all
+    of it at the end. The folder is that of a run, with exchanges.csv: a line for each device and
+    round, with modelled seconds and joules and measured seconds and bytes. For your own machines
+    see docs/deployment.md.
     """
-    if pilot is not None:
-        check_target(pilot, ("json",))
+    if pilot_out is not None:
+        check_target(pilot_out, ("json",))
     planned = TrainingPlan.load(plan) if plan else None
     name, world = planned_world(scenario, planned, plan)
     folder = (folder or Path(f"deploy-{file_stem(name)}-seed{seed}")).absolute()
-    if resume:
-        world = resumable(world, folder)
+    world = resumable(world, folder) if resume else world
     own_target = planned.target if planned and world.learning is None else None
     world, target = goal_of(world, target_loss, target_accuracy, hold, own_target)
-    world = with_goal(world, target)
-    world = with_devices(world, devices, simulation or write is not None)
+    world = with_devices(with_goal(world, target), devices, simulation or write is not None)
     used = policy or (own_policy(planned, plan) if planned else "distributed")
-    if used not in NAMED:
-        raise BadInput(f"--policy {used}: a federation runs one of: {', '.join(NAMED)}")
-    check_choice("--judged-by", judged_by, ("server", "devices"))
-    check_choice("--screen", screen_updates, ("none", "clip", "exclude"))
-    work = folder.with_name(f"{folder.name}-federation") if write is None else write.absolute()
-    again = target if plan and adaptive else None  # the app reads the plan, which has a target
-    config = RunConfig(
-        policy=used,
-        seed=seed,
-        rounds=rounds or 0,
-        target_loss=(again and again.loss) or 0.0,
-        target_accuracy=(again and again.accuracy) or 0.0,
-        hold=again.hold if again else 0,
-        folder=str(folder) if write is None else "run-flower",
-        resume=resume,
-        deadline=parse_duration(deadline, "--deadline"),
-        join_timeout=parse_duration(join_timeout, "--join-timeout"),
-        start_with=_checked(start_with, world.clients.count),
-        judged_by=judged_by,  # type: ignore[arg-type]
-        screen=screen_updates,  # type: ignore[arg-type]
-        data_dir=str(data_dir.absolute()) if data_dir else "",
-        adaptive=adaptive,
-        every=every,
-        plan=str(plan.absolute()) if plan and adaptive else "",
-        pilot_file=str(pilot.absolute()) if pilot else "",
-        pilot_budget=budget,
-    )
-    parse_duration(budget, "--budget")
-
-    def note() -> None:
-        note_differences(planned, world, target, None, seed, data_dir)
-
+    check_policy(used)
+    config = RunConfig(policy=used, seed=seed, rounds=rounds or 0, resume=resume)
+    config = config.using(**_evaluation(judged_by, screen_updates))
+    config = config.using(**_waiting(deadline, join_timeout, start_with, world.clients.count))
+    config = config.using(**_adapting(adaptive, every, plan, target))
+    config = config.using(**_places(folder, data_dir, pilot_out, budget))
+    note = partial(note_differences, planned, world, target, None, seed, data_dir)
     if write is not None:
-        prepare_training(world, seed, data_dir)  # refuses what cannot be dealt
-        note()
-        write_app(work, config.using(scenario=str(work / "scenario.json")))
-        save_scenario(world, work / "scenario.json")
-        screen.print(f"written to {write}: pyproject.toml, scenario.json", soft_wrap=True)
+        _write_app(write, config, world, note)
         return
+    _run_federation(config, world, simulation, as_json, note)
+    if pilot_out is not None:
+        _show_pilot(pilot_out, as_json)
+    else:
+        _show_run(folder, name, as_json)
+
+
+def _evaluation(judged_by: str, screen: str) -> dict[str, Any]:
+    """Return the keys of a run's configuration for evaluation and screening."""
+    check_choice("--judged-by", judged_by, EVALUATORS)
+    check_choice("--screen", screen, SCREENS)
+    return {"judged_by": judged_by, "screen": screen}
+
+
+def _waiting(
+    deadline: str, join_timeout: str, start_with: int | None, clients: int
+) -> dict[str, Any]:
+    """Return the keys of a run's configuration for its waiting times and its start."""
+    if start_with is not None and start_with > clients:
+        raise BadInput(f"--start-with {start_with}: the scenario has {clients} clients")
+    return {
+        "deadline": parse_duration(deadline, "--deadline"),
+        "join_timeout": parse_duration(join_timeout, "--join-timeout"),
+        "start_with": start_with or 0,
+    }
+
+
+def _adapting(
+    adaptive: bool, every: int, plan: Path | None, target: Target | None
+) -> dict[str, Any]:
+    """Return the keys of a run's configuration for adapting the plan."""
+    keys: dict[str, Any] = {"adaptive": adaptive, "every": every}
+    if plan is None or not adaptive:
+        return keys
+    keys["plan"] = str(plan.absolute())  # the app reads it; its target is replaced by this one
+    if target is not None:
+        keys |= {
+            "target_loss": target.loss or 0.0,
+            "target_accuracy": target.accuracy or 0.0,
+            "hold": target.hold,
+        }
+    return keys
+
+
+def _places(folder: Path, data_dir: Path | None, pilot: Path | None, budget: str) -> dict[str, Any]:
+    """Return the keys of a run's configuration for its files and its pilot."""
+    parse_duration(budget, "--budget")
+    return {
+        "folder": str(folder),
+        "data_dir": str(data_dir.absolute()) if data_dir else "",
+        "pilot_file": str(pilot.absolute()) if pilot else "",
+        "pilot_budget": budget,
+    }
+
+
+def _write_app(
+    folder: Path, config: RunConfig, world: Scenario, note: Callable[[], object]
+) -> None:
+    """Write a Flower app for other machines."""
+    work = folder.absolute()
+    data_dir = Path(config.data_dir) if config.data_dir else None
+    prepare_training(world, config.seed, data_dir)  # refuses data that cannot be dealt
+    note()
+    write_app(work, config.using(folder="run-flower", scenario=str(work / "scenario.json")))
+    save_scenario(world, work / "scenario.json")
+    screen.print(f"written to {folder}: pyproject.toml, scenario.json", soft_wrap=True)
+
+
+def _run_federation(
+    config: RunConfig,
+    world: Scenario,
+    simulation: bool,
+    quiet: bool,
+    note: Callable[[], object],
+) -> None:
+    """Run a federation on this machine; if it is interrupted, print how to resume it."""
+    folder = Path(config.folder)
+    work = folder.with_name(f"{folder.name}-federation")
     config = config.using(scenario=str(work / "scenario.json"))
     try:
-        run_here(config, world, work, simulation, quiet=as_json, note=note)
+        run_here(config, world, work, simulation, quiet=quiet, note=note)
     except KeyboardInterrupt:
-        how = "give the same command again"
-        if pilot is None and (folder / IDENTITY).exists():
-            how = f"give the same command with --resume --out {shlex.quote(str(folder))}"
-        print(f"fedcell: interrupted; to go on, {how}", file=sys.stderr)
+        begun = not config.pilot_file and (folder / IDENTITY).exists()
+        print_interrupted(folder if begun else None)
         raise
-    if pilot is not None:
-        found = load_pilot(pilot)
-        if as_json:
-            print_json(found.report.to_dict())
-        else:
-            print_result(screen, found)
-            screen.print(f"written to {pilot}; fedcell plan --pilot takes it", soft_wrap=True)
-        return
+
+
+def _show_pilot(file: Path, as_json: bool) -> None:
+    """Print the pilot that the devices have run."""
+    pilot = load_pilot(file)
+    if as_json:
+        print_json(pilot.report.to_dict())
+    else:
+        print_result(screen, pilot)
+        screen.print(f"written to {file}; fedcell plan --pilot takes it", soft_wrap=True)
+
+
+def _show_run(folder: Path, name: str, as_json: bool) -> None:
+    """Print and draw the run of a federation, and fail if its training diverged."""
     result, report = load_run(folder), load_exchanges(folder)
     if as_json:
         print_json(result.to_dict() | {"exchanges": report.to_dict()})

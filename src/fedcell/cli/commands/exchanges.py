@@ -1,28 +1,28 @@
-"""The command that shows what the devices of a federation did."""
+"""Show what the devices of a federation did."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from fedcell.cli.app import app, draw_if_asked, figure_target, out
-from fedcell.cli.options import AsJson
+from fedcell.cli.app import command, draw_if_asked, figure_target, out
+from fedcell.cli.options import AsJson, figure_of
 from fedcell.deploy.exchanges import load_exchanges
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 
+Folder = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="Folder that fedcell deploy --out wrote.")
+]
+Figure = Annotated[Path | None, figure_of("upload times of the devices")]
 
-@app.command()
-def exchanges(
-    folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Folder of a run on a federation.")
-    ],
-    figure: Annotated[
-        Path | None, typer.Option(help="Draw uploads and times of devices to this file.")
-    ] = None,
-    as_json: AsJson = False,
-) -> None:
-    """Show what the devices of a federation did, by the model and by the clock."""
+
+@command(
+    "fedcell exchanges deploy-digits-seed0",
+    "fedcell exchanges deploy-digits-seed0 --figure uploads.png",
+)
+def exchanges(folder: Folder, figure: Figure = None, as_json: AsJson = False) -> None:
+    """Show what each device of a federation did, modelled and measured."""
     target = figure_target(figure)
     report = load_exchanges(folder)
     if as_json:

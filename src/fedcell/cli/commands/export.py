@@ -1,41 +1,43 @@
-"""The command that takes a trained model elsewhere."""
+"""Write a trained model for other programs."""
 
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from fedcell.cli.app import app, out
+from fedcell.cli.app import command, out
+from fedcell.cli.options import out_file
 from fedcell.core.errors import BadInput
 from fedcell.core.files.formats import check_target
 from fedcell.learning.export import constructor
 from fedcell.simulation.folder.checkpoint import CHECKPOINT
 from fedcell.simulation.model import TrainedModel, load_model
 
+Folder = Annotated[Path, typer.Argument(help="Folder of a run.")]
+OutFile = Annotated[Path, out_file("File to write: a .pt for PyTorch, or an .npz of arrays.")]
+Which = Annotated[
+    Literal["last", "average"] | None,
+    typer.Option(
+        help="The model after the last round, or the average over the last rounds. "
+        "Default: the one that was evaluated, learning.deliver."
+    ),
+]
 
-@app.command()
-def export(
-    folder: Annotated[Path, typer.Argument(help="The folder of a run.")],
-    out_path: Annotated[
-        Path, typer.Option("--out", help="Where to: a .pt for PyTorch, or an .npz of arrays.")
-    ],
-    which: Annotated[
-        Literal["last", "average"] | None,
-        typer.Option(
-            help="The model after the last round, or the average of the last ones. Default: what "
-            "the run was judged by, learning.deliver."
-        ),
-    ] = None,
-) -> None:
-    """Write the trained model of a run for PyTorch (.pt) or NumPy (.npz), and say how to load it.
 
-    A .pt has the state_dict of a plain nn.Sequential, and the text that makes it; an .npz has the
-    same arrays. The first layer standardises the data, so the module takes it as it is.
+@command(
+    "fedcell export run-digits-seed0 --out model.pt",
+    "fedcell export run-digits-seed0 --out model.npz --which average",
+)
+def export(folder: Folder, out_path: OutFile, which: Which = None) -> None:
+    """Write the trained model of a run for PyTorch (.pt) or NumPy (.npz).
+
+    A .pt has the state_dict of a plain nn.Sequential; an .npz has the same arrays. The first layer
+    standardises the data, so the module takes raw data. Prints the Python code that loads it.
     """
     target = check_target(out_path, ("pt", "npz"))
     model = load_model(folder, which)
     if target.name == CHECKPOINT and target.parent.resolve() == folder.resolve():
-        raise BadInput(f"--out = {out_path}: is what the run goes on from: choose another file")
+        raise BadInput(f"--out = {out_path}: is the checkpoint of the run: choose another file")
     model.export(target)
     out.print(f"{model!r} written to {out_path}", soft_wrap=True)
     if model.classifier is not None:
@@ -43,7 +45,7 @@ def export(
 
 
 def how_to_load(model: TrainedModel, path: Path) -> str:
-    """Python that makes a module of the file."""
+    """Return Python code that loads the file into a module."""
     height, width, channels = model.network.image
     kind = "bytes" if model.classifier and model.classifier.kind == "uint8" else "numbers"
     lines = ["", "import torch", "from torch import nn", ""]

@@ -1,11 +1,12 @@
-"""Draw what a folder holds."""
+"""Draw a run, several seeds or a sweep from its folder."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from fedcell.cli.app import app, draw, out
+from fedcell.cli.app import command, draw, out
+from fedcell.cli.options import name_of, number, out_file
 from fedcell.core.errors import BadInput
 from fedcell.core.files.formats import check_target
 from fedcell.core.showing import Showable
@@ -17,51 +18,60 @@ from fedcell.simulation.folder.load import load_run
 from fedcell.simulation.folder.run_folder import IDENTITY
 from fedcell.simulation.summary import RunResult
 
+Folder = Annotated[Path, typer.Argument(help="Folder that fedcell run, sweep or reproduce wrote.")]
+OutFile = Annotated[
+    Path | None,
+    out_file(f"The figure ({', '.join(FORMATS)}). Default: a .png and a .pdf in the folder."),
+]
+By = Annotated[
+    str | None, name_of("Column of runs.csv to draw, as rounds_to_hold or energy; for sweeps.")
+]
+Axis = Annotated[
+    str | None, name_of("Axis of the sweep to draw over. Default: the one with most values.")
+]
+Columns = Annotated[
+    int | None, number("Width in columns of a paper, 1 or 2. Default: a screen's.", most=2)
+]
 
-@app.command("figure")
+
+@command(
+    "fedcell figure run-digits-seed0",
+    "fedcell figure sweep-steps --by energy --columns 1 --out energy.pdf",
+)
 def figure_command(
-    folder: Annotated[Path, typer.Argument(help="What run, sweep or reproduce has written.")],
-    target: Annotated[
-        Path | None,
-        typer.Option("--out", help=f"One file, of {', '.join(FORMATS)}. Default: .png and .pdf."),
-    ] = None,
-    by: Annotated[
-        str | None,
-        typer.Option(help="Column of runs.csv to draw, as rounds_to_hold or energy."),
-    ] = None,
-    axis: Annotated[str | None, typer.Option(help="To draw over. Default: the longest.")] = None,
-    columns: Annotated[
-        int | None,
-        typer.Option(min=1, max=2, help="As wide as 1 or 2 columns of a paper. Default: a screen."),
-    ] = None,
+    folder: Folder,
+    out_path: OutFile = None,
+    by: By = None,
+    axis: Axis = None,
+    columns: Columns = None,
 ) -> None:
-    """Draw a run, several seeds of one, or a sweep again from its folder, without a simulation.
+    """Draw a run, several seeds or a sweep from its folder, without a simulation.
 
-    Vector PDF with fonts that journals take, and PNG. Of a sweep it looks at runs.csv and
-    experiment.json alone; of a run at its ledgers, also while it is under way.
+    Vector PDF with fonts that journals accept, and PNG. Reads only runs.csv and experiment.json of
+    a sweep, and the ledgers of a run, which may be in progress.
     """
     options: dict[str, Any] = {"columns": columns}
-    found, name = _drawable(folder)
-    if isinstance(found, RunResult | SeedsResult):
+    result, name = _drawable(folder)
+    if isinstance(result, RunResult | SeedsResult):
         if by or axis:
             raise BadInput(f"{folder}: holds runs: --by and --axis are for sweeps")
     else:
         options |= {"by": by, "axis": axis}
-    files = [target] if target else [folder / f"{name}.png", folder / f"{name}.pdf"]
+    files = [out_path] if out_path else [folder / f"{name}.png", folder / f"{name}.pdf"]
     for file in files:
         check_target(file, FORMATS)
     for file in files:
-        if not draw(found, file, **options):
-            return  # the others would fail alike
+        if not draw(result, file, **options):
+            return  # the other would fail as well
         out.print(f"figure: {file}", soft_wrap=True)
 
 
 def _drawable(folder: Path) -> tuple[Showable, str]:
-    """What a folder holds, and what its picture is called."""
+    """Return what a folder holds, and the stem of its figure."""
     if (folder / IDENTITY).is_file():
         return load_run(folder), "loss"
     if any(folder.glob(f"seed*/{IDENTITY}")):
         return load_seeds(folder), "loss"
     table = load_sweep(folder)
-    found = load_reproduction(folder) if "panel" in table.about else table
-    return found, str(table.about.get("panel", "figure"))
+    result = load_reproduction(folder) if "panel" in table.about else table
+    return result, str(table.about.get("panel", "figure"))

@@ -3,15 +3,8 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from fedcell.cli.app import app, draw_if_asked, figure_target, out
-from fedcell.cli.options import (
-    AsJson,
-    DataDir,
-    ScenarioName,
-    Seed,
-)
+from fedcell.cli.app import command, draw_if_asked, figure_target, out
+from fedcell.cli.options import AsJson, DataDir, ScenarioName, Seed, figure_of
 from fedcell.cli.progress import progress_bars
 from fedcell.learning.partition_report import describe_partition
 from fedcell.learning.setup import prepare_training
@@ -19,14 +12,14 @@ from fedcell.scenario.load import load_scenario
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 
+Figure = Annotated[Path | None, figure_of("labels and sizes of all clients")]
 
-@app.command()
+
+@command("fedcell partition digits", "fedcell partition mine.toml --seed 3 --figure partition.png")
 def partition(
     scenario: ScenarioName,
     seed: Seed = 0,
-    figure: Annotated[
-        Path | None, typer.Option(help="Draw labels and sizes of all clients to this file.")
-    ] = None,
+    figure: Figure = None,
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:

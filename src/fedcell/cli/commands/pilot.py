@@ -1,15 +1,15 @@
-"""Measure how many rounds training takes."""
+"""Measure by trials how many rounds training takes."""
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from fedcell.cli.app import (
-    RUNS,
-    app,
+    DEFAULT_STORE,
     check_folder,
+    command,
     draw_if_asked,
     err,
     figure_target,
@@ -23,6 +23,7 @@ from fedcell.cli.options import (
     Details,
     Hold,
     LearnerName,
+    Objective,
     ScenarioName,
     Seed,
     Steps,
@@ -30,80 +31,80 @@ from fedcell.cli.options import (
     TargetAccuracy,
     TargetLoss,
     Threads,
+    TrialRounds,
     Workers,
+    duration,
+    figure_of,
+    out_file,
     parse_range,
-    target_of,
-    worker_count,
 )
 from fedcell.cli.progress import progress_bars, trial_bar
-from fedcell.cli.signals import keeping_what_is_done
+from fedcell.cli.signals import keeping_finished_runs
+from fedcell.cli.targets import target_of
 from fedcell.core.files.formats import check_target
 from fedcell.core.quantities import parse_duration
 from fedcell.experiments.store import Store
+from fedcell.learning.engines.engine import available_threads
 from fedcell.planning.pilot.run import run_pilot
 from fedcell.scenario.load import load_scenario
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 
-Budget = Annotated[
-    str,
-    typer.Option(help="Time to run for, from the first moment to the last: 60s, 5min."),
+Budget = Annotated[str, duration("Time of the whole command by the clock, as 60s or 5min.")]
+OutFile = Annotated[Path | None, out_file("File of the pilot. Default: pilot-SCENARIO.json.")]
+Minimise = Annotated[
+    Objective, typer.Option(help="Objective of the plan; trials concentrate where it is low.")
 ]
-RunRounds = Annotated[
-    int | None,
-    typer.Option(
-        "--rounds",
-        min=1,
-        max=10**6,
-        help="Rounds after which a run ends. Default: plan.rounds, 1000 at the least.",
-    ),
-]
+Figure = Annotated[Path | None, figure_of("the fitted law against the trials")]
+
+MIN_BUDGET_FOR_WORKERS = 10.0  # [s] below which starting processes takes too much of the budget
 
 
-@app.command("pilot")
+def worker_count(workers: int | None, threads: int | None, budget: float) -> int | None:
+    """Return a worker for each processor; one trial at a time where threads are given, or where
+    the budget is short."""
+    if workers is None and threads is None and budget >= MIN_BUDGET_FOR_WORKERS:
+        return available_threads()
+    return workers
+
+
+@command(
+    "fedcell pilot digits --budget 60s",
+    "fedcell pilot mine.toml --target-accuracy 0.9 --clients 3..20",
+)
 def pilot_command(
     scenario: ScenarioName,
     budget: Budget = "60s",
-    out_path: Annotated[
-        Path | None, typer.Option("--out", help="The pilot's file. Default: pilot-SCENARIO.json.")
-    ] = None,
+    out_path: OutFile = None,
     target_loss: TargetLoss = None,
     target_accuracy: TargetAccuracy = None,
     hold: Hold = None,
-    rounds: RunRounds = None,
-    minimise: Annotated[
-        Literal["cost", "duration", "energy"],
-        typer.Option(help="What the plan is to make least: it is looked for there."),
-    ] = "cost",
+    rounds: TrialRounds = None,
+    minimise: Minimise = "cost",
     clients: Clients = None,
     steps: Steps = None,
     learner: LearnerName = None,
     seed: Seed = 0,
-    figure: Annotated[
-        Path | None, typer.Option(help="Draw the law against the pilot's own runs to this file.")
-    ] = None,
+    figure: Figure = None,
     details: Details = False,
     as_json: AsJson = False,
     data_dir: DataDir = None,
     threads: Threads = None,
     workers: Workers = None,
-    store: StoreFolder = RUNS,
+    store: StoreFolder = DEFAULT_STORE,
 ) -> None:
-    """Find out by short runs how many rounds training takes, where the plan is likely to be.
+    """Measure by short trials how many rounds training takes, near the likely plan.
 
-    What a round costs follows from the scenario, so the pilot looks where the cost to the target
-    may be least: it runs, fits, and runs where that says most, until the budget is used up. Runs
-    that cannot be of use are given up. The file keeps the loss curves: fedcell plan fits easier
-    targets from them, also where the pilot's own was not reached. The same command with a larger
-    budget, another target, or after an interrupt continues with the runs of the file. Runs with a
-    --learner of your own are made one after the other, in this process.
+    Trials are made where they tell most about the plan until the budget is used up. The file keeps
+    the loss curves: fedcell plan can fit easier targets from them. The same command with a larger
+    budget, or after an interrupt, adds to the file. With a --learner, trials run one by one.
     """
     seconds, picture = parse_duration(budget, "--budget"), figure_target(figure)
     out_path = out_path or Path(f"pilot-{file_stem(scenario)}.json")
     file = check_target(out_path, ("json",))
     check_folder(store, "--store")
     world = load_scenario(scenario)
-    with keeping_what_is_done(), progress_bars() as progress, trial_bar(seconds) as report:
+    with keeping_finished_runs(), progress_bars() as progress, trial_bar(seconds) as report:
         pilot = run_pilot(
             world,
             seconds,

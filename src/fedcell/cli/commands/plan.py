@@ -1,4 +1,4 @@
-"""The command that plans: K and E_l before training, limits and what-if."""
+"""Plan K and E_l before training, with limits and what-if questions."""
 
 from math import inf
 from pathlib import Path
@@ -6,136 +6,142 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from fedcell.cli.app import app, draw_if_asked, figure_target, out
+from fedcell.cli.app import command, draw_if_asked, figure_target, out
 from fedcell.cli.options import (
     AsJson,
     Clients,
     DataDir,
     Details,
     Hold,
+    Objective,
     ScenarioName,
     Seed,
     Steps,
     TargetAccuracy,
+    figure_of,
+    file,
+    out_file,
     parse_range,
-    target_of,
+    policy_of,
+    real,
 )
+from fedcell.cli.targets import target_of
 from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.files.formats import check_target
 from fedcell.core.quantities import parse_duration, parse_energy
-from fedcell.network.policies.names import NAMED
 from fedcell.planning.choice.limits import Limits
 from fedcell.planning.choice.planfile import is_plan_file
 from fedcell.planning.law.given import GivenLaw
+from fedcell.planning.pilot.pilot import Pilot
 from fedcell.planning.pilot.pilotfile import load_pilot
 from fedcell.planning.planner import plan_training
 from fedcell.scenario.load import load_scenario
+from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.target import Target
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 
 
-def _coefficient(term: str, needed: bool = True) -> Any:
-    end = "." if needed else "; 0 where left out."
-    return typer.Option(help=f"Without a pilot: of the term {term}{end}")
+def _coefficient(term: str, default: str = "") -> Any:
+    """Declare an option for one coefficient of the law of rounds."""
+    return real(f"Without a pilot: coefficient of the term {term}.{default}")
 
 
-@app.command()
+PilotFile = Annotated[
+    Path | None, file("Pilot that fedcell pilot --out wrote: how many rounds training takes.")
+]
+Policy = Annotated[str | None, policy_of("the built-in policy with the lowest --minimise")]
+Minimise = Annotated[
+    Objective,
+    typer.Option(help="Objective: cost (time and energy together), duration, or energy."),
+]
+TargetLoss = Annotated[
+    float | None,
+    real("Training loss to reach. Default: the pilot's target, else learning.target."),
+]
+Deadline = Annotated[
+    str | None,
+    typer.Option(metavar="TIME", help="Longest duration of the run: 90s, 15min, 2h."),
+]
+EnergyBudget = Annotated[
+    str | None,
+    typer.Option(
+        metavar="JOULES",
+        help="Most energy of all clients together: 500J, 2kJ, 100mWh; 5J/client: of the client "
+        "that pays most; 5J/client-mean: of a client on average.",
+    ),
+]
+Confidence = Annotated[
+    float | None,
+    real("Probability of keeping each limit, as 0.95. Default: limits hold for expected values."),
+]
+SolveFor = Annotated[
+    Literal["bandwidth"] | None,
+    typer.Option(help="bandwidth: find the smallest band that keeps the deadline."),
+]
+Sensitivity = Annotated[
+    bool,
+    typer.Option(
+        "--sensitivity",
+        help="Show how the plan changes if twice the uploads are lost, the band halves, or the "
+        "model shrinks.",
+    ),
+]
+Mixing = Annotated[float | None, _coefficient("mixing / K")]
+Drift = Annotated[float | None, _coefficient("drift E")]
+Start = Annotated[float | None, _coefficient("start / E")]
+Floor = Annotated[float | None, _coefficient("floor", " Default: 0.")]
+Dropped = Annotated[float | None, _coefficient("dropped / (K E)", " Default: 0.")]
+OutFile = Annotated[Path | None, out_file("Write the plan to this file, for fedcell run --plan.")]
+Figure = Annotated[Path | None, figure_of("the cost over clients and steps")]
+
+
+@command(
+    "fedcell plan digits --pilot pilot-digits.json --out plan.json",
+    "fedcell plan paper --mixing 300 --drift 0.1 --start 10 --deadline 2h",
+)
 def plan(
     scenario: ScenarioName,
-    pilot: Annotated[
-        Path | None, typer.Option(help="What fedcell pilot found out about the rounds.")
-    ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            help=f"{', '.join(NAMED)}; or module:callable for your own. Default: the one of ours "
-            "that makes least what is to be least."
-        ),
-    ] = None,
-    minimise: Annotated[
-        Literal["cost", "duration", "energy"],
-        typer.Option(
-            help="What is to be least: time and energy together (the cost), time, or energy."
-        ),
-    ] = "cost",
-    target_loss: Annotated[
-        float | None,
-        typer.Option(help="Training loss to reach; the pilot's curves are fitted for it anew."),
-    ] = None,
+    pilot: PilotFile = None,
+    policy: Policy = None,
+    minimise: Minimise = "cost",
+    target_loss: TargetLoss = None,
     target_accuracy: TargetAccuracy = None,
     hold: Hold = None,
-    deadline: Annotated[
-        str | None, typer.Option(help="The run may take no longer: 90s, 15min, 2h.")
-    ] = None,
-    energy_budget: Annotated[
-        str | None,
-        typer.Option(
-            help="All clients together may spend no more: 500J, 2kJ, 100mWh; 5J/client: the one "
-            "that pays most; 5J/client-mean: each, on average."
-        ),
-    ] = None,
-    confidence: Annotated[
-        float | None,
-        typer.Option(help="Keep each limit with this chance, as 0.95. Default: as expected."),
-    ] = None,
-    solve_for: Annotated[
-        Literal["bandwidth"] | None,
-        typer.Option(help="bandwidth: the least band with which the deadline can be kept."),
-    ] = None,
-    what_if: Annotated[
-        bool,
-        typer.Option(
-            "--sensitivity",
-            help="Show how the plan moves if twice the uploads are lost, the band halves, the "
-            "model shrinks.",
-        ),
-    ] = False,
+    deadline: Deadline = None,
+    energy_budget: EnergyBudget = None,
+    confidence: Confidence = None,
+    solve_for: SolveFor = None,
+    what_if: Sensitivity = False,
     clients: Clients = None,
     steps: Steps = None,
-    mixing: Annotated[float | None, _coefficient("mixing / K")] = None,
-    drift: Annotated[float | None, _coefficient("drift E")] = None,
-    start: Annotated[float | None, _coefficient("start / E")] = None,
-    floor: Annotated[float | None, _coefficient("floor", needed=False)] = None,
-    dropped: Annotated[float | None, _coefficient("dropped / (K E)", needed=False)] = None,
+    mixing: Mixing = None,
+    drift: Drift = None,
+    start: Start = None,
+    floor: Floor = None,
+    dropped: Dropped = None,
     seed: Seed = 0,
-    out_path: Annotated[
-        Path | None, typer.Option("--out", help="Write the plan here, for fedcell run --plan.")
-    ] = None,
-    figure: Annotated[
-        Path | None, typer.Option(help="Draw the cost over clients and steps to this file.")
-    ] = None,
+    out_path: OutFile = None,
+    figure: Figure = None,
     details: Details = False,
     as_json: AsJson = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Plan before training: how many clients a round, how many steps each, how long, how many
-    joules.
+    """Plan before training: clients a round, steps of each, time and energy.
 
-    How many rounds it takes comes from a pilot of the scenario (fedcell pilot); what a round takes
-    follows from the scenario's devices and radio. The plan is the best of the settings that the
-    pilot tried.
-
-    Without a pilot the number of rounds may be given as a law, mixing / K + drift E + start / E +
-    floor, for K clients a round (those whose uploads arrive) that do E steps each; then any K and E
-    may be planned.
+    With a pilot, the plan is one of the settings that it tried. Without one, give the law of rounds
+    for K clients with successful uploads and E steps: mixing / K + drift E + start / E + floor.
     """
-    limits, picture = _limits(deadline, energy_budget, confidence), figure_target(figure)
-    file = check_target(out_path, ("json",)) if out_path else None
-    if file and file.exists() and not is_plan_file(file):
-        raise BadFile(f"{out_path}: holds something else than a plan: choose another --out")
-    given = {"mixing": mixing, "drift": drift, "start": start, "floor": floor, "dropped": dropped}
+    picture, saved = figure_target(figure), _check_plan_file(out_path)
+    limits = _limits(deadline, energy_budget, confidence)
     world, known = load_scenario(scenario), None if pilot is None else load_pilot(pilot)
-    target = None
-    if known is None or (target_loss, target_accuracy, hold) != (None, None, None):
-        own = None if known is None else known.target
-        target = target_of(world, target_loss, target_accuracy, hold, own)
     best = plan_training(
         world,
         known,
-        _given_law(pilot, {name: value for name, value in given.items() if value is not None}),
+        _given_law(pilot, mixing=mixing, drift=drift, start=start, floor=floor, dropped=dropped),
         policy=policy,
         minimise=minimise,
-        target=target,
+        target=_target(world, known, target_loss, target_accuracy, hold),
         limits=limits,
         clients=parse_range(clients, "--clients"),
         steps=parse_range(steps, "--steps"),
@@ -145,8 +151,8 @@ def plan(
         name=scenario,
         data_dir=data_dir,
     )
-    if file:
-        best.save(file)
+    if saved:
+        best.save(saved)
     if as_json:
         print_json(best.to_dict())
     else:
@@ -156,8 +162,30 @@ def plan(
     draw_if_asked(best, picture, figure, quiet=as_json)
 
 
-def _given_law(pilot: Path | None, given: dict[str, float]) -> GivenLaw | None:
-    """The law whose coefficients are given, if there is no pilot."""
+def _check_plan_file(path: Path | None) -> Path | None:
+    """Return where the plan is written; refuse a file that holds something else."""
+    file = check_target(path, ("json",)) if path else None
+    if file and file.exists() and not is_plan_file(file):
+        raise BadFile(f"{path}: holds something else than a plan: choose another --out")
+    return file
+
+
+def _target(
+    world: Scenario,
+    pilot: Pilot | None,
+    loss: float | None,
+    accuracy: float | None,
+    hold: int | None,
+) -> Target | None:
+    """Return the target of the options; None: the pilot's own."""
+    if pilot is not None and (loss, accuracy, hold) == (None, None, None):
+        return None
+    return target_of(world, loss, accuracy, hold, pilot.target if pilot else None)
+
+
+def _given_law(pilot: Path | None, **coefficients: float | None) -> GivenLaw | None:
+    """Return the law with the given coefficients, if there is no pilot."""
+    given = {name: value for name, value in coefficients.items() if value is not None}
     if pilot is not None:
         if given:
             raise BadInput(f"--pilot and --{next(iter(given))}: give one of them")
@@ -172,6 +200,7 @@ def _given_law(pilot: Path | None, given: dict[str, float]) -> GivenLaw | None:
 
 
 def _limits(deadline: str | None, budget: str | None, confidence: float | None) -> Limits:
+    """Return the limits of a plan from the options."""
     kinds = {
         "": "energy",
         "client": "energy_per_client",

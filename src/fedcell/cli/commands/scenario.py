@@ -4,25 +4,27 @@ from typing import Annotated
 
 import typer
 
-from fedcell.cli.app import app
+from fedcell.cli.app import command
 from fedcell.scenario.load import SHIPPED, load_scenario, shipped
 from fedcell.scenario.save import commented
 from fedcell.show.tables.reference import scenario_reference
 
+Name = Annotated[str, typer.Argument(help=f"One of: {', '.join(SHIPPED)}.")]
+AllKeys = Annotated[
+    bool, typer.Option("--all-keys", help="Print every key that exists, with its meaning.")
+]
+Reference = Annotated[
+    bool, typer.Option("--reference", help="Print the meaning and range of all keys, as Markdown.")
+]
 
-@app.command("scenario")
+
+@command("fedcell scenario digits > mine.toml", "fedcell scenario paper --all-keys")
 def print_scenario(
-    name: Annotated[str, typer.Argument(help=f"One of: {', '.join(SHIPPED)}.")] = "paper",
-    all_keys: Annotated[
-        bool, typer.Option("--all-keys", help="Print every key that is there, with its meaning.")
-    ] = False,
-    reference: Annotated[
-        bool, typer.Option("--reference", help="Print what all keys mean and take, as Markdown.")
-    ] = False,
+    name: Name = "paper", all_keys: AllKeys = False, reference: Reference = False
 ) -> None:
     """Print a shipped scenario file, commented, to start your own from.
 
-    A shipped file states only what differs from the defaults; --all-keys states all.
+    A shipped file holds only what differs from the defaults; --all-keys prints all.
     """
     if reference:
         print(scenario_reference(), end="")

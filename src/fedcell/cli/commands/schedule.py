@@ -5,62 +5,51 @@ from typing import Annotated
 
 import typer
 
-from fedcell.cli.app import app, draw_if_asked, figure_target, out
-from fedcell.cli.options import (
-    AsJson,
-    DataDir,
-    own_policy,
-    planned_world,
-)
+from fedcell.cli.app import command, draw_if_asked, figure_target, out
+from fedcell.cli.options import BY_PLAN, AsJson, DataDir, figure_of, file, number, policy_of
+from fedcell.cli.plans import own_policy, planned_world
 from fedcell.core.errors import BadInput
 from fedcell.learning.setup import prepare_training
-from fedcell.network.policies.names import NAMED
 from fedcell.network.schedule import is_round_file, load_round, schedule_round
 from fedcell.planning.choice.plan import TrainingPlan
 from fedcell.scenario.load import SHIPPED
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 
+RoundOrScenario = Annotated[
+    str | None,
+    typer.Argument(
+        help="One round as TOML or JSON (docs/files.md), a scenario file, or a shipped one: "
+        f"{', '.join(SHIPPED)}. {BY_PLAN}",
+    ),
+]
+PlanFile = Annotated[
+    Path | None, file("Take K, E_l and policy from a plan that fedcell plan --out wrote.")
+]
+Policy = Annotated[str | None, policy_of("the plan's, else optimal")]
+Round = Annotated[
+    int | None, number("Round of the scenario. Default: the first.", "--round", most=10**9)
+]
+RunSeed = Annotated[int | None, number("Random seed of the scenario. Default: 0.", least=0)]
+Figure = Annotated[Path | None, figure_of("when each client trains and uploads")]
 
-@app.command()
+
+@command(
+    "fedcell schedule digits --round 7", "fedcell schedule --plan plan.json --figure round.png"
+)
 def schedule(
-    file: Annotated[
-        str | None,
-        typer.Argument(
-            help="One round as TOML or JSON (docs/files.md), a scenario file, or a shipped one: "
-            f"{', '.join(SHIPPED)}. With --plan it may be left out: the plan's own."
-        ),
-    ] = None,
-    plan: Annotated[
-        Path | None,
-        typer.Option(help="A round as planned: K, E_l and policy of what fedcell plan wrote."),
-    ] = None,
-    policy: Annotated[
-        str | None,
-        typer.Option(
-            help=f"{', '.join(NAMED)}; or module:callable for your own. Default: the plan's, else "
-            "optimal."
-        ),
-    ] = None,
-    round_: Annotated[
-        int | None,
-        typer.Option(
-            "--round", min=1, max=10**9, help="Which round of the scenario. Default: the first."
-        ),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(min=0, help="Seed of the run that it is a round of. Default: 0."),
-    ] = None,
+    file: RoundOrScenario = None,
+    plan: PlanFile = None,
+    policy: Policy = None,
+    round_: Round = None,
+    seed: RunSeed = None,
     as_json: AsJson = False,
-    figure: Annotated[
-        Path | None, typer.Option(help="Draw who trains and uploads when to this file.")
-    ] = None,
+    figure: Figure = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Schedule one round: who gets which share of the band and which CPU frequency.
+    """Schedule one round: band share and CPU frequency of each client.
 
-    Of a scenario, --round 7 --seed 0 is what fedcell run --seed 0 meets in its seventh round.
+    With a scenario, --round 7 --seed 0 is the seventh round of fedcell run --seed 0.
     """
     target = figure_target(figure)
     planned = TrainingPlan.load(plan) if plan else None
@@ -72,7 +61,7 @@ def schedule(
         _, world = planned_world(file, planned, plan)
         if policy is None:
             policy = "optimal" if planned is None else own_policy(planned, plan)
-        if world.learning is not None:  # D_j, z_m and alpha_0 are those of what is trained
+        if world.learning is not None:  # D_j, z_m and alpha_0 are those of the training
             world = prepare_training(world, seed or 0, data_dir).scenario
         scheduled = schedule_round(world, policy, round=round_ or 1, seed=seed or 0)
     if as_json:

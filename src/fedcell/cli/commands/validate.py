@@ -1,14 +1,12 @@
-"""Compare a pilot's law with runs that it has not seen."""
+"""Compare a pilot's predictions with trials that it has not seen."""
 
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from fedcell.cli.app import (
-    RUNS,
-    app,
+    DEFAULT_STORE,
     check_folder,
+    command,
     draw_if_asked,
     figure_target,
     file_stem,
@@ -21,11 +19,15 @@ from fedcell.cli.options import (
     ScenarioName,
     StoreFolder,
     Threads,
+    TrialRounds,
     Workers,
-    worker_count,
+    duration,
+    figure_of,
+    file,
+    out_file,
 )
 from fedcell.cli.progress import progress_bars, trial_bar
-from fedcell.cli.signals import keeping_what_is_done
+from fedcell.cli.signals import keeping_finished_runs
 from fedcell.core.files.formats import check_target
 from fedcell.core.quantities import parse_duration
 from fedcell.experiments.store import Store
@@ -35,46 +37,50 @@ from fedcell.scenario.load import load_scenario
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 
-from .pilot import RunRounds
+from .pilot import worker_count
+
+PilotFile = Annotated[Path, file("Pilot to check: a file that fedcell pilot --out wrote.")]
+Budget = Annotated[
+    str, duration("Time for the trials, as 60s or 5min; one trial of each setting always runs.")
+]
+OutFile = Annotated[Path | None, out_file("File of the trials. Default: validation-SCENARIO.json.")]
+Figure = Annotated[Path | None, figure_of("predicted against measured rounds")]
 
 
-@app.command()
+@command(
+    "fedcell validate digits --pilot pilot-digits.json",
+    "fedcell validate digits --pilot pilot-digits.json --budget 5min",
+)
 def validate(
     scenario: ScenarioName,
-    pilot: Annotated[Path, typer.Option(help="The pilot that is to be judged.")],
-    budget: Annotated[
-        str, typer.Option(help="Time to run for, if one run of each setting takes no longer.")
-    ] = "60s",
-    out_path: Annotated[
-        Path | None,
-        typer.Option("--out", help="File of the runs. Default: validation-SCENARIO.json."),
-    ] = None,
-    rounds: RunRounds = None,
+    pilot: PilotFile,
+    budget: Budget = "60s",
+    out_path: OutFile = None,
+    rounds: TrialRounds = None,
     learner: LearnerName = None,
-    figure: Annotated[
-        Path | None, typer.Option(help="Draw predicted against measured rounds to this file.")
-    ] = None,
+    figure: Figure = None,
     as_json: AsJson = False,
     data_dir: DataDir = None,
     threads: Threads = None,
     workers: Workers = None,
-    store: StoreFolder = RUNS,
+    store: StoreFolder = DEFAULT_STORE,
 ) -> None:
-    """Judge a pilot by runs that it has not seen: other K and E_l, and other seeds.
+    """Compare a pilot's predictions with trials that it has not seen.
 
-    Each setting is run once whatever the budget; then seed after seed until it is used up.
+    The trials have other K, E_l and seeds. Each setting is tried once whatever the budget, then on
+    more seeds until the budget is used up.
     """
     seconds, picture = parse_duration(budget, "--budget"), figure_target(figure)
     out_path = out_path or Path(f"validation-{file_stem(scenario)}.json")
-    file = check_target(out_path, ("json",))
+    target = check_target(out_path, ("json",))
     check_folder(store, "--store")
     known = load_pilot(pilot)
-    with keeping_what_is_done(), progress_bars() as progress, trial_bar(seconds) as report:
+    with keeping_finished_runs(), progress_bars() as progress, trial_bar(seconds) as report:
         validation = validate_pilot(
             load_scenario(scenario),
             known,
             seconds,
-            file,
+            target,
             rounds=rounds,
             name=scenario,
             data_dir=data_dir,
