@@ -79,7 +79,7 @@ def run_here(
         if not config.pilot_file:  # a pilot has no folder
             check_run_folder(folder, config.resume)
             if config.resume:
-                check_chosen(folder, config.settings().chosen(config.judged_by))
+                check_chosen(folder, config.options().chosen())
         # Data that cannot be dealt is refused before any process is started.
         prepare_training(world, config.seed, Path(config.data_dir) if config.data_dir else None)
         note()

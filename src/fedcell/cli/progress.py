@@ -14,7 +14,7 @@ from rich.progress import Progress as Bars
 from fedcell.core.errors import printable
 from fedcell.core.quantities import readable_duration
 from fedcell.planning.pilot.trial import Trial
-from fedcell.simulation.run import Progress
+from fedcell.simulation.compute import Observer
 from fedcell.simulation.summary import RoundReport
 
 from .app import err
@@ -45,7 +45,7 @@ class ProgressLines:
 
 
 @contextmanager
-def progress_bars(what: str = "") -> Iterator[Progress]:
+def progress_bars(what: str = "") -> Iterator[Observer]:
     """Show downloads, compilation and rounds as bars on a terminal, else as lines.
 
     `what` stands before each: which of several runs it is."""
@@ -88,13 +88,13 @@ def progress_bars(what: str = "") -> Iterator[Progress]:
         return err.status(COMPILING)
 
     try:
-        yield Progress(download=download, compile=compiling, round=each_round)
+        yield Observer(download=download, compile=compiling, round=each_round)
     finally:
         loads.stop()
         turns.stop()
 
 
-def progress_lines(what: str = "") -> Progress:
+def progress_lines(what: str = "") -> Observer:
     """Return progress callbacks that print lines for a log file, the first after half a minute."""
     lines = ProgressLines()
     begin = time.monotonic()
@@ -126,7 +126,7 @@ def progress_lines(what: str = "") -> Progress:
         finally:
             slow.cancel()
 
-    return Progress(download=download, compile=compiling, round=each_round)
+    return Observer(download=download, compile=compiling, round=each_round)
 
 
 @contextmanager

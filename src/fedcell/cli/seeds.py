@@ -1,7 +1,7 @@
 """Runs of one seed or several: what they share on the command line, and several seeds."""
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,8 +12,7 @@ from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
-from fedcell.simulation.run import Progress
-from fedcell.simulation.summary import RoundReport
+from fedcell.simulation.compute import Compute, Observer
 from fedcell.simulation.trackers import Tracker
 
 from .app import draw, out
@@ -32,10 +31,8 @@ class RunJob:
     target: Target | None
     folder: Path
     resume: bool
-    learner: str | None
     track: Sequence[str] | None
-    data_dir: Path | None
-    threads: int | None
+    compute: Compute
 
     def trackers(self, run_name: str, seed: int) -> list[Tracker]:
         """Return the experiment trackers of the run of one seed."""
@@ -47,21 +44,13 @@ class RunJob:
 
 
 @contextmanager
-def watched(what: str, trackers: Sequence[Tracker]) -> Iterator[Progress]:
+def watched(what: str, trackers: Sequence[Tracker]) -> Iterator[Observer]:
     """Return progress callbacks that show each round and report it to the trackers."""
     with ExitStack() as stack:
-        progress = stack.enter_context(progress_bars(what))
-        listeners: list[Callable[[RoundReport], None]] = [
-            stack.enter_context(tracker) for tracker in trackers
-        ]
-        if progress.round:
-            listeners.insert(0, progress.round)
-
-        def each_round(report: RoundReport) -> None:
-            for listener in listeners:
-                listener(report)
-
-        yield replace(progress, round=each_round)
+        observer = stack.enter_context(progress_bars(what))
+        for tracker in trackers:
+            observer = observer.with_round(stack.enter_context(tracker))
+        yield observer
 
 
 def run_on_seeds(job: RunJob, seeds: range, workers: int | None, as_json: bool) -> None:
@@ -70,10 +59,10 @@ def run_on_seeds(job: RunJob, seeds: range, workers: int | None, as_json: bool) 
         raise BadInput("--track and --workers: a run in another process is not tracked: leave one")
 
     @contextmanager
-    def watch(seed: int) -> Iterator[Progress]:
+    def watch(seed: int) -> Iterator[Observer]:
         trackers = job.trackers(f"{job.folder.name}/seed{seed}", seed)
-        with watched(f"seed {seed}: ", trackers) as progress:
-            yield progress
+        with watched(f"seed {seed}: ", trackers) as observer:
+            yield observer
 
     result = run_seeds(
         job.world,
@@ -83,11 +72,8 @@ def run_on_seeds(job: RunJob, seeds: range, workers: int | None, as_json: bool) 
         target=job.target,
         folder=job.folder,
         resume=job.resume,
-        data_dir=job.data_dir,
-        threads=job.threads,
-        workers=workers,
-        learner=job.learner,
-        watch=watch,
+        compute=replace(job.compute, workers=workers),
+        observer=watch,
     )
     picture = job.folder / "loss.png"
     if as_json:

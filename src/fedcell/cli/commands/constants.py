@@ -82,7 +82,7 @@ def constants(
             threads=threads,
             learner=mine,
             name=scenario,
-            progress=progress,
+            observer=progress,
         )
     if as_json:
         print_json(report.to_dict())

@@ -1,6 +1,7 @@
 """Measure by trials how many rounds training takes."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -43,12 +44,13 @@ from fedcell.cli.signals import keeping_finished_runs
 from fedcell.cli.targets import target_of
 from fedcell.core.files.formats import check_target
 from fedcell.core.quantities import parse_duration
-from fedcell.experiments.store import Store
 from fedcell.learning.engines.engine import available_threads
 from fedcell.planning.pilot.run import run_pilot
+from fedcell.planning.setting import Region
 from fedcell.scenario.load import load_scenario
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
+from fedcell.simulation.compute import Compute
 
 Budget = Annotated[str, duration("Time of the whole command by the clock, as 60s or 5min.")]
 OutFile = Annotated[Path | None, out_file("File of the pilot. Default: pilot-SCENARIO.json.")]
@@ -66,6 +68,10 @@ def worker_count(workers: int | None, threads: int | None, budget: float) -> int
     if workers is None and threads is None and budget >= MIN_BUDGET_FOR_WORKERS:
         return available_threads()
     return workers
+
+
+def _print_message(message: str) -> None:
+    err.print(message, highlight=False, soft_wrap=True)
 
 
 @command(
@@ -104,26 +110,28 @@ def pilot_command(
     file = check_target(out_path, ("json",))
     check_folder(store, "--store")
     world = load_scenario(scenario)
-    with keeping_finished_runs(), progress_bars() as progress, trial_bar(seconds) as report:
+    with keeping_finished_runs(), progress_bars() as observer, trial_bar(seconds) as trial:
         pilot = run_pilot(
             world,
             seconds,
             file,
             target=target_of(world, target_loss, target_accuracy, hold),
-            rounds=rounds,
-            minimise=minimise,
-            clients=parse_range(clients, "--clients"),
-            steps=parse_range(steps, "--steps"),
+            region=Region(
+                clients=parse_range(clients, "--clients"),
+                steps=parse_range(steps, "--steps"),
+                rounds=rounds,
+                minimise=minimise,
+            ),
             seed=seed,
             name=scenario,
-            data_dir=data_dir,
-            threads=threads,
-            workers=workers if learner else worker_count(workers, threads, seconds),
-            store=Store(store),
-            learner=learner,
-            progress=progress,
-            report=report,
-            tell=lambda words: err.print(words, highlight=False, soft_wrap=True),
+            compute=Compute(
+                data_dir=data_dir,
+                threads=threads,
+                workers=workers if learner else worker_count(workers, threads, seconds),
+                store=store,
+                learner=learner,
+            ),
+            observer=replace(observer, trial=trial, message=_print_message),
         )
     if as_json:
         print_json(pilot.report.to_dict())

@@ -35,11 +35,13 @@ from fedcell.planning.law.given import GivenLaw
 from fedcell.planning.pilot.pilot import Pilot
 from fedcell.planning.pilot.pilotfile import load_pilot
 from fedcell.planning.planner import plan_training
+from fedcell.planning.setting import Region
 from fedcell.scenario.load import load_scenario
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
+from fedcell.simulation.compute import Compute
 
 
 def _coefficient(term: str, default: str = "") -> Any:
@@ -135,22 +137,23 @@ def plan(
     picture, saved = figure_target(figure), _check_plan_file(out_path)
     limits = _limits(deadline, energy_budget, confidence)
     world, known = load_scenario(scenario), None if pilot is None else load_pilot(pilot)
+    law = _given_law(pilot, mixing=mixing, drift=drift, start=start, floor=floor, dropped=dropped)
     best = plan_training(
         world,
-        known,
-        _given_law(pilot, mixing=mixing, drift=drift, start=start, floor=floor, dropped=dropped),
-        policy=policy,
-        minimise=minimise,
+        law if known is None else known,
         target=_target(world, known, target_loss, target_accuracy, hold),
+        region=Region(
+            clients=parse_range(clients, "--clients"),
+            steps=parse_range(steps, "--steps"),
+            minimise=minimise,
+            policy=policy,
+        ),
         limits=limits,
-        clients=parse_range(clients, "--clients"),
-        steps=parse_range(steps, "--steps"),
         solve_for=solve_for,
         what_if=what_if,
         seed=seed,
-        name=scenario,
-        data_dir=data_dir,
-    )
+        compute=Compute(data_dir=data_dir),
+    ).named(scenario)
     if saved:
         best.save(saved)
     if as_json:

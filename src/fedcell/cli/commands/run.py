@@ -45,10 +45,12 @@ from fedcell.cli.targets import goal_of
 from fedcell.core.errors import BadInput, printable
 from fedcell.network.policies.names import NAMED
 from fedcell.planning.adaptive.controller import EVERY
-from fedcell.planning.adaptive.run import run_adaptive
+from fedcell.planning.adaptive.run import Adaptation, run_adaptive
 from fedcell.planning.choice.plan import TrainingPlan
+from fedcell.planning.setting import Region
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
+from fedcell.simulation.compute import Compute
 from fedcell.simulation.folder.run_folder import resumable
 from fedcell.simulation.run import run
 from fedcell.simulation.summary import RunResult
@@ -148,9 +150,8 @@ def run_command(
     ranges = parse_range(clients, "--clients"), parse_range(steps, "--steps")
     adapting = AdaptiveOptions(pilot, every, minimise, *ranges)
     check_adaptive(adaptive, adapting, seeds, planned, target)
-    job = RunJob(
-        name, world, policies, rounds, target, folder, resume, learner, track, data_dir, threads
-    )
+    compute = Compute(data_dir=data_dir, threads=threads, learner=learner)
+    job = RunJob(name, world, policies, rounds, target, folder, resume, track, compute)
     if seeds is not None:
         run_on_seeds(job, range(seed, seed + seeds), workers, as_json)
         return
@@ -167,7 +168,7 @@ def _policies(planned: TrainingPlan | None, file: Path | None) -> list[str]:
 
 def _run(job: RunJob, seed: int) -> RunResult:
     """Run a job on one seed."""
-    with watched("", job.trackers(job.folder.name, seed)) as progress:
+    with watched("", job.trackers(job.folder.name, seed)) as observer:
         return run(
             job.world,
             job.policies,
@@ -176,10 +177,8 @@ def _run(job: RunJob, seed: int) -> RunResult:
             seed=seed,
             folder=job.folder,
             resume=job.resume,
-            data_dir=job.data_dir,
-            threads=job.threads,
-            learner=job.learner,
-            progress=progress,
+            compute=job.compute,
+            observer=observer,
         )
 
 
@@ -187,25 +186,24 @@ def _run_adaptive(
     job: RunJob, seed: int, plan: TrainingPlan | None, options: AdaptiveOptions
 ) -> RunResult:
     """Run a job on one seed, with a plan that adapts."""
-    with watched("", job.trackers(job.folder.name, seed)) as progress:
+    region = Region(
+        clients=options.clients,
+        steps=options.steps,
+        rounds=job.rounds,
+        minimise=options.minimise or (plan.minimised if plan else "cost"),
+    )
+    start = options.pilot if plan is None else plan
+    with watched("", job.trackers(job.folder.name, seed)) as observer:
         return run_adaptive(
             job.world,
             job.policies,
-            pilot=options.pilot,
-            plan=plan,
-            every=options.every or EVERY,
-            minimise=options.minimise,
-            clients=options.clients,
-            steps=options.steps,
-            rounds=job.rounds,
+            Adaptation(start=start, every=options.every or EVERY, region=region),
             target=job.target,
             seed=seed,
             folder=job.folder,
             resume=job.resume,
-            data_dir=job.data_dir,
-            threads=job.threads,
-            learner=job.learner,
-            progress=progress,
+            compute=job.compute,
+            observer=observer,
         )
 
 

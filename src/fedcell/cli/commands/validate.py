@@ -1,5 +1,6 @@
 """Compare a pilot's predictions with trials that it has not seen."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -30,12 +31,12 @@ from fedcell.cli.progress import progress_bars, trial_bar
 from fedcell.cli.signals import keeping_finished_runs
 from fedcell.core.files.formats import check_target
 from fedcell.core.quantities import parse_duration
-from fedcell.experiments.store import Store
 from fedcell.planning.pilot.pilotfile import load_pilot
 from fedcell.planning.pilot.validation import validate_pilot
 from fedcell.scenario.load import load_scenario
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
+from fedcell.simulation.compute import Compute
 
 from .pilot import worker_count
 
@@ -75,7 +76,7 @@ def validate(
     target = check_target(out_path, ("json",))
     check_folder(store, "--store")
     known = load_pilot(pilot)
-    with keeping_finished_runs(), progress_bars() as progress, trial_bar(seconds) as report:
+    with keeping_finished_runs(), progress_bars() as observer, trial_bar(seconds) as trial:
         validation = validate_pilot(
             load_scenario(scenario),
             known,
@@ -83,13 +84,14 @@ def validate(
             target,
             rounds=rounds,
             name=scenario,
-            data_dir=data_dir,
-            threads=threads,
-            workers=workers if learner else worker_count(workers, threads, seconds),
-            store=Store(store),
-            learner=learner,
-            progress=progress,
-            report=report,
+            compute=Compute(
+                data_dir=data_dir,
+                threads=threads,
+                workers=workers if learner else worker_count(workers, threads, seconds),
+                store=store,
+                learner=learner,
+            ),
+            observer=replace(observer, trial=trial),
         )
     if as_json:
         print_json(validation.to_dict())
