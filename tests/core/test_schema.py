@@ -3,7 +3,6 @@
 import re
 import tomllib
 
-import msgspec
 import pytest
 
 from fedcell import BadInput, Cell, Clients, Scenario, load_scenario, save_scenario
@@ -67,21 +66,6 @@ def test_awkward_values_survive_a_commented_file(tmp_path):
     kept = load_scenario(tmp_path / "odd.toml").learning
     assert kept is not None
     assert kept.dataset.endswith('a "quoted"\\ name.npz')
-
-
-def test_a_table_is_read_once(monkeypatch):
-    """`using` reads the values of the table that changes, once, and passes the others on."""
-    scenario, read = load_scenario("digits"), []
-
-    def convert(value, kind, **options):
-        read.append(value)
-        return whole(value, kind, **options)
-
-    whole = msgspec.convert
-    monkeypatch.setattr(msgspec, "convert", convert)
-    scenario.using(task={"batch_size": 3})
-    # batch_size and energy_weight; the other three are left out, and no other table is read
-    assert read == [3, 1.0]
 
 
 def test_a_key_that_was_renamed_is_found_again():

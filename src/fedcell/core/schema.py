@@ -8,6 +8,7 @@ all read it from the field's `Doc`.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -72,18 +73,16 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
     table_name: ClassVar[str] = ""  # how messages call it
 
+    def prepare(self) -> None:
+        """Convert values that may be given in several forms, before the fields are checked."""
+
     def faults(self) -> list[str]:
-        """What is wrong between fields that are each right; each names its own field first."""
+        """Return what is wrong between valid fields; each sentence names its own field first."""
         return []
 
     def __post_init__(self) -> None:
-        faults: list[str] = []
-        for field in fields_of(type(self)):
-            path = _join(self.table_name, field.name)
-            value = _read(field.type, getattr(self, field.name), path, faults)
-            msgspec.structs.force_setattr(self, field.name, value)
-        faults = faults or [_join(self.table_name, fault) for fault in self.faults()]
-        if faults:
+        self.prepare()
+        if faults := _check_fields(self, self.__struct_fields__):
             raise BadInput(*faults)
 
 
@@ -117,6 +116,62 @@ def decode(kind: type[T], given: Mapping[str, Any], faults: Sequence[str] = ()) 
     if collected:
         raise BadInput(*collected)
     return table
+
+
+def replace_fields(table: T, values: Mapping[str, Any], faults: Sequence[str] = ()) -> T:
+    """Return a copy of a table with other values, of which only these are read and checked.
+
+    Parameters
+    ----------
+    table : Table
+        The table to copy; all its values are valid.
+    values : mapping
+        New values by field, as plain values, dicts and lists, or as tables.
+    faults : sequence of str
+        Faults that are known already. With any of them, checks between fields are left out.
+
+    Returns
+    -------
+    Table
+        The copy. Fields that are not in `values` are the same objects as before.
+
+    Raises
+    ------
+    BadInput
+        With every fault: unknown keys, bad values, and what is wrong between fields.
+    """
+    known = type(table).__struct_fields__
+    collected = [*faults, *_unknown_keys(values, known, table.table_name)]
+    changed = [name for name in known if name in values]
+    replaced = copy(table)  # does not call __post_init__, which would read every field
+    for name in changed:
+        msgspec.structs.force_setattr(replaced, name, values[name])
+    if not collected:
+        replaced.prepare()
+    collected += _check_fields(replaced, changed, between=not collected)
+    if collected:
+        raise BadInput(*collected)
+    return replaced
+
+
+def _check_fields(table: Table, names: Iterable[str], between: bool = True) -> list[str]:
+    """Read the named fields of a table in place; return their faults, or those between fields."""
+    faults: list[str] = []
+    types = {field.name: field.type for field in fields_of(type(table))}
+    for name in names:
+        value = _read(types[name], getattr(table, name), _join(table.table_name, name), faults)
+        msgspec.structs.force_setattr(table, name, value)
+    if faults or not between:
+        return faults
+    return [_join(table.table_name, fault) for fault in table.faults()]
+
+
+def _unknown_keys(given: Mapping[Any, Any], known: Iterable[str], path: str) -> list[str]:
+    return [
+        f"{_join(path, str(name))} is not a key; {suggestion(str(name), known, path)}"
+        for name in given
+        if name not in known
+    ]
 
 
 def _read(kind: Any, value: Any, path: str, faults: list[str]) -> Any:
@@ -153,11 +208,7 @@ def _read_table(kind: type[T], given: Any, path: str, faults: list[str], sound: 
         return None
     known = {field.name: field for field in fields_of(kind)}
     known_faults = len(faults)
-    faults += [
-        f"{_join(path, str(name))} is not a key; {suggestion(str(name), known, path)}"
-        for name in given
-        if name not in known
-    ]
+    faults += _unknown_keys(given, known, path)
     values: dict[str, Any] = {}
     for name, field in known.items():
         if name not in given:
@@ -248,7 +299,7 @@ def unused_options(
 ) -> list[str]:
     """Options that are given where they mean nothing: `users` says for each which key, with which
     of its values, has a use for it. `chosen` has values of keys that are left out."""
-    default = {field.name: field.default for field in msgspec.structs.fields(type(table))}
+    default = {field.name: field.default for field in fields_of(type(table))}
     keys = {key for key, _ in users.values()}
     values = {key: getattr(table, key) for key in keys} | dict(chosen or {})
     return [

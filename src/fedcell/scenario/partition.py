@@ -2,7 +2,6 @@
 
 from typing import Annotated, ClassVar, Literal
 
-import msgspec
 from msgspec import Meta
 
 from fedcell.core.errors import UNPRINTABLE
@@ -15,6 +14,7 @@ from fedcell.core.schema import (
     Table,
     Text,
     documented,
+    fields_of,
     unused_options,
 )
 
@@ -109,7 +109,7 @@ class PartitionSpec(Table, frozen=True, kw_only=True):
     def faults(self) -> list[str]:
         kind = self.kind or ("iid" if self.owners is None else "given")
         faults = unused_options(self, USERS, {"kind": kind})
-        default = {field.name: field.default for field in msgspec.structs.fields(type(self))}
+        default = {field.name: field.default for field in fields_of(type(self))}
         if kind == "given":
             faults += [
                 f"{name} is for samples that are dealt, and {self.table_name}.kind is "

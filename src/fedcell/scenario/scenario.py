@@ -2,11 +2,10 @@
 
 from typing import Annotated, Any, Literal, Self
 
-import msgspec
 import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.core.schema import LARGE, SMALL, Doc, Table, decode, documented
+from fedcell.core.schema import LARGE, SMALL, Doc, Table, documented, replace_fields
 from fedcell.core.types import Array
 
 from .arrays import ClientTable
@@ -174,20 +173,41 @@ class Scenario(Table, frozen=True, kw_only=True):
         return self.using(plan=plan)
 
     def using(self, **changes: Any) -> Self:
-        """This scenario with other values: `scenario.using(plan={"cohort": 20})`.
+        """Return this scenario with other values: `scenario.using(plan={"cohort": 20})`.
 
-        Who holds which data is not changed in a scenario that has the D_j of before.
+        Only the given values are read and checked; other tables are the same objects as before.
+        Checks between tables run on the result.
+
+        Parameters
+        ----------
+        **changes
+            By table: a dict of the values that change, or a whole table.
+
+        Returns
+        -------
+        Scenario
+            The changed scenario.
+
+        Raises
+        ------
+        BadInput
+            If a key or a value is wrong; or if the partition, the dataset or the architecture
+            changes in a scenario that has the D_j of the former ones.
         """
-        tables: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
+        tables: dict[str, Any] = {}
+        faults: list[str] = []
         for name, values in changes.items():
-            if isinstance(values, dict):
-                before = tables.get(name)
-                kept = {} if before is None else msgspec.structs.asdict(before)
+            before = getattr(self, name) if name in self.__struct_fields__ else None
+            if before is not None and isinstance(values, dict):
                 if "table" in values:
-                    kept.pop("count", None)  # it was that of the table before
-                values = kept | values
+                    values = {"count": DEFAULT_COUNT} | values  # it was that of the table before
+                try:
+                    values = replace_fields(before, values)
+                except BadInput as error:
+                    faults += error.faults
+                    continue
             tables[name] = values
-        changed = decode(type(self), tables)
+        changed = replace_fields(self, tables, faults)
         self._check_dealt(changed)
         return changed
 

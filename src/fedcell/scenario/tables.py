@@ -76,10 +76,9 @@ class Cell(Table, frozen=True, kw_only=True):
         """The nearest and the farthest that a client may be [m]."""
         return self.distance if isinstance(self.distance, tuple) else (self.distance, self.distance)
 
-    def __post_init__(self) -> None:
+    def prepare(self) -> None:
         if self.gains is not None and not isinstance(self.gains, Gains):
             msgspec.structs.force_setattr(self, "gains", Gains(self.gains))
-        super().__post_init__()
 
     def faults(self) -> list[str]:
         near, far = self.ring
@@ -158,7 +157,7 @@ class Clients(Table, frozen=True, kw_only=True):
                 faults.append(f"table: {who} has freq_min above freq_max")
         return faults
 
-    def __post_init__(self) -> None:
+    def prepare(self) -> None:
         if isinstance(self.table, dict):
             msgspec.structs.force_setattr(self, "table", client_table(self.table))
         if not isinstance(self.table, ClientTable | None):
@@ -169,7 +168,6 @@ class Clients(Table, frozen=True, kw_only=True):
             msgspec.structs.force_setattr(self, "count", self.table.count)
         if self.sizes is not None and not isinstance(self.sizes, Sizes):
             msgspec.structs.force_setattr(self, "sizes", Sizes(self.sizes))
-        super().__post_init__()
 
 
 @documented
