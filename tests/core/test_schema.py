@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from fedcell import BadInput, Cell, Clients, Scenario, load_scenario, save_scenario
-from fedcell.core.schema import field_infos
+from fedcell.core.schema import field_infos, suggestion
 from fedcell.scenario.load import SHIPPED
 from fedcell.scenario.save import commented
 from fedcell.show.tables.reference import TABLES, scenario_reference
@@ -71,3 +71,46 @@ def test_awkward_values_survive_a_commented_file(tmp_path):
 def test_a_key_that_was_renamed_is_found_again():
     with pytest.raises(BadInput, match=r"plan\.drawn is not a key; did you mean plan\.cohort_draw"):
         Scenario().using(plan={"drawn": "after"})
+
+
+@pytest.mark.parametrize(
+    ("table", "typed", "meant"),
+    [
+        ("learning", "optimizer", "optimiser"),
+        ("learning", "sevrer", "server"),
+        ("learning", "agregation", "aggregation"),
+        ("learning", "layer", "layers"),
+        ("cell", "bandwith", "bandwidth"),
+        ("cell", "nosie", "noise"),
+        ("cell", "gian", "gains"),
+        ("clients", "sample", "samples"),
+        ("clients", "kapa", "kappa"),
+        ("clients", "freqmin", "freq_min"),
+        ("plan", "cohrt", "cohort"),
+        ("plan", "epochs", "local_epochs"),
+        ("task", "batchsize", "batch_size"),
+    ],
+)
+def test_a_typing_error_gets_a_suggestion(table, typed, meant):
+    with pytest.raises(BadInput, match=rf"{table}\.{typed} is not .* mean {table}\.{meant}\?$"):
+        load_scenario("digits").using(**{table: {typed: 1}})
+
+
+@pytest.mark.parametrize(
+    ("table", "typed"),
+    [
+        ("learning", "quantisation"),
+        ("learning", "compression"),
+        ("learning", "weight_decay"),
+        ("cell", "fading"),
+        ("cell", "loss"),  # loss_rate or loss_kind
+        ("clients", "clip"),
+    ],
+)
+def test_another_word_gets_no_suggestion(table, typed):
+    with pytest.raises(BadInput, match=rf"{table}\.{typed} is not a key; known: "):
+        load_scenario("digits").using(**{table: {typed: 1}})
+
+
+def test_without_a_name_all_known_ones_are_listed():
+    assert suggestion("", ["even", "optimal"]) == "known: even, optimal"

@@ -21,6 +21,9 @@ from msgspec import Meta
 
 from .errors import BadInput
 
+MIN_SIMILARITY = 0.75  # of a suggestion, from 0 to 1: typing errors have it, other words do not
+SHORT_NAME, MIN_SIMILARITY_SHORT = 5, 0.65  # characters: in a name this short one wrong letter weighs more
+MIN_PART = 3  # characters of a name that stands for the one known name that contains it
 LARGE, SMALL = 1e60, 1e-60  # numbers beyond these could overflow when multiplied
 
 fields_of = cache(msgspec.structs.fields)  # they are gathered from annotations, which takes long
@@ -255,9 +258,35 @@ def _holds_tables(kind: Any) -> bool:
 
 
 def suggestion(name: str, known: Iterable[str], path: str = "") -> str:
-    """What may have been meant by a name that is not known."""
+    """Return the known name that was probably meant, or all known names where none is close.
+
+    Parameters
+    ----------
+    name : str
+        The unknown name.
+    known : iterable of str
+        The names that could have been meant.
+    path : str
+        The table that holds the names, put before the suggestion.
+
+    Returns
+    -------
+    str
+        The end of a sentence: "did you mean ...?" or "known: ...".
+
+    Examples
+    --------
+    >>> suggestion("bandwith", ["bandwidth", "noise"], "cell")
+    'did you mean cell.bandwidth?'
+    >>> suggestion("quantisation", ["partition", "rate"])
+    'known: partition, rate'
+    """
     names = list(known)
-    close = get_close_matches(name, names, n=1) or [n for n in names if name and name in n]
+    cutoff = MIN_SIMILARITY if len(name) > SHORT_NAME else MIN_SIMILARITY_SHORT
+    close = get_close_matches(name, names, n=1, cutoff=cutoff)
+    if not close and len(name) >= MIN_PART:
+        longer = [other for other in names if name in other]
+        close = longer if len(longer) == 1 else []
     return f"did you mean {_join(path, close[0])}?" if close else f"known: {', '.join(names)}"
 
 

@@ -78,7 +78,7 @@ def test_packages_are_not_searched_for_built_in_policies(problem, monkeypatch):
         ("needs-more", "^the policy needs-more cannot be loaded: KeyError: 'more'$"),
         ("number", "^the policy number cannot be called: expected Problem -> Schedule$"),
         ("fastets", "^fastets is not a policy: did you mean fastest"),
-        ("qqq", "is not a policy: known: even, .*, optimal, .*fastest"),
+        ("none-such", "is not a policy: known: even, .*, optimal, .*fastest"),
     ],
 )
 def test_a_policy_that_cannot_be_loaded_is_one_sentence(problem, name, sentence):
