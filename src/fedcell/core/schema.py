@@ -22,7 +22,10 @@ from msgspec import Meta
 from .errors import BadInput
 
 MIN_SIMILARITY = 0.75  # of a suggestion, from 0 to 1: typing errors have it, other words do not
-SHORT_NAME, MIN_SIMILARITY_SHORT = 5, 0.65  # characters: in a name this short one wrong letter weighs more
+SHORT_NAME, MIN_SIMILARITY_SHORT = (
+    5,
+    0.65,
+)  # characters: in a name this short one wrong letter weighs more
 MIN_PART = 3  # characters of a name that stands for the one known name that contains it
 LARGE, SMALL = 1e60, 1e-60  # numbers beyond these could overflow when multiplied
 

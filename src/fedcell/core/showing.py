@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .errors import BadInput
 
 
@@ -66,3 +68,30 @@ def client_title(client: int, name: str | None) -> str:
 def shortened(text: str, most: int) -> str:
     """A text no longer than there is room for."""
     return text if len(text) <= most else text[: most - 3] + "..."
+
+
+def value_range(values: Any, unit: str = "") -> str:
+    """Return the smallest and the largest of some numbers with their unit, NaN left out.
+
+    >>> value_range([3.0, 1.0, float("nan")], "s"), value_range([2.0], "J")
+    ('1 to 3 s', '2 J')
+    """
+    numbers = np.asarray(values, float)
+    numbers = numbers[~np.isnan(numbers)]
+    if not numbers.size:
+        return "none"
+    ends = dict.fromkeys(f"{number:.4g}" for number in (numbers.min(), numbers.max()))
+    return " to ".join(ends) + (f" {unit}" if unit else "")
+
+
+def described_axes(shape: tuple[int, ...]) -> str:
+    """Return the shape of arrays with clients on the last axis in words.
+
+    >>> described_axes((3,)), described_axes((20, 1)), described_axes((2, 20, 3))
+    ('3 clients', '20 rounds of 1 client', '2 x 20 rounds of 3 clients')
+    """
+    clients = f"{shape[-1]} client" + "s" * (shape[-1] != 1)
+    if len(shape) == 1:
+        return clients
+    rounds = " x ".join(map(str, shape[:-1]))
+    return f"{rounds} round{'s' * (rounds != '1')} of {clients}"

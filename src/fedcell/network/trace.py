@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.errors import BadInput
+from fedcell.core.showing import value_range
 from fedcell.core.types import Array, Bools, Ints
 from fedcell.scenario.scenario import Scenario
 
@@ -62,6 +63,18 @@ class Fleet:
         if self.cycles_per_sample is None:
             return samples
         return np.asarray(samples * (self.cycles_per_sample[who] / scenario.cycles_per_sample))
+
+    def __repr__(self) -> str:
+        freq = np.array((self.freq_min.min(), self.freq_max.max()))
+        own = {"cycles_per_sample": "cycle", "loss_rate": "", "battery": "J"}
+        known = {n: (getattr(self, n), u) for n, u in own.items() if getattr(self, n) is not None}
+        rest = "".join(f", {name} {value_range(*values)}" for name, values in known.items())
+        return (
+            f"<Fleet, {self.count} clients: samples {value_range(self.samples)}, "
+            f"kappa {value_range(self.kappa, 'J s^2')},\n  "
+            f"power {value_range(self.power, 'W/Hz')}, mean_gain {value_range(self.mean_gain)}, "
+            f"freq {value_range(freq, 'cycle/s')}{rest}>"
+        )
 
 
 def check_fleet(scenario: Scenario, fleet: Fleet) -> None:
@@ -189,6 +202,14 @@ class Trace:
     def _pick(self, rounds: Ints, size: int) -> "Trace":
         picked = {name: values[rounds] for name, values in self._arrays().items()}
         return Trace(**{name: v[:, :size] if v.ndim == 2 else v for name, v in picked.items()})
+
+    def __repr__(self) -> str:
+        some = self.cohort >= 0
+        return (
+            f"<Trace, {self.rounds} rounds from round {self.first_round} on: "
+            f"{value_range(self.called)} clients a round, gain {value_range(self.gain[some])}, "
+            f"{int((self.lost & some).sum())} of {int(some.sum())} uploads lost>"
+        )
 
     @classmethod
     def join(cls, parts: Sequence["Trace"]) -> "Trace":

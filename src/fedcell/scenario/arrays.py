@@ -9,7 +9,7 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.schema import LARGE, SMALL
-from fedcell.core.showing import client_title
+from fedcell.core.showing import client_title, shortened, value_range
 from fedcell.core.types import Array, Bools, real_numbers
 
 LONGEST_NAME = 100  # characters
@@ -52,6 +52,11 @@ class Gains(ArrayTable):
         """Over all rounds and clients."""
         return float(self.values.mean())
 
+    def __repr__(self) -> str:
+        rounds, clients = self.values.shape
+        gains = value_range(self.values)
+        return f"<Gains, {rounds} rounds of {clients} clients: power gain {gains} (linear)>"
+
 
 @dataclass(frozen=True, eq=False)
 class Sizes(ArrayTable):
@@ -68,6 +73,9 @@ class Sizes(ArrayTable):
                 "data, 0"
             )
         object.__setattr__(self, "values", values)
+
+    def __repr__(self) -> str:
+        return f"<Sizes, {self.values.size} clients: {value_range(self.values)} samples>"
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,8 +218,29 @@ class ClientTable(ArrayTable):
         columns = (self.name, *self.columns().values(), *self.labels.values())
         return len(next(column for column in columns if column is not None))
 
+    def __repr__(self) -> str:
+        parts = [] if self.name is None else [f"names ({shortened(', '.join(self.name[:9]), 40)})"]
+        for column, values in self.columns().items():
+            blank = int(np.isnan(values).sum())
+            gaps = f" ({blank} left out)" if blank else ""
+            parts.append(f"{column} {value_range(values, COLUMN_UNITS.get(column, ''))}{gaps}")
+        if self.labels:
+            parts.append(f"labels ({shortened(', '.join(self.labels), 60)})")
+        lines = [", ".join(parts[i : i + 4]) for i in range(0, len(parts), 4)]
+        return f"<ClientTable, {self.count} clients: " + ",\n  ".join(lines) + ">"
+
 
 NUMBERS = tuple(f.name for f in fields(ClientTable) if f.name not in ("name", "labels"))
+COLUMN_UNITS = {
+    "kappa": "J s^2",
+    "power": "W/Hz",
+    "power_w": "W",
+    "distance": "m",
+    "freq_min": "cycle/s",
+    "freq_max": "cycle/s",
+    "cycles_per_sample": "cycle",
+    "battery": "J",
+}
 EITHER = (("distance", "gain"), ("power", "power_w"))  # columns of which a client has one
 EXPECTED = {  # where it is not a number above 0
     "gain": "above 0, to 1 (linear; a path loss of 90 dB is -90 in gain_db)",

@@ -6,6 +6,7 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.schema import LARGE, SMALL, Doc, Table, documented, replace_fields
+from fedcell.core.showing import shortened
 from fedcell.core.types import Array
 
 from .arrays import ClientTable
@@ -211,6 +212,20 @@ class Scenario(Table, frozen=True, kw_only=True):
         self._check_dealt(changed)
         return changed
 
+    def __repr__(self) -> str:
+        cell, clients, plan, learning = self.cell, self.clients, self.plan, self.learning
+        epochs = f"{plan.local_epochs} local epochs"
+        local = epochs if plan.local_epochs else f"E_l = {plan.local_steps} local steps"
+        gains = "" if cell.gains is None else f", {cell.gains!r}"
+        trained = "nothing is trained" if learning is None else _described_learning(learning)
+        return (
+            f"<Scenario, {clients.count} clients{'' if clients.table is None else ' of a table'}: "
+            f"K = {plan.cohort} a round, {local}, {self.rounds} rounds,\n  "
+            f"band {cell.bandwidth:.4g} Hz, loss rate {cell.loss_rate:g}{gains},\n  "
+            f"upload {self.model_bits:.4g} bit, {self.cycles_per_sample:.4g} cycle/sample, "
+            f"energy_weight {self.task.energy_weight:g} s/J,\n  {trained}>"
+        )
+
     def _check_dealt(self, after: "Scenario") -> None:
         """Refuses a change that the D_j, and the bits and cycles of the model, do not follow."""
         before, now = self.learning, after.learning
@@ -234,6 +249,13 @@ def _median_gain(cell: Cell, table: ClientTable) -> float:
     if table.gain is None:
         return float(cell.mean_gain(float(np.median(distance))))
     return float(np.median(table.filled("gain", cell.mean_gain(distance))))
+
+
+def _described_learning(learning: Learning) -> str:
+    """Return model, data and target in a line."""
+    model = learning.model if learning.layers is None else "its own layers"
+    data = "" if learning.analytic else f" on {shortened(learning.dataset, 60)}"
+    return f"{model}{data}, {learning.goal or 'no target'}"
 
 
 def with_goal(scenario: Scenario, goal: Target | None) -> Scenario:
