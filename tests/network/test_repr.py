@@ -1,9 +1,24 @@
 """Objects of the network print in a few lines: sizes and ranges with units, never an array."""
 
+from inspect import signature
+
 import numpy as np
 import pytest
 
-from fedcell import Optimal, Scenario, draw_fleet, draw_trace, load_round, make_problem, price
+from fedcell import (
+    Fleet,
+    Gains,
+    Optimal,
+    Problem,
+    Scenario,
+    Schedule,
+    draw_fleet,
+    draw_trace,
+    load_round,
+    make_problem,
+    price,
+    simulate_network,
+)
 from fedcell.network.trace import Trace
 
 
@@ -67,3 +82,13 @@ def test_a_fleet_names_what_its_clients_differ_in():
     assert text.startswith("<Fleet, 3 clients: samples ")
     assert "loss_rate 0 to 0.1, battery 5 to inf J>" in text
     assert "battery" not in repr(draw_fleet(Scenario()))
+
+
+def test_signatures_show_names_of_arrays_and_not_their_generics():
+    for thing in (price, make_problem, Problem, Schedule, Fleet, Trace, Gains, simulate_network):
+        text = str(signature(thing))
+        assert "numpy" not in text
+        assert len(text) < 300
+    assert (
+        str(signature(price)).replace("'", "") == "(problem: Problem, schedule: Schedule) -> Cost"
+    )

@@ -1,5 +1,7 @@
 """Judging a schedule: whether it may be followed, and how nearly it solves (22)."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fedcell.core.errors import BadInput

@@ -4,6 +4,8 @@ Every random draw of the network is made here and kept as data, so two policies 
 clients, fading and losses.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from fedcell.core.errors import BadInput

@@ -1,5 +1,7 @@
 """Who takes part how often: heard in which share of rounds, called in which, and who hardly is."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fedcell.core.showing import client_title

@@ -4,6 +4,8 @@ Clients are on the last axis; anything may stand in front of it (rounds, seeds,
 settings), so one call prices one round or ten thousand.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
@@ -95,7 +97,7 @@ class Problem:
         weight = self.energy_weight / self.clients
         return np.asarray(weight * self.kappa * self.cycles**3)
 
-    def __getitem__(self, where: Any) -> "Problem":
+    def __getitem__(self, where: Any) -> Problem:
         """Some of the rounds, or of the clients: indexes every vector."""
         vectors = {name: getattr(self, name)[where] for name in VECTORS}
         return Problem(**vectors, work=self.work, energy_weight=self.energy_weight)

@@ -1,5 +1,7 @@
 """Arrays that a user brings into a scenario: real clients, measured channels."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
@@ -173,7 +175,7 @@ class ClientTable(ArrayTable):
         values = getattr(self, column)
         return default if values is None else np.where(np.isnan(values), default, values)
 
-    def in_band(self, bandwidth: float) -> "ClientTable":
+    def in_band(self, bandwidth: float) -> ClientTable:
         """This table with all powers as the densities that they are in a band [Hz]."""
         if self.power_w is None:
             return self
@@ -190,7 +192,7 @@ class ClientTable(ArrayTable):
     def _remembered(self) -> dict[Any, float]:
         return {}
 
-    def having(self, **columns: Any) -> "ClientTable":
+    def having(self, **columns: Any) -> ClientTable:
         """This table with other columns."""
         kept: dict[str, Any] = {"name": self.name, "labels": self.labels}
         for name, values in self.columns().items():

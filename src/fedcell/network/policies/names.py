@@ -1,5 +1,7 @@
 """Find policies by name: built-in ones, those of installed packages, and `module:callable`."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import Any

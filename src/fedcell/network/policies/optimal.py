@@ -17,6 +17,8 @@ finds the crossing in two or three steps; the box that those signs leave holds i
 where a bound switches on or off.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import NDArray
 
