@@ -165,7 +165,7 @@ def test_a_device_is_no_scenario(fedcell):
 
 
 def test_a_text_has_an_end(fedcell, monkeypatch, tmp_path):
-    monkeypatch.setattr("fedcell.core.files.formats.MOST_TEXT", 1000)
+    monkeypatch.setattr("fedcell.core.files.formats.MAX_TEXT_BYTES", 1000)
     (tmp_path / "long.toml").write_text("#" * 1001)
     said = fedcell("cost", tmp_path / "long.toml")
     assert said.code == 2

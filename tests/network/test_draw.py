@@ -50,7 +50,7 @@ def test_a_round_is_the_same_alone_in_a_part_and_in_a_run(selection, kind):
 
 def test_chunks_do_not_show(monkeypatch):
     whole = trace_of(50)
-    monkeypatch.setattr(dice, "CHUNK", 700)  # 7 rounds of 100 clients at a time
+    monkeypatch.setattr(dice, "CHUNK_PLACES", 700)  # 7 rounds of 100 clients at a time
     assert same(trace_of(50), whole)
 
 

@@ -468,6 +468,6 @@ def test_gains_are_read_packed_or_not_and_no_further_than_texts_go(tmp_path, mon
     world = {"clients": {"count": 2}, "plan": {"cohort": 1}, "cell": {"gains": file.name}}
     (tmp_path / "world.json").write_text(json.dumps(world))
     assert load_scenario(tmp_path / "world.json").cell.gains.values.shape == (2000, 2)
-    monkeypatch.setattr("fedcell.scenario.load.MOST_TEXT", 20_000)
+    monkeypatch.setattr("fedcell.scenario.load.MAX_TEXT_BYTES", 20_000)
     with pytest.raises(BadInput, match="is not a table of numbers: it is longer than a gigabyte"):
         load_scenario(tmp_path / "world.json")

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from .errors import BadInput
 from .types import Array, Ints
 
-CHUNK = 2**21  # (round, client) places drawn at a time; no more are in memory at once
-LAST_ROUND = 2**30  # of which each has its places: more would come round to the first ones
-DENSE = 16  # times as many places are drawn faster one after the other than one by one
+CHUNK_PLACES = 2**21  # (round, client) places drawn at a time; no more are in memory at once
+MAX_ROUNDS = 2**30  # of which each has its places: more would come round to the first ones
+DENSE_RATIO = 16  # times as many places are drawn faster one after the other than one by one
 
 
 PHILOX_MULTIPLIERS = np.array([0xD2E7470EE14C6C93, 0xCA5A826395121157], np.uint64)
@@ -63,7 +63,7 @@ def uniform(purpose: Purpose, seed: int, rounds: range, count: int) -> Array:
 
 def uniform_at(purpose: Purpose, seed: int, rounds: range, places: Ints, count: int) -> Array:
     """The numbers of `uniform` at some of its `count` places, (round, place), to the same bits."""
-    if count <= DENSE * places.shape[1]:
+    if count <= DENSE_RATIO * places.shape[1]:
         return np.take_along_axis(uniform(purpose, seed, rounds, count), places, axis=1)
     blocks = np.uint64(-(-count // 4))
     start = np.arange(rounds.start, rounds.stop, dtype=np.uint64)[:, None] * blocks
@@ -119,7 +119,7 @@ def replicate_seeds(seed: int, count: int) -> list[int]:
 
 def chunks(rounds: range, count: int, most: int | None = None) -> Iterator[range]:
     """The rounds in parts small enough to be held for `count` clients each at once."""
-    step = max(1, (CHUNK if most is None else most) // count)
+    step = max(1, (CHUNK_PLACES if most is None else most) // count)
     for start in range(rounds.start, rounds.stop, step):
         yield range(start, min(start + step, rounds.stop))
 
@@ -131,8 +131,8 @@ def as_range(rounds: int | range) -> range:
             raise BadInput(f"`rounds` = {rounds!r}: expected consecutive rounds from 0 or later")
     else:
         rounds = range(check_count(rounds, "`rounds`"))
-    if rounds.stop > LAST_ROUND:
-        raise BadInput(f"`rounds` = {rounds!r}: there are {LAST_ROUND} rounds at most")
+    if rounds.stop > MAX_ROUNDS:
+        raise BadInput(f"`rounds` = {rounds!r}: there are {MAX_ROUNDS} rounds at most")
     return rounds
 
 

@@ -14,7 +14,7 @@ from fedcell.core.schema import LARGE, SMALL
 from fedcell.core.showing import client_title, shortened, value_range
 from fedcell.core.types import Array, Bools, real_numbers
 
-LONGEST_NAME = 100  # characters
+MAX_NAME_LENGTH = 100  # characters
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,15 +288,15 @@ def _name_faults(names: tuple[Any, ...]) -> list[str]:
 
 def _label_faults(column: str, texts: tuple[Any, ...]) -> list[str]:
     """What is wrong with a column of texts: they are shown, and stand in tables."""
-    if not column.isprintable() or len(column) > LONGEST_NAME:
+    if not column.isprintable() or len(column) > MAX_NAME_LENGTH:
         return [
-            f"clients.table: the column {column[:LONGEST_NAME]!r}: expected a name of at most "
-            f"{LONGEST_NAME} characters that can be printed"
+            f"clients.table: the column {column[:MAX_NAME_LENGTH]!r}: expected a name of at most "
+            f"{MAX_NAME_LENGTH} characters that can be printed"
         ]
     for j, text in enumerate(texts):
-        if not isinstance(text, str) or not text.isprintable() or len(text) > LONGEST_NAME:
+        if not isinstance(text, str) or not text.isprintable() or len(text) > MAX_NAME_LENGTH:
             return [
                 f"clients.table.{column}: client {j} has {text!r}: expected at most "
-                f"{LONGEST_NAME} characters that can be printed"
+                f"{MAX_NAME_LENGTH} characters that can be printed"
             ]
     return []

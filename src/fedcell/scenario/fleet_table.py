@@ -13,8 +13,10 @@ from fedcell.core.types import Array
 
 from .arrays import NUMBERS, ClientTable
 
-MOST_FAULTS = 20  # of a table of clients; more would hide the first
-MISSPELT = 0.85  # a heading of texts that is so like a column's is not taken for a label's
+MAX_FAULTS = 20  # of a table of clients; more would hide the first
+MAX_LABEL_SIMILARITY = (
+    0.85  # a heading of texts that is so like a column's is not taken for a label's
+)
 COLUMNS = ("name", *NUMBERS)
 
 Convert = Callable[[Array], Array]  # values as given, to SI
@@ -82,7 +84,7 @@ def client_table(columns: Mapping[str, Sequence[Any]]) -> ClientTable:
         except BadInput as error:
             faults += error.faults
     if faults:
-        raise BadInput(*faults[:MOST_FAULTS])
+        raise BadInput(*faults[:MAX_FAULTS])
     return ClientTable(**found, labels=labels)
 
 
@@ -133,7 +135,7 @@ def _label(heading: str, cells: Sequence[Any]) -> tuple[str, ...]:
     given = [cell for cell in cells if cell is not None]
     known = [*COLUMNS, *(f"{c}_{unit}" for unit, (of, _) in UNITS.items() for c in of)]
     likeness = max(SequenceMatcher(None, heading.lower(), name).ratio() for name in known)
-    if any(isinstance(cell, str) for cell in given) and likeness < MISSPELT:
+    if any(isinstance(cell, str) for cell in given) and likeness < MAX_LABEL_SIMILARITY:
         return tuple("" if cell is None else str(cell) for cell in cells)
     close = suggestion(heading, known)
     ways = close if close.startswith("did") else f"known: {', '.join(COLUMNS)}"

@@ -16,7 +16,7 @@ LATER = (  # keys of [learning] that older files do not have: left out where the
     *("optimiser", "proximal"),
     *("server", "server_momentum", "server_beta2", "server_tau"),
 )
-MOST_NAMED = 5  # of the values in which a run is another one
+MAX_NAMED_VALUES = 5  # of the values in which a run is another one
 LEARNT = ("clients", "learning", "plan", "task")  # tables in which a pilot depends on a scenario
 UNLEARNT = {  # what a training does not depend on: what radios and processors are like and cost
     "cell": ("bandwidth", "noise", "broadcast_time"),
@@ -131,8 +131,8 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """In what two identities differ, in words; empty where they do not."""
     then, here = _flat(before), _flat(now)
     names = sorted(name for name in then | here if then.get(name) != here.get(name))
-    more = ["more"] if len(names) > MOST_NAMED else []
-    return ", ".join(name.removeprefix("scenario.") for name in names[:MOST_NAMED] + more)
+    more = ["more"] if len(names) > MAX_NAMED_VALUES else []
+    return ", ".join(name.removeprefix("scenario.") for name in names[:MAX_NAMED_VALUES] + more)
 
 
 def _flat(tables: Mapping[str, Any], above: str = "") -> dict[str, Any]:

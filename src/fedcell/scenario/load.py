@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.errors import BadFile, BadInput
-from fedcell.core.files.formats import MOST_TEXT, naming, read_tables, read_text
+from fedcell.core.files.formats import MAX_TEXT_BYTES, naming, read_tables, read_text
 from fedcell.core.files.npz import map_npy
 from fedcell.core.files.regular import open_regular
 from fedcell.core.schema import decode
 
 from .arrays import ClientTable, Gains
-from .fleet_table import MOST_FAULTS, client_table, holds_numbers
+from .fleet_table import MAX_FAULTS, client_table, holds_numbers
 from .learning import dataset_path
 from .save import commented
 from .scenario import Scenario
@@ -36,7 +36,7 @@ The world of the paper: Wan et al., "Convergence Analysis and System Design for 
 Learning over Wireless Networks", Sections II and V. SI units. Every key may be left out;
 these are the defaults. Keys marked * are left open by the paper and chosen by us.
 """
-ROWS = 10_000  # of a table that are text at a time
+ROWS_AT_A_TIME = 10_000  # of a table that are text at a time
 SHIPPED = ("paper", "cnn", "digits", "mnist")
 
 
@@ -136,7 +136,7 @@ def _lines(path: Path) -> Iterator[str]:
     """The lines of a text, unpacked if need be, up to as much as any text may have."""
     packed: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
     unpacked = packed.get(path.suffix.lower(), lambda file: file)
-    left = MOST_TEXT
+    left = MAX_TEXT_BYTES
     with open_regular(path) as raw, TextIOWrapper(unpacked(raw), "utf-8-sig") as file:
         while line := file.readline(left + 1):
             left -= len(line)
@@ -161,7 +161,7 @@ def _csv_columns(given: str, folder: Path) -> dict[str, list[Any]]:
     place = f"clients.table: {given} line"
     rows = _csv_rows(read_text(folder / given), place)
     _, names = next(rows, (0, []))
-    some = list(islice(rows, ROWS))
+    some = list(islice(rows, ROWS_AT_A_TIME))
     if not some:
         raise BadInput(f"clients.table: {given} needs a line of column names and one per client")
     headings = [name or "" for name in names]
@@ -175,7 +175,7 @@ def _csv_columns(given: str, folder: Path) -> dict[str, list[Any]]:
     while some:
         for heading, values in _columns(headings, some, lambda n: f"{place} {n}").items():
             columns[heading] += values
-        some = list(islice(rows, ROWS))
+        some = list(islice(rows, ROWS_AT_A_TIME))
     for heading, values in columns.items():  # all of it is text here: a number is what looks so
         if heading != "name" and not holds_numbers(heading):
             numbers = _numbers(values)
@@ -207,7 +207,7 @@ def _columns(
         if len(row) != len(headings)
     ]
     if faults:
-        raise BadInput(*faults[:MOST_FAULTS])
+        raise BadInput(*faults[:MAX_FAULTS])
     columns: dict[str, list[Any]] = {}
     for heading, *cells in zip(headings, *(row for _, row in rows), strict=True):
         columns[heading] = cells
@@ -219,7 +219,7 @@ def _columns(
                 if number is None and cell is not None
             ]
     if faults:
-        raise BadInput(*faults[:MOST_FAULTS])
+        raise BadInput(*faults[:MAX_FAULTS])
     return columns
 
 

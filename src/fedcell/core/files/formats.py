@@ -24,17 +24,17 @@ from fedcell.core.version import __version__
 from .atomic import aside, sync, sync_folder
 from .regular import NO_LINKS, open_handle, open_regular
 
-DEEPEST = 40  # tables inside each other
+MAX_DEPTH = 40  # tables inside each other
 FORMULA = re.compile(r"'*[=+\-@\t\r\n]")  # begins what a spreadsheet computes, escaped or not
-MOST_TEXT = 2**30  # [byte] that a table or a scenario may have: a device has no end
+MAX_TEXT_BYTES = 2**30  # [byte] that a table or a scenario may have: a device has no end
 
 
 def read_text(path: Path) -> str:
     """The text of a file in UTF-8."""
     try:
         with open_regular(path) as file:
-            content = file.read(MOST_TEXT + 1)
-        if len(content) > MOST_TEXT:
+            content = file.read(MAX_TEXT_BYTES + 1)
+        if len(content) > MAX_TEXT_BYTES:
             raise BadFile(f"{path}: is longer than a gigabyte of text: name another file")
         return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except BadFile:
@@ -74,7 +74,7 @@ def _check_plain(content: dict[str, Any]) -> None:
     inside: list[tuple[str, Any, int]] = [("", content, 0)]
     while inside:
         where, value, depth = inside.pop()
-        if depth > DEEPEST:
+        if depth > MAX_DEPTH:
             raise BadInput(f"{where[:80]}...: nested too deeply")
         if isinstance(value, dict):
             for key, item in value.items():

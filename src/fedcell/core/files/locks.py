@@ -11,7 +11,7 @@ from fedcell.core.errors import BadFile
 
 from .regular import NO_LINKS, open_handle, open_regular
 
-MOST_OF_HOLDER = 200  # [byte] that are read of a lock file
+MAX_HOLDER_BYTES = 200  # [byte] that are read of a lock file
 
 try:
     import fcntl
@@ -92,7 +92,7 @@ def _is_at(handle: int, path: Path) -> bool:
 def read_holder(path: Path) -> str:
     """What a lock file says of the process that holds it."""
     with open_regular(path) as file:
-        return file.read(MOST_OF_HOLDER).decode("utf-8")
+        return file.read(MAX_HOLDER_BYTES).decode("utf-8")
 
 
 def _open_locked(path: Path) -> int | None:

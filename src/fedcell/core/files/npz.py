@@ -21,7 +21,7 @@ HEADERS: dict[tuple[int, int], tuple[int, Callable[..., Any]]] = {  # bytes of i
     (1, 0): (2, npy.read_array_header_1_0),
     (2, 0): (4, npy.read_array_header_2_0),
 }
-LONGEST = 10_000  # [byte] of a header
+MAX_HEADER_BYTES = 10_000  # [byte] of a header
 UNPACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what is unpacked no further than asked
 
 
@@ -94,8 +94,8 @@ def _header(member: str, file: Any) -> Any:
         raise ValueError(f"{member} has a header of version {version}")
     digits, read = HEADERS[version]
     length = file.read(digits)
-    if int.from_bytes(length, "little") > LONGEST:
-        raise ValueError(f"{member} has a header of more than {LONGEST} bytes")
+    if int.from_bytes(length, "little") > MAX_HEADER_BYTES:
+        raise ValueError(f"{member} has a header of more than {MAX_HEADER_BYTES} bytes")
     rest = file.read(int.from_bytes(length, "little"))
     return read(io.BytesIO(length + rest))
 
@@ -114,7 +114,9 @@ def _check_memory(announced: Arrays) -> None:
 
 def _read(archive: zipfile.ZipFile, member: str) -> NDArray[Any]:
     with archive.open(member) as file:
-        array: NDArray[Any] = npy.read_array(file, allow_pickle=False, max_header_size=LONGEST)
+        array: NDArray[Any] = npy.read_array(
+            file, allow_pickle=False, max_header_size=MAX_HEADER_BYTES
+        )
         if file.read(1):
             raise ValueError(f"{member} goes on after its array")
         return array
