@@ -350,7 +350,7 @@ def test_a_second_run_of_a_folder_is_refused(folder):
         again = told(folder, "run", "slow.json", "--policy", "even", "--out", "o", "--resume")
         said = one_sentence(again)
         assert f"o: another fedcell (process {process.pid} on " in said
-        assert "is at work on it: wait until it is done" in said
+        assert "is using it: wait until it is done" in said
     # Killed, it holds nothing any more.
     assert (folder / "o" / ".lock").exists()
     words = ["run", "slow.json", "--policy", "even", "--out", "o", "--resume", "--rounds", "99999"]

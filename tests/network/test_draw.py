@@ -396,5 +396,5 @@ def test_parts_of_a_run_sum_to_the_bits_of_the_whole_when_all_train(monkeypatch)
 
 
 def test_rounds_beyond_the_last_are_refused():
-    with pytest.raises(BadInput, match="there are 1073741824 rounds at most"):
+    with pytest.raises(BadInput, match="a run has at most 1073741824 rounds"):
         trace_of(range(2**64, 2**64 + 1))
