@@ -62,7 +62,7 @@ def uniform(purpose: Purpose, seed: int, rounds: range, count: int) -> Array:
 
 
 def uniform_at(purpose: Purpose, seed: int, rounds: range, places: Ints, count: int) -> Array:
-    """Return the numbers of `uniform` at some of its `count` places: bit for bit, (round, place)."""
+    """Return the numbers of `uniform` at some of its `count` places, (round, place)."""
     if count <= DENSE_RATIO * places.shape[1]:
         return np.take_along_axis(uniform(purpose, seed, rounds, count), places, axis=1)
     blocks = np.uint64(-(-count // 4))

@@ -21,11 +21,11 @@ HEADERS: dict[tuple[int, int], tuple[int, Callable[..., Any]]] = {  # bytes of i
     (1, 0): (2, npy.read_array_header_1_0),
     (2, 0): (4, npy.read_array_header_2_0),
 }
-MAX_HEADER_BYTES = 10_000  # [byte] of a header
+MAX_HEADER_BYTES = 10_000  # of an array's header
 UNPACKED = (
     zipfile.ZIP_STORED,
     zipfile.ZIP_DEFLATED,
-)  # compression that is unpacked only as far as it is read
+)  # can be unpacked in part
 
 
 def read_npz(
@@ -111,7 +111,8 @@ def _check_memory(announced: Arrays) -> None:
         return
     if needed > memory:
         raise BadInput(
-            f"unpacks to {needed / 1e9:.3g} GB, and this machine has {memory / 1e9:.3g} GB of memory"
+            f"unpacks to {needed / 1e9:.3g} GB, and this machine has {memory / 1e9:.3g} GB "
+            "of memory"
         )
 
 
