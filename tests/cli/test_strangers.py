@@ -165,7 +165,7 @@ def test_a_device_is_no_scenario(fedcell):
 
 
 def test_a_text_has_an_end(fedcell, monkeypatch, tmp_path):
-    monkeypatch.setattr("fedcell.core.files.formats.MOST_TEXT", 1000)
+    monkeypatch.setattr("fedcell.core.files.formats.MAX_TEXT_BYTES", 1000)
     (tmp_path / "long.toml").write_text("#" * 1001)
     said = fedcell("cost", tmp_path / "long.toml")
     assert said.code == 2
@@ -350,7 +350,7 @@ def test_a_second_run_of_a_folder_is_refused(folder):
         again = told(folder, "run", "slow.json", "--policy", "even", "--out", "o", "--resume")
         said = one_sentence(again)
         assert f"o: another fedcell (process {process.pid} on " in said
-        assert "is at work on it: wait until it is done" in said
+        assert "is using it: wait until it is done" in said
     # Killed, it holds nothing any more.
     assert (folder / "o" / ".lock").exists()
     words = ["run", "slow.json", "--policy", "even", "--out", "o", "--resume", "--rounds", "99999"]

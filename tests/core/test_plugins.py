@@ -50,7 +50,7 @@ def test_a_name_without_a_package_is_refused_with_the_known_names(tmp_path, monk
     with pytest.raises(BadInput, match=f"no installed package adds 'x' to {GROUP}.*: none"):
         load_plugin(GROUP, "x")
     install_package(tmp_path, monkeypatch, "other_plugin", "", {GROUP: {"y": "other_plugin:y"}})
-    with pytest.raises(BadInput, match="installed: y$"):
+    with pytest.raises(BadInput, match=r"installed: y$"):
         load_plugin(GROUP, "x")
 
 
@@ -58,7 +58,7 @@ def test_a_name_in_two_packages_is_refused(tmp_path, monkeypatch):
     for name in ("twin_one", "twin_two"):
         points = {GROUP: {"same": f"{name}:value"}}
         install_package(tmp_path / name, monkeypatch, name, "value = 1", points)
-    with pytest.raises(BadInput, match="'same' of .* is in twin_one and twin_two: uninstall one"):
+    with pytest.raises(BadInput, match=r"'same' of .* is in twin_one and twin_two: uninstall one"):
         load_plugin(GROUP, "same")
 
 

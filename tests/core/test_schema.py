@@ -3,11 +3,10 @@
 import re
 import tomllib
 
-import msgspec
 import pytest
 
 from fedcell import BadInput, Cell, Clients, Scenario, load_scenario, save_scenario
-from fedcell.core.schema import field_infos
+from fedcell.core.schema import field_infos, suggestion
 from fedcell.scenario.load import SHIPPED
 from fedcell.scenario.save import commented
 from fedcell.show.tables.reference import TABLES, scenario_reference
@@ -69,21 +68,49 @@ def test_awkward_values_survive_a_commented_file(tmp_path):
     assert kept.dataset.endswith('a "quoted"\\ name.npz')
 
 
-def test_a_table_is_read_once(monkeypatch):
-    """`using` reads the values of the table that changes, once, and passes the others on."""
-    scenario, read = load_scenario("digits"), []
-
-    def convert(value, kind, **options):
-        read.append(value)
-        return whole(value, kind, **options)
-
-    whole = msgspec.convert
-    monkeypatch.setattr(msgspec, "convert", convert)
-    scenario.using(task={"batch_size": 3})
-    # batch_size and energy_weight; the other three are left out, and no other table is read
-    assert read == [3, 1.0]
-
-
 def test_a_key_that_was_renamed_is_found_again():
     with pytest.raises(BadInput, match=r"plan\.drawn is not a key; did you mean plan\.cohort_draw"):
         Scenario().using(plan={"drawn": "after"})
+
+
+@pytest.mark.parametrize(
+    ("table", "typed", "meant"),
+    [
+        ("learning", "optimizer", "optimiser"),
+        ("learning", "sevrer", "server"),
+        ("learning", "agregation", "aggregation"),
+        ("learning", "layer", "layers"),
+        ("cell", "bandwith", "bandwidth"),
+        ("cell", "nosie", "noise"),
+        ("cell", "gian", "gains"),
+        ("clients", "sample", "samples"),
+        ("clients", "kapa", "kappa"),
+        ("clients", "freqmin", "freq_min"),
+        ("plan", "cohrt", "cohort"),
+        ("plan", "epochs", "local_epochs"),
+        ("task", "batchsize", "batch_size"),
+    ],
+)
+def test_a_typing_error_gets_a_suggestion(table, typed, meant):
+    with pytest.raises(BadInput, match=rf"{table}\.{typed} is not .* mean {table}\.{meant}\?$"):
+        load_scenario("digits").using(**{table: {typed: 1}})
+
+
+@pytest.mark.parametrize(
+    ("table", "typed"),
+    [
+        ("learning", "quantisation"),
+        ("learning", "compression"),
+        ("learning", "weight_decay"),
+        ("cell", "fading"),
+        ("cell", "loss"),  # loss_rate or loss_kind
+        ("clients", "clip"),
+    ],
+)
+def test_another_word_gets_no_suggestion(table, typed):
+    with pytest.raises(BadInput, match=rf"{table}\.{typed} is not a key; known: "):
+        load_scenario("digits").using(**{table: {typed: 1}})
+
+
+def test_without_a_name_all_known_ones_are_listed():
+    assert suggestion("", ["even", "optimal"]) == "known: even, optimal"

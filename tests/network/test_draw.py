@@ -50,7 +50,7 @@ def test_a_round_is_the_same_alone_in_a_part_and_in_a_run(selection, kind):
 
 def test_chunks_do_not_show(monkeypatch):
     whole = trace_of(50)
-    monkeypatch.setattr(dice, "CHUNK", 700)  # 7 rounds of 100 clients at a time
+    monkeypatch.setattr(dice, "CHUNK_PLACES", 700)  # 7 rounds of 100 clients at a time
     assert same(trace_of(50), whole)
 
 
@@ -396,5 +396,5 @@ def test_parts_of_a_run_sum_to_the_bits_of_the_whole_when_all_train(monkeypatch)
 
 
 def test_rounds_beyond_the_last_are_refused():
-    with pytest.raises(BadInput, match="there are 1073741824 rounds at most"):
+    with pytest.raises(BadInput, match="a run has at most 1073741824 rounds"):
         trace_of(range(2**64, 2**64 + 1))

@@ -106,7 +106,7 @@ def test_a_trace_alone_does_not_say_who_else_trained():
 
 def test_many_clients_are_summed_in_place(monkeypatch):
     """A round more of a large fleet keeps no more: its totals are added to those before."""
-    monkeypatch.setattr("fedcell.core.streams.CHUNK", 1)  # every round by itself
+    monkeypatch.setattr("fedcell.core.streams.CHUNK_PLACES", 1)  # every round by itself
     scenario = Scenario().using(clients={"count": 100_000})
 
     def kept(rounds):

@@ -318,7 +318,7 @@ def test_long_tables_are_read_in_parts(fleet_of, monkeypatch):
     rows = [f"d{j},{j + 1},{'roof' if j % 2 else ''},{5 * j or ''}" for j in range(7)]
     text = "\n".join(["name,samples,site,battery", *rows[:4], "", *rows[4:]])
     whole = fleet_of(text).clients.table
-    monkeypatch.setattr(load, "ROWS", 2)
+    monkeypatch.setattr(load, "ROWS_AT_A_TIME", 2)
     assert fleet_of(text).clients.table == whole
     assert whole.samples.tolist() == [1, 2, 3, 4, 5, 6, 7]
     assert whole.labels["site"] == ("", "roof") * 3 + ("",)

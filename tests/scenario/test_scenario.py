@@ -23,6 +23,7 @@ from fedcell import (
     load_scenario,
     save_scenario,
 )
+from fedcell.core.schema import Table
 from fedcell.scenario.load import SHIPPED, shipped
 from fedcell.scenario.tables import PAPER_TASK
 
@@ -187,6 +188,65 @@ def test_using_changes_what_is_named_and_nothing_else():
     assert (other.plan.cohort, other.cell.loss_rate) == (20, 0.1)
     assert other.clients == base.clients
     assert other.using(plan={"cohort": 10}, cell={"loss_rate": 0.0}) == base
+
+
+def test_using_reads_only_the_values_that_change(monkeypatch):
+    scenario, read, decoded = load_scenario("digits"), [], []
+    convert, check = msgspec.convert, Table.__post_init__
+
+    def counted_convert(value, kind, **options):
+        read.append(value)
+        return convert(value, kind, **options)
+
+    def counted_check(table):
+        decoded.append(type(table))
+        check(table)
+
+    monkeypatch.setattr(msgspec, "convert", counted_convert)
+    monkeypatch.setattr(Table, "__post_init__", counted_check)
+    changed = scenario.using(task={"batch_size": 3}).with_plan(4, 7)
+    assert read == [3, 4, 7]
+    assert decoded == []
+    assert (changed.task.batch_size, changed.plan.cohort, changed.plan.local_steps) == (3, 4, 7)
+    for name in ("cell", "clients", "learning"):
+        assert getattr(changed, name) is getattr(scenario, name)
+    assert scenario == load_scenario("digits")
+
+
+def test_using_reuses_the_tables_inside_a_table():
+    scenario = load_scenario("digits")
+    changed = scenario.using(learning={"rate": 0.3})
+    assert changed.learning.rate == 0.3
+    assert changed.learning.partition is scenario.learning.partition
+    assert changed.plan is scenario.plan
+
+
+def test_using_is_as_strict_as_a_file():
+    scenario = load_scenario("digits")
+    with pytest.raises(BadInput) as caught:
+        scenario.using(
+            plan={"cohort": 0, "selektion": "uniform"},
+            cell={"bandwidth": -1},
+            learning={"partition": {"alpha": -2}},
+            clinets={"count": 3},
+        )
+    places = [fault.split(" ")[0] for fault in caught.value.faults]
+    expected = ["plan.selektion", "plan.cohort", "cell.bandwidth", "learning.partition.alpha"]
+    assert places == [*expected, "clinets"]
+    with pytest.raises(BadInput, match=r"plan\.cohort = 101 is more than the 100 clients"):
+        Scenario().using(plan={"cohort": 101})  # checks between tables
+    with pytest.raises(BadInput, match=r"clients\.freq_min = 3e\+09 is above"):
+        Scenario().using(clients={"freq_min": 3e9})  # checks within a table
+    with pytest.raises(BadInput, match="has 2 columns for 100 clients"):
+        Scenario().using(cell={"gains": [[1e-13, 1e-13]]})
+
+
+def test_using_a_table_of_clients_takes_its_count():
+    three = Scenario().using(clients={"table": {"samples": [1, 2, 3]}}, plan={"cohort": 2})
+    assert three.clients.count == 3
+    assert three.using(clients={"table": {"samples": [1, 2]}}).clients.count == 2
+    with pytest.raises(BadInput, match=r"count = 5 and clients\.table lists 3"):
+        three.using(clients={"count": 5})
 
 
 def test_json_is_read_too(tmp_path):
@@ -408,6 +468,6 @@ def test_gains_are_read_packed_or_not_and_no_further_than_texts_go(tmp_path, mon
     world = {"clients": {"count": 2}, "plan": {"cohort": 1}, "cell": {"gains": file.name}}
     (tmp_path / "world.json").write_text(json.dumps(world))
     assert load_scenario(tmp_path / "world.json").cell.gains.values.shape == (2000, 2)
-    monkeypatch.setattr("fedcell.scenario.load.MOST_TEXT", 20_000)
+    monkeypatch.setattr("fedcell.scenario.load.MAX_TEXT_BYTES", 20_000)
     with pytest.raises(BadInput, match="is not a table of numbers: it is longer than a gigabyte"):
         load_scenario(tmp_path / "world.json")

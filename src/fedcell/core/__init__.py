@@ -1,1 +1,1 @@
-"""What every room may use: errors, strict tables, dice, estimates, files, quantities."""
+"""Shared by all packages: errors, strict tables, random streams, estimates, files, plugins."""

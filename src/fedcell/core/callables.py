@@ -1,4 +1,4 @@
-"""Code of one's own by its name, as a user types it: `module:callable`. No file ever names it."""
+"""Load code that a user names as `module:callable` in a command. Files never name code."""
 
 import os
 import sys
@@ -11,7 +11,7 @@ from .errors import BadInput
 
 
 def load_callable(what: str, name: str) -> Any:
-    """What `module:callable` names; `what` it is to be, as in "policy", is said in messages."""
+    """Return the object that `module:callable` names; `what`, such as "policy", is for messages."""
     module, _, attribute = name.partition(":")
     if "/" in module or module.endswith(".py"):
         raise BadInput(f"the {what} {name}: give the name of a module, as in mine:{what}")
@@ -20,28 +20,28 @@ def load_callable(what: str, name: str) -> Any:
 
 
 @contextmanager
-def blaming(whom: str) -> Iterator[None]:
-    """Turns whatever another's code raises into a sentence that begins with `whom`."""
+def blaming(culprit: str) -> Iterator[None]:
+    """Turn any error that foreign code raises into BadInput that begins with `culprit`."""
     try:
         yield
     except BadInput:
         raise
     except (Exception, SystemExit) as error:
-        raise BadInput(f"{whom}: {type(error).__name__}: {error}") from error
+        raise BadInput(f"{culprit}: {type(error).__name__}: {error}") from error
 
 
 @contextmanager
 def _current_folder() -> Iterator[None]:
-    """Lets modules be found in the folder one is in: last, and for no longer than is needed, so
-    that no file there can stand in for a module of ours or of a library."""
+    """Let modules be imported from the current folder, last on the path and only meanwhile, so
+    that no file there can replace a module of fedcell or of a library."""
     try:
         folder = os.getcwd()
-    except OSError:  # it is gone
+    except OSError:  # it was removed
         yield
         return
     sys.path.append(folder)
     try:
         yield
     finally:
-        if folder in sys.path:  # their code may have taken it off
+        if folder in sys.path:  # foreign code may have removed it
             del sys.path[len(sys.path) - 1 - sys.path[::-1].index(folder)]

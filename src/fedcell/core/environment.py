@@ -1,4 +1,4 @@
-"""Variables of the environment that are set for a while."""
+"""Environment variables that are set for a limited time."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def environment(settings: Mapping[str, str]) -> Iterator[None]:
-    """Sets variables, and puts back what they were."""
+    """Set variables, and restore their former values at the end."""
     before = {name: os.environ.get(name) for name in settings}
     os.environ.update(settings)
     try:

@@ -1,33 +1,40 @@
-"""What goes wrong, by kind: each message names the culprit and the way out.
+"""Define the kinds of errors; each message names the culprit and the way out.
 
 FedcellError
     BadInput            an option, a value or an array that cannot be used
-        BadFile         the same, found in a file; its name stands first
+        BadFile         the same, found in a file; its name comes first
     DataUnavailable     a dataset that is not here and cannot be downloaded
     NoPlan              no K and E_l keep within the limits
-    NotReached          no run came to the target loss
-    Diverged            training blew up
-    NoTestbed           this machine cannot make a testbed, or not do with it what was asked
+    NotReached          no run reached the target loss
+    Diverged            the training diverged
+    NoTestbed           this machine cannot build a testbed, or the testbed cannot do the request
 """
 
 import re
 from typing import Self
 
-# What moves a cursor, hides or turns text around: control, line and direction characters, and
-# halves of characters, which no terminal can show.
+# Characters that move a cursor, hide text or reverse it: control, line and direction characters;
+# and lone surrogates, which no terminal can show.
 UNPRINTABLE = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
 
 def printable(text: str) -> str:
-    """A text that does nothing to a terminal but show: what is not printable stands escaped."""
-    return UNPRINTABLE.sub(lambda found: ascii(found[0])[1:-1], text)
+    """Return a text that is safe to print: characters that are not printable are escaped."""
+    return UNPRINTABLE.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 class FedcellError(Exception):
-    """Base of every error that fedcell raises on purpose. `faults` has a sentence each.
+    """Base of every error that fedcell raises on purpose.
 
+    Attributes
+    ----------
+    faults : tuple of str
+        One sentence for each fault.
+
+    Examples
+    --------
     >>> from fedcell import Cell
     >>> try:
     ...     Cell(bandwidth=-1, noise=0)
@@ -37,16 +44,16 @@ class FedcellError(Exception):
     """
 
     def __init__(self, *faults: str) -> None:
-        self.faults = tuple(map(printable, faults))  # they may quote a file or a server
+        self.faults = tuple(map(printable, faults))  # may quote a file or a server
         super().__init__(*self.faults)
 
     def __str__(self) -> str:
         return "\n".join(self.faults)
 
     def within(self, place: str) -> Self:
-        """An error of the same kind with a place before each fault.
+        """Return an error of the same kind with a place before each fault.
 
-        Every kind is made from its faults alone, as copies and other processes make it, too.
+        Every kind is made from its faults alone, so that it can be copied and pickled.
         """
         return type(self)(*(f"{place}: {fault}" for fault in self.faults))
 
@@ -56,7 +63,7 @@ class BadInput(FedcellError, ValueError):  # noqa: N818
 
 
 class BadFile(BadInput):
-    """A file that cannot be read or written, or that holds what cannot be used."""
+    """A file that cannot be read or written, or whose content cannot be used."""
 
 
 class DataUnavailable(FedcellError):  # noqa: N818
@@ -64,20 +71,20 @@ class DataUnavailable(FedcellError):  # noqa: N818
 
 
 class NoPlan(FedcellError):  # noqa: N818
-    """No K and E_l keep within the limits that were asked for."""
+    """No K and E_l keep within the given limits."""
 
 
 class NotReached(FedcellError):  # noqa: N818
-    """No run came to the target loss, so nothing can be said of the rounds that it takes."""
+    """No run reached the target loss, so the number of rounds to it is unknown."""
 
 
 class Diverged(FedcellError):  # noqa: N818
-    """Every training diverged, or the one that was asked for: the loss left all bounds."""
+    """Every training diverged, or the requested one did: its loss is not finite."""
 
 
 class NoTestbed(FedcellError):  # noqa: N818
-    """This machine cannot make a testbed, or not do with it what was asked."""
+    """This machine cannot build a testbed, or the testbed cannot do the request."""
 
 
 class FedcellWarning(UserWarning):
-    """Something that a user should know and that does not stop the work."""
+    """Something that a user should know and that does not stop the program."""

@@ -1,4 +1,4 @@
-"""A number with its interval, in one form wherever one is given."""
+"""Numbers with their intervals."""
 
 from dataclasses import dataclass
 
@@ -13,9 +13,18 @@ NAN = float("nan")
 class Estimate:
     """A number, and the interval in which it lies with probability `level`.
 
-    `low` and `high` are NaN where nothing is known of the spread (a single value), and equal to
-    the value where there is none.
+    Parameters
+    ----------
+    value : float
+        The point estimate.
+    low, high : float
+        Ends of the interval; NaN if the spread is unknown (a single value), and equal to `value`
+        if there is none.
+    level : float
+        Probability of the interval, from 0 to 1.
 
+    Examples
+    --------
     >>> rounds = Estimate(30.0, 21.0, 43.0, level=0.9)
     >>> rounds, int(rounds), f"{rounds:.2f}", 40 in rounds
     (30 (21 to 43), 30, '30.00', True)
@@ -28,11 +37,11 @@ class Estimate:
 
     @property
     def half_width(self) -> float:
-        """Half of the interval, what stands behind a plus-minus."""
+        """Return half the width of the interval, the number after a plus-minus sign."""
         return (self.high - self.low) / 2
 
     def times(self, factor: float) -> "Estimate":
-        """The same of something so many times as large."""
+        """Return the estimate of a quantity that is `factor` times as large."""
         return Estimate(self.value * factor, self.low * factor, self.high * factor, self.level)
 
     def __float__(self) -> float:
@@ -54,7 +63,7 @@ class Estimate:
 
 
 def mean_estimate(values: Array, level: float = 0.95) -> Estimate:
-    """The mean of independent values with Student's interval."""
+    """Return the mean of independent values with Student's interval."""
     from scipy.special import stdtrit
 
     n, mean = values.size, float(values.mean())

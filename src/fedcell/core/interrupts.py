@@ -1,14 +1,14 @@
-"""Work that Ctrl-C does not break off."""
+"""Run work that Ctrl-C does not interrupt."""
 
 import threading
 from collections.abc import Callable
 
 
 def shielded(work: Callable[[], None]) -> None:
-    """Does the work to its end, and only then gives an interrupt that came meanwhile.
+    """Run `work` to its end, and only then raise an interrupt that came meanwhile.
 
-    Interrupts come to the main thread; so another does the work. Python waits for it even where
-    this one does not come to.
+    Python delivers interrupts to the main thread, so another thread does the work. The interpreter
+    waits for that thread even if the main thread ends first.
     """
     failures: list[BaseException] = []
     ended = threading.Event()

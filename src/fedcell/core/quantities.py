@@ -1,4 +1,4 @@
-"""Durations and energies as people write them: 2h, 90s, 1.5kJ, 100mWh."""
+"""Durations and energies with units: 2h, 90s, 1.5kJ, 100mWh."""
 
 import re
 from math import isfinite
@@ -11,12 +11,12 @@ JOULES |= {"mWh": 3.6, "Wh": 3600.0, "kWh": 3.6e6, "MWh": 3.6e9}
 
 
 def parse_duration(given: str | float, name: str) -> float:
-    """A duration in seconds, from text such as 90s or 2h; a bare number is in seconds."""
+    """Return a duration [s] from text such as 90s or 2h; a bare number is in seconds."""
     return _quantity(given, SECONDS, name, "a time such as 90s, 15min or 2h")
 
 
 def parse_energy(given: str | float, name: str) -> float:
-    """An energy in joules, from text such as 500J or 1Wh; a bare number is in joules."""
+    """Return an energy [J] from text such as 500J or 1Wh; a bare number is in joules."""
     return _quantity(given, JOULES, name, "an energy such as 500J, 2kJ or 1Wh")
 
 
@@ -33,7 +33,7 @@ def _quantity(given: str | float, units: dict[str, float], name: str, expected: 
 
 
 def readable_duration(seconds: float) -> str:
-    """Seconds as people read them."""
+    """Return seconds as text in a unit that suits them."""
     for unit, size in (("d", 86400.0), ("h", 3600.0), ("min", 60.0)):
         if seconds >= 2 * size:
             return f"{seconds / size:.3g} {unit}"

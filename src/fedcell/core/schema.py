@@ -1,13 +1,13 @@
-"""Strict tables: every wrong key and value named at once, from a file or from Python.
+"""Strict tables: every wrong key and value is reported at once, from a file or from Python.
 
-msgspec knows the types and ranges and converts one value at a time; this adds that all faults
-are gathered, that a misspelt key is met with a suggestion, that no number is infinite or NaN,
-and that what a field means is data: `help`, commented files, the reference page and the errors
-all read it from the field's `Doc`.
+msgspec knows the types and ranges and converts one value at a time. This module collects all
+faults, suggests a name for a misspelt key, and refuses infinite numbers and NaN. The meaning of a
+field is data: `help`, commented files, the reference page and errors read it from its `Doc`.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
@@ -20,9 +20,15 @@ from msgspec import Meta
 
 from .errors import BadInput
 
+MIN_SIMILARITY = 0.75  # of a suggestion, from 0 to 1: typing errors have it, other words do not
+SHORT_NAME, MIN_SIMILARITY_SHORT = (
+    5,
+    0.65,
+)  # characters: in a name this short one wrong letter weighs more
+MIN_PART = 3  # characters of a name that stands for the one known name that contains it
 LARGE, SMALL = 1e60, 1e-60  # numbers beyond these could overflow when multiplied
 
-fields_of = cache(msgspec.structs.fields)  # they are gathered from annotations, which takes long
+fields_of = cache(msgspec.structs.fields)  # slow: read from annotations
 
 Positive = Annotated[
     float, Meta(ge=SMALL, le=LARGE, description="a number above 0 (1e-60 to 1e60)")
@@ -39,7 +45,7 @@ Count = Annotated[int, Meta(ge=1, le=10**7, description="a whole number from 1 t
 
 @dataclass(frozen=True)
 class Doc:
-    """What a field means: in words, and with the paper's symbol and the SI unit if it has them."""
+    """The meaning of a field in words, with the paper's symbol and the SI unit if it has them."""
 
     text: str
     symbol: str = ""
@@ -51,7 +57,7 @@ class Doc:
         words = f"{self.symbol}, {self.text}" if self.symbol else self.text
         return f"{words} [{self.unit}]" if self.unit else words
 
-    def __repr__(self) -> str:  # short, for it stands in the signatures that `help` shows
+    def __repr__(self) -> str:  # short: `help` shows it in signatures
         return f"{self.symbol} [{self.unit}]" if self.unit else self.symbol or "Doc"
 
 
@@ -64,26 +70,24 @@ class FieldInfo:
     expected: str  # what it takes, in words
     default: Any
     required: bool
-    is_table: bool  # a table of its own, or a list of them
+    is_table: bool  # a nested table, or a list of them
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
-    """A frozen table of settings that refuses what is out of range."""
+    """A frozen table of settings that refuses values out of range."""
 
     table_name: ClassVar[str] = ""  # how messages call it
 
+    def prepare(self) -> None:
+        """Convert values that may be given in several forms, before the fields are checked."""
+
     def faults(self) -> list[str]:
-        """What is wrong between fields that are each right; each names its own field first."""
+        """Return what is wrong between valid fields; each sentence names its own field first."""
         return []
 
     def __post_init__(self) -> None:
-        faults: list[str] = []
-        for field in fields_of(type(self)):
-            path = _join(self.table_name, field.name)
-            value = _read(field.type, getattr(self, field.name), path, faults)
-            msgspec.structs.force_setattr(self, field.name, value)
-        faults = faults or [_join(self.table_name, fault) for fault in self.faults()]
-        if faults:
+        self.prepare()
+        if faults := _check_fields(self, self.__struct_fields__):
             raise BadInput(*faults)
 
 
@@ -91,7 +95,7 @@ T = TypeVar("T", bound=Table)
 
 
 def documented(kind: type[T]) -> type[T]:
-    """Adds the meaning of each field to the docstring of a table, for `help`."""
+    """Add the meaning of each field to the docstring of a table, for `help`."""
     lines = [
         f"{f.name}: {f.doc}" if f.is_table else f"{f.name} = {f.default!r}: {f.doc}"
         for f in field_infos(kind)
@@ -101,7 +105,7 @@ def documented(kind: type[T]) -> type[T]:
 
 
 def field_infos(kind: type[Table]) -> Iterator[FieldInfo]:
-    """The fields of a table that have a description, in order."""
+    """Yield the fields of a table that have a description, in order."""
     for field in fields_of(kind):
         plain, doc = _without_doc(field.type)
         if doc is not None:
@@ -111,7 +115,7 @@ def field_infos(kind: type[Table]) -> Iterator[FieldInfo]:
 
 
 def decode(kind: type[T], given: Mapping[str, Any], faults: Sequence[str] = ()) -> T:
-    """A table from plain dicts and lists, or BadInput with every fault, those known included."""
+    """Return a table from plain dicts and lists; raise BadInput with all `faults`, old and new."""
     collected = list(faults)
     table: T = _read_table(kind, given, kind.table_name, collected, sound=not faults)
     if collected:
@@ -119,8 +123,64 @@ def decode(kind: type[T], given: Mapping[str, Any], faults: Sequence[str] = ()) 
     return table
 
 
+def replace_fields(table: T, values: Mapping[str, Any], faults: Sequence[str] = ()) -> T:
+    """Return a copy of a table with other values, of which only these are read and checked.
+
+    Parameters
+    ----------
+    table : Table
+        The table to copy; all its values are valid.
+    values : mapping
+        New values by field, as plain values, dicts and lists, or as tables.
+    faults : sequence of str
+        Faults that are known already. With any of them, checks between fields are left out.
+
+    Returns
+    -------
+    Table
+        The copy. Fields that are not in `values` are the same objects as before.
+
+    Raises
+    ------
+    BadInput
+        With every fault: unknown keys, bad values, and what is wrong between fields.
+    """
+    known = type(table).__struct_fields__
+    collected = [*faults, *_unknown_keys(values, known, table.table_name)]
+    changed = [name for name in known if name in values]
+    replaced = copy(table)  # does not call __post_init__, which would read every field
+    for name in changed:
+        msgspec.structs.force_setattr(replaced, name, values[name])
+    if not collected:
+        replaced.prepare()
+    collected += _check_fields(replaced, changed, between=not collected)
+    if collected:
+        raise BadInput(*collected)
+    return replaced
+
+
+def _check_fields(table: Table, names: Iterable[str], between: bool = True) -> list[str]:
+    """Read the named fields of a table in place; return their faults, or those between fields."""
+    faults: list[str] = []
+    types = {field.name: field.type for field in fields_of(type(table))}
+    for name in names:
+        value = _read(types[name], getattr(table, name), _join(table.table_name, name), faults)
+        msgspec.structs.force_setattr(table, name, value)
+    if faults or not between:
+        return faults
+    return [_join(table.table_name, fault) for fault in table.faults()]
+
+
+def _unknown_keys(given: Mapping[Any, Any], known: Iterable[str], path: str) -> list[str]:
+    return [
+        f"{_join(path, str(name))} is not a key; {suggestion(str(name), known, path)}"
+        for name in given
+        if name not in known
+    ]
+
+
 def _read(kind: Any, value: Any, path: str, faults: list[str]) -> Any:
-    """`value` as a `kind`; what is wrong with it is appended to `found`."""
+    """Return `value` as a `kind`; append what is wrong with it to `faults`."""
     kind, doc = _without_doc(kind)
     if get_origin(kind) in (Union, UnionType) and NoneType in get_args(kind):  # may be left out
         if value is None:
@@ -146,18 +206,14 @@ def _read(kind: Any, value: Any, path: str, faults: list[str]) -> Any:
 
 
 def _read_table(kind: type[T], given: Any, path: str, faults: list[str], sound: bool = True) -> Any:
-    """A table from a mapping. Tables inside are read first; the other values are read, once, as
-    the table is made."""
+    """Return a table from a mapping. Nested tables are read first; the constructor reads the other
+    values."""
     if not isinstance(given, Mapping):
         faults.append(f"{path or 'the file'} = {_short(given)}: expected a table")
         return None
     known = {field.name: field for field in fields_of(kind)}
     known_faults = len(faults)
-    faults += [
-        f"{_join(path, str(name))} is not a key; {suggestion(str(name), known, path)}"
-        for name in given
-        if name not in known
-    ]
+    faults += _unknown_keys(given, known, path)
     values: dict[str, Any] = {}
     for name, field in known.items():
         if name not in given:
@@ -173,7 +229,7 @@ def _read_table(kind: type[T], given: Any, path: str, faults: list[str], sound: 
         if not inside and sound:
             return kind(**values)
         plain = {n: v for n, v in values.items() if not _holds_tables(known[n].type)}
-        for name, value in plain.items():  # gather what else is wrong
+        for name, value in plain.items():  # collect what else is wrong
             _read(known[name].type, value, _join(path, name), faults)
     except BadInput as error:
         inner = (fault.removeprefix(kind.table_name).removeprefix(".") for fault in error.faults)
@@ -182,7 +238,7 @@ def _read_table(kind: type[T], given: Any, path: str, faults: list[str], sound: 
 
 
 def _without_doc(kind: Any) -> tuple[Any, Doc | None]:
-    """A field's type without its description, and the description."""
+    """Return the type of a field without its description, and the description."""
     if get_origin(kind) is not Annotated:
         return kind, None
     base, *notes = get_args(kind)
@@ -192,7 +248,7 @@ def _without_doc(kind: Any) -> tuple[Any, Doc | None]:
 
 
 def _row_of(kind: Any) -> type[Table] | None:
-    """The table that a field holds a list of, if it does."""
+    """Return the kind of table that a field holds a list of, if it does."""
     row = get_args(kind)[0] if get_origin(kind) is tuple else None
     return row if isinstance(row, type) and issubclass(row, Table) else None
 
@@ -204,9 +260,35 @@ def _holds_tables(kind: Any) -> bool:
 
 
 def suggestion(name: str, known: Iterable[str], path: str = "") -> str:
-    """What may have been meant by a name that is not known."""
+    """Return the known name that was probably meant, or all known names where none is close.
+
+    Parameters
+    ----------
+    name : str
+        The unknown name.
+    known : iterable of str
+        The names that could have been meant.
+    path : str
+        The table that holds the names, put before the suggestion.
+
+    Returns
+    -------
+    str
+        The end of a sentence: "did you mean ...?" or "known: ...".
+
+    Examples
+    --------
+    >>> suggestion("bandwith", ["bandwidth", "noise"], "cell")
+    'did you mean cell.bandwidth?'
+    >>> suggestion("quantisation", ["partition", "rate"])
+    'known: partition, rate'
+    """
     names = list(known)
-    close = get_close_matches(name, names, n=1) or [n for n in names if name and name in n]
+    cutoff = MIN_SIMILARITY if len(name) > SHORT_NAME else MIN_SIMILARITY_SHORT
+    close = get_close_matches(name, names, n=1, cutoff=cutoff)
+    if not close and len(name) >= MIN_PART:
+        longer = [other for other in names if name in other]
+        close = longer if len(longer) == 1 else []
     return f"did you mean {_join(path, close[0])}?" if close else f"known: {', '.join(names)}"
 
 
@@ -215,7 +297,7 @@ def _join(path: str, name: str) -> str:
 
 
 def _numbers(value: Any) -> list[float]:
-    """The numbers in a value that may be NaN or infinite, which no range of msgspec refuses."""
+    """Return the floats in a value; no range of msgspec refuses NaN or infinity."""
     if isinstance(value, tuple):
         return [number for item in value for number in _numbers(item)]
     return [value] if isinstance(value, float) else []
@@ -227,7 +309,7 @@ def _short(value: Any) -> str:
 
 
 def _expected(kind: Any) -> str:
-    """What a field takes, in words."""
+    """Return in words what a field accepts."""
     if get_origin(kind) in (Union, UnionType):
         return " or ".join(_expected(k) for k in get_args(kind) if k is not NoneType)
     if get_origin(kind) is tuple:
@@ -246,9 +328,12 @@ def unused_options(
     users: Mapping[str, tuple[str, Sequence[str]]],
     chosen: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Options that are given where they mean nothing: `users` says for each which key, with which
-    of its values, has a use for it. `chosen` has values of keys that are left out."""
-    default = {field.name: field.default for field in msgspec.structs.fields(type(table))}
+    """Return sentences on options that have no effect.
+
+    `users` maps each option to the key, and to the values of that key, for which it has an effect.
+    `chosen` has the values of keys that are left out.
+    """
+    default = {field.name: field.default for field in fields_of(type(table))}
     keys = {key for key, _ in users.values()}
     values = {key: getattr(table, key) for key in keys} | dict(chosen or {})
     return [

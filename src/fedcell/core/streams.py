@@ -1,10 +1,10 @@
-"""Dice that any round can be drawn from: counter-based streams, keyed by what they are for.
+"""Counter-based random streams, keyed by purpose and seed.
 
-Each purpose has a stream of its own, keyed by (purpose, seed), in which every round owns the
-same number of places. So any round can be drawn alone, in a chunk or in a whole run with the
-same result; and since every client has its place, a larger cohort extends a smaller one and a
-higher loss rate loses the same uploads and more. A place is read without those before it, so a
-round costs what its clients cost, and not what the fleet does.
+Each purpose has its own stream, keyed by (purpose, seed), in which every round owns the same
+number of places. So a round has the same random numbers alone, in a chunk or in a whole run; and
+since every client has its place, a larger cohort extends a smaller one and a higher loss rate
+loses the same uploads and more. A place is computed without the places before it, so the cost of
+a round grows with its clients and not with the fleet.
 """
 
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from .errors import BadInput
 from .types import Array, Ints
 
-CHUNK = 2**21  # (round, client) places drawn at a time; no more are in memory at once
-LAST_ROUND = 2**30  # of which each has its places: more would come round to the first ones
-DENSE = 16  # times as many places are drawn faster one after the other than one by one
+CHUNK_PLACES = 2**21  # (round, client) places in memory at once
+MAX_ROUNDS = 2**30  # of a stream: the places of later rounds would repeat the first ones
+DENSE_RATIO = 16  # up to this many places per wanted one, drawing all is faster than single ones
 
 
 PHILOX_MULTIPLIERS = np.array([0xD2E7470EE14C6C93, 0xCA5A826395121157], np.uint64)
@@ -29,7 +29,7 @@ Words = NDArray[np.uint64]
 
 
 class Purpose(IntEnum):
-    """What a stream is for. Its number is its key: append, never renumber."""
+    """The purpose of a random stream. Its number is part of the key: append, never renumber."""
 
     SAMPLES = 0
     KAPPA = 1
@@ -49,21 +49,21 @@ class Purpose(IntEnum):
 
 
 def stream(purpose: Purpose, seed: int, client: int = 0, round: int = 0) -> np.random.Generator:
-    """Dice of one client in one round: the same whoever else rolls, and in whatever order."""
+    """Return the generator of one client in one round, independent of all other draws."""
     return _generator(purpose, seed, np.array([0, 0, client, round], np.uint64))
 
 
 def uniform(purpose: Purpose, seed: int, rounds: range, count: int) -> Array:
-    """Numbers in [0, 1), (round, client): the same for a round however it is asked for."""
-    blocks = -(-count // 4)  # Philox makes four numbers at a time; a round starts on a fresh four
+    """Return numbers in [0, 1), (round, client); a round has the same in every range of rounds."""
+    blocks = -(-count // 4)  # Philox makes four numbers at a time; a round starts a new four
     return _generator(purpose, seed, rounds.start * blocks).random((len(rounds), 4 * blocks))[
         :, :count
     ]
 
 
 def uniform_at(purpose: Purpose, seed: int, rounds: range, places: Ints, count: int) -> Array:
-    """The numbers of `uniform` at some of its `count` places, (round, place), to the same bits."""
-    if count <= DENSE * places.shape[1]:
+    """Return the numbers of `uniform` at some of its `count` places, (round, place)."""
+    if count <= DENSE_RATIO * places.shape[1]:
         return np.take_along_axis(uniform(purpose, seed, rounds, count), places, axis=1)
     blocks = np.uint64(-(-count // 4))
     start = np.arange(rounds.start, rounds.stop, dtype=np.uint64)[:, None] * blocks
@@ -73,7 +73,7 @@ def uniform_at(purpose: Purpose, seed: int, rounds: range, places: Ints, count: 
 
 
 def _philox(counter: Words, key: Words) -> list[Words]:
-    """The four words that Philox-4x64-10 makes of each counter (Salmon et al., SC 2011)."""
+    """Return the four words of Philox-4x64-10 for each counter (Salmon et al., SC 2011)."""
     zero = np.zeros_like(counter)
     a, b, c, d = counter, zero, zero, zero
     key = key.copy()
@@ -86,7 +86,7 @@ def _philox(counter: Words, key: Words) -> list[Words]:
 
 
 def _high_word(x: Words, y: np.uint64) -> Words:
-    """The upper 64 of the 128 bits of a product."""
+    """Return the upper 64 of the 128 bits of a product."""
     half, low = np.uint64(32), np.uint64(2**32 - 1)
     x_high, x_low, y_high, y_low = x >> half, x & low, y >> half, y & low
     middle = x_high * y_low + (x_low * y_low >> half)
@@ -106,38 +106,38 @@ def _key(purpose: Purpose, seed: int) -> Words:
 
 
 def spread_evenly(mean: float, spread: float, purpose: Purpose, seed: int, count: int) -> Array:
-    """A number for each client, drawn evenly from mean * (1 -+ spread) (Sec. V-C)."""
-    dice = np.ravel(uniform(purpose, seed, range(1), count))
-    return np.asarray(mean * (1 + spread * (2 * dice - 1)))
+    """Return a number for each client, uniform in mean * (1 -+ spread) (Sec. V-C)."""
+    draws = np.ravel(uniform(purpose, seed, range(1), count))
+    return np.asarray(mean * (1 + spread * (2 * draws - 1)))
 
 
 def replicate_seeds(seed: int, count: int) -> list[int]:
-    """Seeds of independent replicates; the first is `seed` itself."""
+    """Return seeds of independent replicates; the first is `seed` itself."""
     more = uniform(Purpose.SEED, seed, range(1), count)[0, 1:] * 2.0**53
     return [seed, *map(int, more)]
 
 
 def chunks(rounds: range, count: int, most: int | None = None) -> Iterator[range]:
-    """The rounds in parts small enough to be held for `count` clients each at once."""
-    step = max(1, (CHUNK if most is None else most) // count)
+    """Yield the rounds in parts that fit in memory with `count` clients each."""
+    step = max(1, (CHUNK_PLACES if most is None else most) // count)
     for start in range(rounds.start, rounds.stop, step):
         yield range(start, min(start + step, rounds.stop))
 
 
 def as_range(rounds: int | range) -> range:
-    """The rounds that a number or a range stands for."""
+    """Return the rounds that a number or a range stands for."""
     if isinstance(rounds, range):
         if not rounds or rounds.step != 1 or rounds.start < 0:
             raise BadInput(f"`rounds` = {rounds!r}: expected consecutive rounds from 0 or later")
     else:
         rounds = range(check_count(rounds, "`rounds`"))
-    if rounds.stop > LAST_ROUND:
-        raise BadInput(f"`rounds` = {rounds!r}: there are {LAST_ROUND} rounds at most")
+    if rounds.stop > MAX_ROUNDS:
+        raise BadInput(f"`rounds` = {rounds!r}: a run has at most {MAX_ROUNDS} rounds")
     return rounds
 
 
 def check_count(value: Any, name: str) -> int:
-    """A whole number above 0 that a caller gave under this name."""
+    """Return a whole number above 0; refuse anything else under its name."""
     whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
     if not whole or value < 1:
         raise BadInput(f"{name} = {value!r}: expected a whole number above 0")

@@ -1,4 +1,4 @@
-"""Arrays by the kind of number they hold, and numbers that a user brings as such an array."""
+"""Array types by their numbers, and the conversion of given numbers to such an array."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ Floats = NDArray[np.float32]  # weights of a model, images
 
 
 def real_numbers(name: str, given: Any) -> Array:
-    """`given` as an array of real numbers, a copy of its own unless mapped from a file."""
+    """Return `given` as a read-only array of real numbers: a copy, unless mapped from a file."""
     if isinstance(given, np.ma.MaskedArray):
         raise BadInput(f"{name} has masked values: fill them in first")
     if np.iscomplexobj(given):
@@ -24,7 +24,7 @@ def real_numbers(name: str, given: Any) -> Array:
         if values.dtype.kind not in "fiu":
             raise TypeError(f"its type is {values.dtype}")
         values = values.astype(float, copy=not isinstance(given, np.memmap))
-        values.flags.writeable = False  # what was checked stays as it is
+        values.flags.writeable = False  # values stay as they were checked
         return values
     except (ValueError, TypeError) as error:
         raise BadInput(f"{name} is not an array of numbers: {error}") from error

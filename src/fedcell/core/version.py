@@ -1,10 +1,10 @@
-"""The version, in one place: of the package, and in every file that it writes."""
+"""The version of the package, which every file that it writes holds."""
 
 __version__ = "0.2.0"
 
 
 def versions() -> dict[str, str]:
-    """Of this package and of what its numbers depend on."""
+    """Return the versions of this package and of the libraries that its numbers depend on."""
     import platform
     from importlib.metadata import version
 

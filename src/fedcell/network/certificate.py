@@ -1,5 +1,7 @@
 """Judging a schedule: whether it may be followed, and how nearly it solves (22)."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fedcell.core.errors import BadInput
@@ -7,9 +9,9 @@ from fedcell.core.types import Array
 
 from .round import Certificate, Problem, Schedule, price
 
-ROUNDING = 1e-12  # a gap below it needs no second look
-NEAR = 1e-9  # a frequency that is so near to a bound, relative to it, is held by it
-HALVINGS = 100  # of a range of as many powers of two
+ROUNDING_GAP = 1e-12  # a gap below it needs no second look
+BOUND_TOLERANCE = 1e-9  # a frequency that is so near to a bound, relative to it, is held by it
+BISECTIONS = 100  # of a range of as many powers of two
 
 
 def certify(problem: Problem, schedule: Schedule) -> Certificate:
@@ -38,7 +40,7 @@ def certify(problem: Problem, schedule: Schedule) -> Certificate:
 
     by_share = a**2 / problem.band_time  # (89)
     gap, missed = _judge(problem, f, reached, finish, by_share)
-    if (far := gap > ROUNDING).any():
+    if (far := gap > ROUNDING_GAP).any():
         few, freq = problem[far], f[far]
         with np.errstate(all="ignore"):  # where energy is free, prices cannot be read off f
             prices = _prices_off_both(few, freq, by_share[far])
@@ -71,11 +73,11 @@ def _prices_off_both(problem: Problem, freq: Array, by_share: Array) -> Array:
     this is all that is known.
     """
     told = 2 * problem.energy_weight / problem.clients * problem.kappa * freq**3  # (90)
-    least = np.where(freq <= problem.freq_min * (1 + NEAR), 0, told)
-    most = np.where(freq >= problem.freq_max * (1 - NEAR), np.inf, told)
+    least = np.where(freq <= problem.freq_min * (1 + BOUND_TOLERANCE), 0, told)
+    most = np.where(freq >= problem.freq_max * (1 - BOUND_TOLERANCE), np.inf, told)
     shape = by_share.max(-1, keepdims=True)
-    low, high = (np.full(shape.shape, power) for power in (-HALVINGS, HALVINGS))
-    for _ in range(HALVINGS):  # the sum grows with the scale
+    low, high = (np.full(shape.shape, power) for power in (-BISECTIONS, BISECTIONS))
+    for _ in range(BISECTIONS):  # the sum grows with the scale
         middle = (low + high) / 2
         prices = np.clip(by_share * (np.exp2(middle) / shape), least, most)
         small = prices.sum(-1, keepdims=True) < 1

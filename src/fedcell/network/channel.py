@@ -3,6 +3,8 @@
 This is the place for other physical models: a round needs from it a gain for each client.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from fedcell.core.errors import BadInput

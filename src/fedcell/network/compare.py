@@ -1,5 +1,7 @@
 """Policies side by side on the same dice: what tables and figures of costs are made of."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any

@@ -4,12 +4,14 @@ Every random draw of the network is made here and kept as data, so two policies 
 clients, fading and losses.
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.schema import SMALL
 from fedcell.core.streams import (
-    DENSE,
+    DENSE_RATIO,
     Purpose,
     as_range,
     chunks,
@@ -127,7 +129,7 @@ def candidates(scenario: Scenario, fleet: Fleet, rounds: range, seed: int = 0) -
 
 def _draw(scenario: Scenario, fleet: Fleet, rounds: range, seed: int, asks: int) -> Trace:
     """The rounds of a trace, for which `asks` clients are asked, and more where too few join."""
-    if len(parts := list(chunks(rounds, min(fleet.count, DENSE * asks)))) > 1:
+    if len(parts := list(chunks(rounds, min(fleet.count, DENSE_RATIO * asks)))) > 1:
         return Trace.join([_draw(scenario, fleet, part, seed, asks) for part in parts])
     plan, n = scenario.plan, fleet.count
     enough = has_enough_data(scenario, fleet)

@@ -1,5 +1,7 @@
 """What each round of a run took and gave, and their sums over rounds."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from math import nan
@@ -99,7 +101,7 @@ class Ledger(Showable):
         rounds = self.rounds_to(target)
         return None if rounds is None else float(self.total_energy[rounds - 1])
 
-    def first(self, rounds: int) -> "Ledger":
+    def first(self, rounds: int) -> Ledger:
         """The ledger of the first rounds, as if no more had been run."""
         if not 0 <= rounds <= self.rounds:
             raise BadInput(f"`rounds` = {rounds}: the ledger has {self.rounds}")
@@ -110,7 +112,7 @@ class Ledger(Showable):
         return replace(self, **columns, totals=totals, spending=spending)
 
     @classmethod
-    def join(cls, parts: Sequence["Ledger"]) -> "Ledger":
+    def join(cls, parts: Sequence[Ledger]) -> Ledger:
         """Ledgers of consecutive rounds as one, which can be cut where the parts can."""
         names = parts[0].column_names()
         columns: dict[str, Any] = {n: np.concatenate([getattr(p, n) for p in parts]) for n in names}
@@ -118,7 +120,7 @@ class Ledger(Showable):
         totals = spending.totals(parts[0].totals.called.size)
         return replace(parts[0], **columns, totals=totals, spending=spending)
 
-    def without(self, round: int, clients: Sequence[int]) -> "Ledger":
+    def without(self, round: int, clients: Sequence[int]) -> Ledger:
         """With uploads of a round, counted from 0, that did not arrive after all: they have cost
         what they cost."""
         spending = _spending(self).without(round, clients)

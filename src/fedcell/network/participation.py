@@ -1,5 +1,7 @@
 """Who takes part how often: heard in which share of rounds, called in which, and who hardly is."""
 
+from __future__ import annotations
+
 import numpy as np
 
 from fedcell.core.showing import client_title
@@ -10,10 +12,10 @@ from .channel import is_heard
 from .draw import draw_fleet, has_enough_data
 from .trace import MANY, Fleet
 
-RARELY = 0.1  # of what the client that is heard best is: who is below hardly counts
+RARE_SHARE = 0.1  # of what the client that is heard best is: who is below hardly counts
 NODES = 15  # of a Gauss-Hermite rule
-MUCH = 0.25  # of a class, held by those who hardly count: it is said
-MOST_NAMED = 3  # clients that a sentence names; how many more there are is said
+MIN_CLASS_SHARE = 0.25  # of a class, held by those who hardly count: it is said
+MAX_NAMED_CLIENTS = 3  # clients that a sentence names; how many more there are is said
 
 
 def chance_heard(scenario: Scenario, fleet: Fleet) -> Array:
@@ -79,18 +81,18 @@ def rarely_heard(scenario: Scenario, fleet: Fleet, label_counts: Ints | None = N
     heard, names = chance_heard(scenario, fleet), scenario.clients.names
     loss = np.zeros(fleet.count) if fleet.loss_rate is None else fleet.loss_rate
     counts = heard * (1 - loss)
-    rare = np.flatnonzero(has_enough_data(scenario, fleet) & (counts < RARELY * counts.max()))
+    rare = np.flatnonzero(has_enough_data(scenario, fleet) & (counts < RARE_SHARE * counts.max()))
     rare = rare[np.argsort(counts[rare], kind="stable")]
     share = fleet.samples / fleet.samples.sum()
     sentences = []
-    for j in rare[:MOST_NAMED].tolist():
+    for j in rare[:MAX_NAMED_CLIENTS].tolist():
         who = client_title(j, None if names is None else names[j])
         lost = f" and loses {_percent(loss[j])} of its uploads" if loss[j] > 0.5 else ""
         sentences.append(
             f"{who} is heard in {_percent(heard[j])} of rounds{lost}: its {fleet.samples[j]:.4g} "
             f"samples ({_percent(share[j])} of all) hardly count"
         )
-    if (more := rare[MOST_NAMED:]).size:
+    if (more := rare[MAX_NAMED_CLIENTS:]).size:
         sentences.append(
             f"and {more.size} more that hardly count, with {_percent(share[more].sum())} of all "
             "samples"
@@ -98,7 +100,7 @@ def rarely_heard(scenario: Scenario, fleet: Fleet, label_counts: Ints | None = N
     if label_counts is not None and rare.size:
         held = label_counts[rare].sum(0) / np.maximum(label_counts.sum(0), 1)
         worst = int(held.argmax())
-        if held[worst] > MUCH:
+        if held[worst] > MIN_CLASS_SHARE:
             sentences.append(
                 f"of class {worst}, {_percent(held[worst])} of the samples are theirs: the model "
                 "will hardly see them"

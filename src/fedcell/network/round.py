@@ -4,6 +4,8 @@ Clients are on the last axis; anything may stand in front of it (rounds, seeds,
 settings), so one call prices one round or ten thousand.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +13,7 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.schema import LARGE, SMALL
+from fedcell.core.showing import described_axes, value_range
 from fedcell.core.types import Array, real_numbers
 from fedcell.scenario.scenario import Scenario
 
@@ -94,10 +97,21 @@ class Problem:
         weight = self.energy_weight / self.clients
         return np.asarray(weight * self.kappa * self.cycles**3)
 
-    def __getitem__(self, where: Any) -> "Problem":
+    def __getitem__(self, where: Any) -> Problem:
         """Some of the rounds, or of the clients: indexes every vector."""
         vectors = {name: getattr(self, name)[where] for name in VECTORS}
         return Problem(**vectors, work=self.work, energy_weight=self.energy_weight)
+
+    def __repr__(self) -> str:
+        freq = np.array((self.freq_min.min(), self.freq_max.max()))
+        return (
+            f"<Problem, {described_axes(self.kappa.shape)}: "
+            f"band_time {value_range(self.band_time, 's')}, "
+            f"upload_energy {value_range(self.upload_energy, 'J')},\n  "
+            f"samples {value_range(self.samples)}, kappa {value_range(self.kappa, 'J s^2')}, "
+            f"freq {value_range(freq, 'cycle/s')},\n  "
+            f"work {self.work:.4g} cycle/sample, energy_weight {self.energy_weight:.4g} s/J>"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +122,10 @@ class Certificate:
     dual: Array  # by how much the optimality conditions (86)-(88) are missed
     gap: Array  # between the objective and a lower bound on it, less the energy of uploading,
     # which no schedule can change, and relative to it
+
+    def __repr__(self) -> str:
+        worst = (f"{name} {np.max(getattr(self, name)):.2g}" for name in ("primal", "dual", "gap"))
+        return f"<Certificate, largest residuals: {', '.join(worst)}>"
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +145,13 @@ class Schedule:
     def __post_init__(self) -> None:
         object.__setattr__(self, "share", real_numbers("share", self.share))
         object.__setattr__(self, "freq", real_numbers("freq", self.freq))
+
+    def __repr__(self) -> str:
+        certified = "" if self.certificate is None else ", with a certificate"
+        return (
+            f"<Schedule, {described_axes(self.share.shape)}: share {value_range(self.share)}, "
+            f"freq {value_range(self.freq, 'cycle/s')}{certified}>"
+        )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -179,6 +204,14 @@ class Cost:
         """What (22) minimises [s]."""
         energy = self.upload_energy.sum(-1) + self.compute_energy.mean(-1)
         return np.asarray(self.duration + self.energy_weight * energy)
+
+    def __repr__(self) -> str:
+        each = described_axes(np.broadcast_shapes(self.upload_time.shape, self.compute_time.shape))
+        return (
+            f"<Cost, {each}: duration {value_range(self.duration, 's')}, "
+            f"energy {value_range(self.energy, 'J')}, objective (22) "
+            f"{value_range(self.objective, 's')}>"
+        )
 
 
 def make_problem(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:

@@ -1,5 +1,7 @@
 """One round scheduled: who gets which share of the band and which CPU frequency."""
 
+from __future__ import annotations
+
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar

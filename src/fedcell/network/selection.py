@@ -5,6 +5,8 @@ So it costs what the asked cost, however many others there are. This is the plac
 selectors: each takes dice, (round, ask), and gives the clients that are asked, (round, ask).
 """
 
+from __future__ import annotations
+
 import numpy as np
 
 from fedcell.core.types import Array, Bools, Ints

@@ -1,5 +1,7 @@
 """The network side of a run: every round drawn, scheduled and priced."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import replace

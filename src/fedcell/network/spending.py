@@ -1,5 +1,7 @@
 """Who pays: what each client spends, round by round and in all."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,7 +21,7 @@ class Totals:
     energy: Array  # [J]
 
     @classmethod
-    def none(cls, count: int) -> "Totals":
+    def none(cls, count: int) -> Totals:
         """Those of `count` clients before the first round."""
         called, arrived = np.zeros(count, np.int64), np.zeros(count, np.int64)
         return cls(called=called, arrived=arrived, duration=np.zeros(count), energy=np.zeros(count))
@@ -47,13 +49,13 @@ class Idle:
         energy = np.broadcast_to(self.energy, self.trained.shape)
         return np.array([e[trained].sum() for e, trained in zip(energy, self.trained, strict=True)])
 
-    def first(self, rounds: int) -> "Idle":
+    def first(self, rounds: int) -> Idle:
         """The first rounds."""
         cut = [each if each.ndim == 1 else each[:rounds] for each in (self.duration, self.energy)]
         return Idle(trained=self.trained[:rounds], duration=cut[0], energy=cut[1])
 
     @classmethod
-    def join(cls, parts: Sequence["Idle"]) -> "Idle":
+    def join(cls, parts: Sequence[Idle]) -> Idle:
         """Those of consecutive rounds as one; a training may take another time in each part."""
         trained = np.concatenate([part.trained for part in parts])
         duration, energy = (
@@ -111,7 +113,7 @@ class Spending:
         return when
 
     @classmethod
-    def join(cls, parts: Sequence["Spending"]) -> "Spending":
+    def join(cls, parts: Sequence[Spending]) -> Spending:
         """Spending of consecutive rounds as one; cohorts may differ in size."""
         places = max(part.client.shape[1] for part in parts)
 
@@ -130,13 +132,13 @@ class Spending:
             idle=Idle.join(idle) if idle else None,
         )
 
-    def without(self, round: int, clients: Sequence[int]) -> "Spending":
+    def without(self, round: int, clients: Sequence[int]) -> Spending:
         """With uploads of a round, counted from 0, that did not arrive after all."""
         arrived = self.arrived.copy()
         arrived[round] &= ~np.isin(self.client[round], clients)
         return replace(self, arrived=arrived)
 
-    def first(self, rounds: int) -> "Spending":
+    def first(self, rounds: int) -> Spending:
         """The first rounds."""
         names = ("client", "arrived", "duration", "energy")
         cut = {name: getattr(self, name)[:rounds] for name in names}

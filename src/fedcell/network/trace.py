@@ -4,6 +4,8 @@ lost uploads.
 Bring your own: measured or ray-traced channels are a Trace made from arrays.
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.errors import BadInput
+from fedcell.core.showing import value_range
 from fedcell.core.types import Array, Bools, Ints
 from fedcell.scenario.scenario import Scenario
 
@@ -62,6 +65,18 @@ class Fleet:
         if self.cycles_per_sample is None:
             return samples
         return np.asarray(samples * (self.cycles_per_sample[who] / scenario.cycles_per_sample))
+
+    def __repr__(self) -> str:
+        freq = np.array((self.freq_min.min(), self.freq_max.max()))
+        own = {"cycles_per_sample": "cycle", "loss_rate": "", "battery": "J"}
+        known = {n: (getattr(self, n), u) for n, u in own.items() if getattr(self, n) is not None}
+        rest = "".join(f", {name} {value_range(*values)}" for name, values in known.items())
+        return (
+            f"<Fleet, {self.count} clients: samples {value_range(self.samples)}, "
+            f"kappa {value_range(self.kappa, 'J s^2')},\n  "
+            f"power {value_range(self.power, 'W/Hz')}, mean_gain {value_range(self.mean_gain)}, "
+            f"freq {value_range(freq, 'cycle/s')}{rest}>"
+        )
 
 
 def check_fleet(scenario: Scenario, fleet: Fleet) -> None:
@@ -120,7 +135,7 @@ class Trace:
     first_round: int = 0  # which round of the run the first of these is
 
     @classmethod
-    def of(cls, gain: Array) -> "Trace":
+    def of(cls, gain: Array) -> Trace:
         """Rounds in which all are called and none is lost: `gain` is (round, client).
 
         >>> Trace.of([[1e-13, 2e-13]]).called.tolist()
@@ -168,14 +183,14 @@ class Trace:
         here = (self.cohort[round] >= 0) & ~self.lost[round]
         return self.cohort[round][here].tolist(), self.count[round][here].tolist()
 
-    def by_size(self) -> Iterator[tuple[Ints, "Trace"]]:
+    def by_size(self) -> Iterator[tuple[Ints, Trace]]:
         """The rounds grouped by the size of their cohort, each group without empty places."""
         called = self.called
         for size in np.unique(called):
             where = np.flatnonzero(called == size)
             yield where, self._pick(where, int(size))
 
-    def __getitem__(self, rounds: slice) -> "Trace":
+    def __getitem__(self, rounds: slice) -> Trace:
         """Some of the rounds, one after the other."""
         begin, _, step = rounds.indices(self.rounds)
         if step != 1:
@@ -186,12 +201,20 @@ class Trace:
     def _arrays(self) -> dict[str, Any]:
         return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "first_round"}
 
-    def _pick(self, rounds: Ints, size: int) -> "Trace":
+    def _pick(self, rounds: Ints, size: int) -> Trace:
         picked = {name: values[rounds] for name, values in self._arrays().items()}
         return Trace(**{name: v[:, :size] if v.ndim == 2 else v for name, v in picked.items()})
 
+    def __repr__(self) -> str:
+        some = self.cohort >= 0
+        return (
+            f"<Trace, {self.rounds} rounds from round {self.first_round} on: "
+            f"{value_range(self.called)} clients a round, gain {value_range(self.gain[some])}, "
+            f"{int((self.lost & some).sum())} of {int(some.sum())} uploads lost>"
+        )
+
     @classmethod
-    def join(cls, parts: Sequence["Trace"]) -> "Trace":
+    def join(cls, parts: Sequence[Trace]) -> Trace:
         """Traces of consecutive rounds as one."""
         columns = [part._arrays() for part in parts]
         whole = {name: np.concatenate([c[name] for c in columns]) for name in columns[0]}

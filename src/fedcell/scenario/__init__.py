@@ -1,1 +1,1 @@
-"""The world as a user declares it: tables, the files they come from, and their identity."""
+"""Scenarios: the tables that a user declares, their files, and their identity."""

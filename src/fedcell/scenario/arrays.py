@@ -1,4 +1,6 @@
-"""Arrays that a user brings into a scenario: real clients, measured channels."""
+"""Arrays that a user gives to a scenario: real clients, measured channels."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
@@ -9,15 +11,15 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.schema import LARGE, SMALL
-from fedcell.core.showing import client_title
+from fedcell.core.showing import client_title, shortened, value_range
 from fedcell.core.types import Array, Bools, real_numbers
 
-LONGEST_NAME = 100  # characters
+MAX_NAME_LENGTH = 100  # characters of a client's name, a heading or a label
 
 
 @dataclass(frozen=True, eq=False)
 class ArrayTable:
-    """Arrays that stand in a scenario; equal when their values are."""
+    """Arrays that are part of a scenario; equal if their values are."""
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and all(
@@ -27,8 +29,15 @@ class ArrayTable:
 
 @dataclass(frozen=True, eq=False)
 class Gains(ArrayTable):
-    """Measured or ray-traced channel power gains, linear: (round, client).
+    """Measured or ray-traced channel power gains.
 
+    Parameters
+    ----------
+    values : array_like, shape (rounds, clients)
+        Channel power gains h_j, linear (not dB), from 0 to 1.
+
+    Examples
+    --------
     >>> Gains([[1e-13, 2e-13], [3e-13, 4e-13]]).values.shape
     (2, 2)
     """
@@ -49,13 +58,18 @@ class Gains(ArrayTable):
 
     @cached_property
     def mean(self) -> float:
-        """Over all rounds and clients."""
+        """Return the mean over all rounds and clients."""
         return float(self.values.mean())
+
+    def __repr__(self) -> str:
+        rounds, clients = self.values.shape
+        gains = value_range(self.values)
+        return f"<Gains, {rounds} rounds of {clients} clients: power gain {gains} (linear)>"
 
 
 @dataclass(frozen=True, eq=False)
 class Sizes(ArrayTable):
-    """D_j of every client, where they are known and not drawn; 0: it sits all rounds out."""
+    """D_j of every client, where they are known and not drawn; 0: it is never called."""
 
     values: Array
 
@@ -64,23 +78,53 @@ class Sizes(ArrayTable):
         sound = (values == 0) | ((values >= SMALL) & (values <= LARGE))
         if values.ndim != 1 or not sound.all() or not values.any():
             raise BadInput(
-                "clients.sizes: expected one number for each client, above 0 or, for who has no "
-                "data, 0"
+                "clients.sizes: expected one number for each client, above 0, or 0 for a client "
+                "without data"
             )
         object.__setattr__(self, "values", values)
+
+    def __repr__(self) -> str:
+        return f"<Sizes, {self.values.size} clients: {value_range(self.values)} samples>"
 
 
 @dataclass(frozen=True, eq=False)
 class ClientTable(ArrayTable):
-    """Real clients, one entry each; a column left out, or a cell that is None, takes the value of
-    [clients], [cell] or [task], and is NaN in the array.
+    """Real clients, one entry each.
 
+    A column that is left out, or a cell that is None, takes the value of [clients], [cell] or
+    [task], and is NaN in the array.
+
+    Parameters
+    ----------
+    name : sequence of str, optional
+        Names of the clients, all different.
+    samples : array_like, shape (clients,), optional
+        D_j, samples that a client holds.
+    kappa : array_like, optional
+        kappa_j [J s^2]: a cycle at frequency f costs kappa_j f^2 joules.
+    power, power_w : array_like, optional
+        Transmit power: p_j^0 per hertz [W/Hz], or p_j^0 B over the whole band [W].
+    distance, gain : array_like, optional
+        d_j [m], or the mean channel power gain (linear) instead.
+    freq_min, freq_max : array_like, optional
+        Bounds of the CPU frequency [cycle/s].
+    cycles_per_sample : array_like, optional
+        alpha_0 of each client [cycle].
+    loss_rate : array_like, optional
+        gamma of each client, from 0 to below 1.
+    battery : array_like, optional
+        Energy that a client may spend in all [J]; no limit where left out.
+    labels : mapping of str to sequence of str, optional
+        Other columns of texts, such as a site.
+
+    Examples
+    --------
     >>> table = ClientTable(name=["pump", "gate"], samples=[120, 300], loss_rate=[None, 0.2])
     >>> table.count, table.filled("loss_rate", 0.1).tolist()
     (2, [0.1, 0.2])
     """
 
-    name: tuple[str, ...] | None = None  # of each client, where it is known by one
+    name: tuple[str, ...] | None = None  # of each client
     samples: Array | None = None  # D_j
     kappa: Array | None = None  # kappa_j [J s^2]
     power: Array | None = None  # p_j^0 [W/Hz]; or
@@ -91,8 +135,8 @@ class ClientTable(ArrayTable):
     freq_max: Array | None = None  # [cycle/s]
     cycles_per_sample: Array | None = None  # alpha_0 of this client [cycle]
     loss_rate: Array | None = None  # gamma of this client
-    battery: Array | None = None  # what it may spend in all [J]; left out: it is not counted
-    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # what else is known
+    battery: Array | None = None  # energy that it may spend in all [J]; left out: no limit
+    labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # other columns of texts
 
     def __post_init__(self) -> None:
         faults: list[str] = []
@@ -130,20 +174,20 @@ class ClientTable(ArrayTable):
             raise BadInput(*faults)
 
     def _both(self, one: str, other: str) -> str:
-        """What is wrong where a client has both of two columns that say the same; or nothing."""
+        """Return the fault if a client has both of two columns with the same meaning, or ""."""
         columns = self.columns()
         if one not in columns or other not in columns:
             return ""
         both = ~np.isnan(columns[one]) & ~np.isnan(columns[other])
         if not both.any():
             return ""
-        who = self.name_of(int(np.argmax(both)))
-        return f"clients.table: {who} has both {one} and {other}: give one of them"
+        client = self.name_of(int(np.argmax(both)))
+        return f"clients.table: {client} has both {one} and {other}: give one of them"
 
     def power_density(self, bandwidth: float) -> Array | None:
-        """p_j^0 of each client in a band [W/Hz], NaN where it is left out; None if it always is.
+        """Return p_j^0 of each client in a band [W/Hz], NaN where left out; None without powers.
 
-        A power over the whole band is the same in every band, a density is as declared.
+        A power over the whole band [W] is independent of the band, a density [W/Hz] as declared.
 
         >>> ClientTable(power=[4e-7, None], power_w=[None, 2.0]).power_density(2e7).tolist()
         [4e-07, 1e-07]
@@ -156,24 +200,24 @@ class ClientTable(ArrayTable):
         return np.where(np.isnan(self.power), over_the_band, self.power)
 
     def columns(self) -> dict[str, Array]:
-        """The columns of numbers that are there, by name; NaN where a cell is blank."""
+        """Return the given columns of numbers by name; NaN where a cell is blank."""
         values = {name: getattr(self, name) for name in NUMBERS}
         return {name: value for name, value in values.items() if value is not None}
 
     def filled(self, column: str, default: Any) -> Any:
-        """A column with a default, a number or an array, where it is left out."""
+        """Return a column with a default, a number or an array, where it is left out."""
         values = getattr(self, column)
         return default if values is None else np.where(np.isnan(values), default, values)
 
-    def in_band(self, bandwidth: float) -> "ClientTable":
-        """This table with all powers as the densities that they are in a band [Hz]."""
+    def in_band(self, bandwidth: float) -> ClientTable:
+        """Return this table with all powers as densities in a band [Hz]."""
         if self.power_w is None:
             return self
         density = np.asarray(self.power_density(bandwidth)).tolist()
         return self.having(power=[None if np.isnan(p) else p for p in density], power_w=None)
 
     def remembered(self, what: Any, compute: Callable[[], float]) -> float:
-        """A number that follows from this table and from `what`; computed when first asked for."""
+        """Return a number that depends on this table and on `what`; compute it once."""
         if what not in self._remembered:
             self._remembered[what] = compute()
         return self._remembered[what]
@@ -182,15 +226,15 @@ class ClientTable(ArrayTable):
     def _remembered(self) -> dict[Any, float]:
         return {}
 
-    def having(self, **columns: Any) -> "ClientTable":
-        """This table with other columns."""
+    def having(self, **columns: Any) -> ClientTable:
+        """Return this table with other columns."""
         kept: dict[str, Any] = {"name": self.name, "labels": self.labels}
         for name, values in self.columns().items():
             kept[name] = [None if np.isnan(x) else x for x in values.tolist()]
         return ClientTable(**kept | columns)
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each client, without what is left out: NaN, which equals nothing, and ""."""
+        """Return a row for each client, without blank cells: NaN, which equals nothing, and ""."""
         columns: dict[str, Any] = {} if self.name is None else {"name": self.name}
         columns |= {name: values.tolist() for name, values in self.columns().items()}
         columns |= self.labels
@@ -200,34 +244,55 @@ class ClientTable(ArrayTable):
         ]
 
     def name_of(self, client: int) -> str:
-        """What a client is called: its name, or its number."""
+        """Return the name of a client, or its number where it has none."""
         names = self.name or ()
         return client_title(client, names[client] if client < len(names) else None)
 
     @property
     def count(self) -> int:
-        """N."""
+        """Return N, the number of clients."""
         columns = (self.name, *self.columns().values(), *self.labels.values())
         return len(next(column for column in columns if column is not None))
 
+    def __repr__(self) -> str:
+        parts = [] if self.name is None else [f"names ({shortened(', '.join(self.name[:9]), 40)})"]
+        for column, values in self.columns().items():
+            blank = int(np.isnan(values).sum())
+            gaps = f" ({blank} left out)" if blank else ""
+            parts.append(f"{column} {value_range(values, COLUMN_UNITS.get(column, ''))}{gaps}")
+        if self.labels:
+            parts.append(f"labels ({shortened(', '.join(self.labels), 60)})")
+        lines = [", ".join(parts[i : i + 4]) for i in range(0, len(parts), 4)]
+        return f"<ClientTable, {self.count} clients: " + ",\n  ".join(lines) + ">"
+
 
 NUMBERS = tuple(f.name for f in fields(ClientTable) if f.name not in ("name", "labels"))
-EITHER = (("distance", "gain"), ("power", "power_w"))  # columns of which a client has one
-EXPECTED = {  # where it is not a number above 0
+COLUMN_UNITS = {
+    "kappa": "J s^2",
+    "power": "W/Hz",
+    "power_w": "W",
+    "distance": "m",
+    "freq_min": "cycle/s",
+    "freq_max": "cycle/s",
+    "cycles_per_sample": "cycle",
+    "battery": "J",
+}
+EITHER = (("distance", "gain"), ("power", "power_w"))  # columns of which a client may have one
+EXPECTED = {  # of columns that do not take any number above 0
     "gain": "above 0, to 1 (linear; a path loss of 90 dB is -90 in gain_db)",
     "loss_rate": "0 to below 1",
 }
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Whether two columns hold the same; blank cells are alike."""
+    """Return whether two columns hold the same values; blank cells are equal."""
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return np.array_equal(one, other, equal_nan=True)
     return type(one) is type(other) and bool(one == other)
 
 
 def _with_blanks(name: str, given: Any) -> tuple[Bools, Array]:
-    """Which cells are None, and all as numbers, with NaN in place of those."""
+    """Return which cells are None, and all cells as numbers with NaN in place of None."""
     if not isinstance(given, list | tuple) or not any(cell is None for cell in given):
         values = real_numbers(name, given)
         return np.zeros(values.shape, bool), values
@@ -236,14 +301,14 @@ def _with_blanks(name: str, given: Any) -> tuple[Bools, Array]:
 
 
 def in_range(column: str, values: Array) -> Bools:
-    """Which values a column of numbers takes."""
+    """Return which values are allowed in a column of numbers."""
     if column == "loss_rate":
         return np.asarray((values >= 0) & (values < 1))
     return np.asarray((values >= SMALL) & (values <= (1 if column == "gain" else LARGE)))
 
 
 def _name_faults(names: tuple[Any, ...]) -> list[str]:
-    """What is wrong with the names of clients: each is a text of its own."""
+    """Return the faults of client names, which must be texts that differ."""
     seen: dict[str, int] = {}
     for j, name in enumerate(names):
         if not isinstance(name, str) or not name.strip():
@@ -256,16 +321,16 @@ def _name_faults(names: tuple[Any, ...]) -> list[str]:
 
 
 def _label_faults(column: str, texts: tuple[Any, ...]) -> list[str]:
-    """What is wrong with a column of texts: they are shown, and stand in tables."""
-    if not column.isprintable() or len(column) > LONGEST_NAME:
+    """Return the faults of a column of texts, which are printed and written to tables."""
+    if not column.isprintable() or len(column) > MAX_NAME_LENGTH:
         return [
-            f"clients.table: the column {column[:LONGEST_NAME]!r}: expected a name of at most "
-            f"{LONGEST_NAME} characters that can be printed"
+            f"clients.table: the column {column[:MAX_NAME_LENGTH]!r}: expected a name of at most "
+            f"{MAX_NAME_LENGTH} characters that can be printed"
         ]
     for j, text in enumerate(texts):
-        if not isinstance(text, str) or not text.isprintable() or len(text) > LONGEST_NAME:
+        if not isinstance(text, str) or not text.isprintable() or len(text) > MAX_NAME_LENGTH:
             return [
                 f"clients.table.{column}: client {j} has {text!r}: expected at most "
-                f"{LONGEST_NAME} characters that can be printed"
+                f"{MAX_NAME_LENGTH} characters that can be printed"
             ]
     return []

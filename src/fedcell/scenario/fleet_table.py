@@ -1,4 +1,4 @@
-"""Real clients from headings and cells: units by the ending of a heading, blank cells, labels."""
+"""Real clients from headings and cells: units by the suffix of a heading, blanks, labels."""
 
 from collections.abc import Callable, Mapping, Sequence
 from difflib import SequenceMatcher
@@ -13,11 +13,11 @@ from fedcell.core.types import Array
 
 from .arrays import NUMBERS, ClientTable
 
-MOST_FAULTS = 20  # of a table of clients; more would hide the first
-MISSPELT = 0.85  # a heading of texts that is so like a column's is not taken for a label's
+MAX_FAULTS = 20  # reported of a table of clients
+MAX_LABEL_SIMILARITY = 0.85  # of a label's heading to a column's; above it is a typo
 COLUMNS = ("name", *NUMBERS)
 
-Convert = Callable[[Array], Array]  # values as given, to SI
+Convert = Callable[[Array], Array]  # from given values to SI
 
 
 def _times(factor: float) -> Convert:
@@ -28,9 +28,9 @@ def _from_decibels(x: Array) -> Array:
     return np.asarray(10.0 ** (x / 10))
 
 
-# Ending: the quantities that may have it, and how it comes to SI. A power per hertz is a density,
-# p_j^0; one without is what the device sends with when it has the whole band, p_j^0 B, and is kept
-# as such: the band may change.
+# Suffix: the quantities that may have it, and the conversion to SI. A power per hertz is a density,
+# p_j^0. A power without it is that over the whole band, p_j^0 B, and is stored as such: the band
+# may change.
 FREQUENCY, LENGTH, GAIN = ("freq_min", "freq_max"), ("distance",), ("gain",)
 POWER, ENERGY, SHARE = ("power",), ("battery",), ("loss_rate",)
 UNITS: Mapping[str, tuple[Sequence[str], Convert]] = {
@@ -50,20 +50,32 @@ UNITS: Mapping[str, tuple[Sequence[str], Convert]] = {
     "wh": (ENERGY, _times(3600.0)),
     "percent": (SHARE, _times(0.01)),
 }
-OVER_THE_BAND = ("w", "mw", "dbm")  # endings of powers that stand in the column power_w
+OVER_THE_BAND = ("w", "mw", "dbm")  # suffixes of powers in the column power_w
 QUANTITIES = tuple(column for column in NUMBERS if column != "power_w")
 
 
 def client_table(columns: Mapping[str, Sequence[Any]]) -> ClientTable:
-    """Clients from columns by heading, as `Clients(table=...)` takes them: numbers, None where a
-    cell is blank, and texts. A quantity may stand in several units, each client having one.
+    """Return clients from columns by heading, as `Clients(table=...)` accepts them.
 
+    Parameters
+    ----------
+    columns : mapping of str to sequence
+        Numbers, None where a cell is blank, or texts. A quantity may have columns in several
+        units; each client then has a value in one of them.
+
+    Returns
+    -------
+    ClientTable
+        The clients in SI units.
+
+    Examples
+    --------
     >>> table = client_table({"freq_max_ghz": [2.0, None], "site": ["roof", "cellar"]})
     >>> table.freq_max.tolist(), table.labels
     ([2000000000.0, nan], {'site': ('roof', 'cellar')})
     """
     faults: list[str] = []
-    found: dict[str, Any] = {}
+    merged: dict[str, Any] = {}
     labels: dict[str, tuple[Any, ...]] = {}
     headings: dict[str, list[str]] = {}  # of each quantity
     for heading, cells in columns.items():
@@ -78,39 +90,41 @@ def client_table(columns: Mapping[str, Sequence[Any]]) -> ClientTable:
                 _check_apart(columns, other, heading)
             beside.append(heading)
             values = _in_si(heading, unit, cells) if unit else cells
-            found[column] = _merged(found[column], values) if column in found else values
+            merged[column] = _merge(merged[column], values) if column in merged else values
         except BadInput as error:
             faults += error.faults
     if faults:
-        raise BadInput(*faults[:MOST_FAULTS])
-    return ClientTable(**found, labels=labels)
+        raise BadInput(*faults[:MAX_FAULTS])
+    return ClientTable(**merged, labels=labels)
 
 
 def holds_numbers(heading: str) -> bool:
-    """Whether a heading names a column of numbers, in some unit."""
+    """Return whether a heading names a column of numbers, in some unit."""
     named = _column_of(heading)
     return named is not None and named[0] != "name"
 
 
 def _check_apart(columns: Mapping[str, Sequence[Any]], one: str, other: str) -> None:
-    """Refuses two headings of one quantity where a client has both."""
+    """Refuse two headings of one quantity if a client has both."""
     if len(columns[one]) != len(columns[other]):
         raise BadInput(f"clients.table: {one!r} and {other!r} have different lengths")
     names = columns.get("name", ())
     for j, cells in enumerate(zip(columns[one], columns[other], strict=True)):
         if None not in cells:
-            who = client_title(j, names[j] if j < len(names) else None)
-            raise BadInput(f"clients.table: {who} has both {one!r} and {other!r}: give one of them")
+            client = client_title(j, names[j] if j < len(names) else None)
+            raise BadInput(
+                f"clients.table: {client} has both {one!r} and {other!r}: give one of them"
+            )
 
 
-def _merged(cells: Sequence[Any], others: Sequence[Any]) -> list[Any]:
-    """Two columns of one quantity as one: each client has at most one of them."""
+def _merge(cells: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    """Return two columns of one quantity as one; each client has at most one of them."""
     pairs = zip(cells, others, strict=True)
     return [other if cell is None else cell for cell, other in pairs]
 
 
 def _column_of(heading: Any) -> tuple[str, str] | None:
-    """The column and the unit that a heading names; None where it names no column."""
+    """Return the column and the unit that a heading names; None if it names no column."""
     if not isinstance(heading, str) or not heading.strip():
         raise BadInput("clients.table: a column has no name: give it one, or take it out")
     if heading in COLUMNS:
@@ -129,11 +143,11 @@ def _column_of(heading: Any) -> tuple[str, str] | None:
 
 
 def _label(heading: str, cells: Sequence[Any]) -> tuple[str, ...]:
-    """A column of texts that is not one of ours; a misspelt one, or one of numbers, is refused."""
+    """Return a label column of texts; refuse a misspelt known heading, or a column of numbers."""
     given = [cell for cell in cells if cell is not None]
     known = [*COLUMNS, *(f"{c}_{unit}" for unit, (of, _) in UNITS.items() for c in of)]
-    likeness = max(SequenceMatcher(None, heading.lower(), name).ratio() for name in known)
-    if any(isinstance(cell, str) for cell in given) and likeness < MISSPELT:
+    similarity = max(SequenceMatcher(None, heading.lower(), name).ratio() for name in known)
+    if any(isinstance(cell, str) for cell in given) and similarity < MAX_LABEL_SIMILARITY:
         return tuple("" if cell is None else str(cell) for cell in cells)
     close = suggestion(heading, known)
     ways = close if close.startswith("did") else f"known: {', '.join(COLUMNS)}"
@@ -141,12 +155,12 @@ def _label(heading: str, cells: Sequence[Any]) -> tuple[str, ...]:
 
 
 def _in_si(heading: str, unit: str, cells: Sequence[Any]) -> list[float | None]:
-    """Cells in a unit as SI values, None where they are blank."""
+    """Return cells in a unit as SI values, None where they are blank."""
     convert = UNITS[unit][1]
     try:
         values = np.array([np.nan if cell is None else cell for cell in cells], float)
     except (ValueError, TypeError) as error:
         raise BadInput(f"clients.table: {heading!r} is not a column of numbers: {error}") from error
-    with np.errstate(all="ignore"):  # ClientTable refuses what is out of range
+    with np.errstate(all="ignore"):  # ClientTable refuses values out of range
         si = convert(values).tolist()
     return [None if cell is None else x for cell, x in zip(cells, si, strict=True)]

@@ -1,4 +1,4 @@
-"""What makes a run this run, and a pilot the pilot of a scenario: what they depend on."""
+"""Identities: the values that a run, a training or a pilot depends on."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -12,20 +12,20 @@ from .learning import Learning, dataset_path
 from .save import plain_tables
 from .scenario import Scenario
 
-LATER = (  # keys of [learning] that older files do not have: left out where they change nothing
+LATER = (  # keys of [learning] that older files lack: left out where they have no effect
     *("optimiser", "proximal"),
     *("server", "server_momentum", "server_beta2", "server_tau"),
 )
-MOST_NAMED = 5  # of the values in which a run is another one
+MAX_NAMED_VALUES = 5  # of the values in which two identities differ
 LEARNT = ("clients", "learning", "plan", "task")  # tables in which a pilot depends on a scenario
-UNLEARNT = {  # what a training does not depend on: what radios and processors are like and cost
+UNLEARNT = {  # what a training does not depend on: radios, processors and their costs
     "cell": ("bandwidth", "noise", "broadcast_time"),
     "clients": ("kappa", "power", "freq_min", "freq_max", "samples", "spread"),
     "plan": ("cohort_drawn",),
     "task": ("model_bits", "cycles_per_sample", "samples_per_step", "energy_weight"),
 }
-LEARNT_COLUMNS = ("samples", "distance", "gain", "loss_rate")  # who is heard, and what arrives
-FREE = {  # what may differ between a pilot and the scenario that is planned with it
+LEARNT_COLUMNS = ("samples", "distance", "gain", "loss_rate")  # these decide which uploads arrive
+FREE = {  # what may differ between a pilot and the scenario to plan
     "clients": (*UNLEARNT["clients"], "table", "sizes"),
     "plan": ("cohort", "local_steps", "local_epochs", "cohort_drawn"),
     "task": UNLEARNT["task"],
@@ -40,11 +40,11 @@ def run_identity(
     learner: Mapping[str, str] | None = None,
     server: str | None = None,
 ) -> dict[str, Any]:
-    """What makes a run this run and no other: a resumed one must agree in all of it.
+    """Return all values that a run depends on; a resumed run must have the same.
 
-    `fingerprint` is that of the data, and of who holds it where that is given; None where there
-    is none. `learner` and `server` say by what those of one's own are known, if there are any.
-    Whoever steers a run says by what under "adaptive".
+    `fingerprint` is that of the data, and of its owners where these are given; None without data.
+    `learner` and `server` identify those of the user, if there are any. A controller adds its own
+    values under "adaptive".
     """
     tables = plain_tables(scenario)
     for table, name in (("cell", "gains"), ("clients", "sizes")):
@@ -57,26 +57,26 @@ def run_identity(
         columns = {column: v.tobytes() for column, v in numbers.items()}
         columns |= {"name": repr(listed.name).encode(), "labels": repr(listed.labels).encode()}
         tables["clients"]["table"] = {name: _checksum(c) for name, c in columns.items()}
-    tables["plan"].pop("rounds")  # how long it runs may change,
-    if "learning" in tables:  # a learner of one's own needs none
+    tables["plan"].pop("rounds")  # the length of a run may change,
+    if "learning" in tables:  # a user's learner needs none
         for name in ("target", "target_accuracy", "hold"):
             tables["learning"].pop(name, None)
-        told, partition = tables["learning"], tables["learning"]["partition"]
+        learning, partition = tables["learning"], tables["learning"]["partition"]
         partition.setdefault("kind", "iid")
         if fingerprint is not None or (scenario.learning and scenario.learning.analytic):
-            told.pop("dataset")  # and where the data lies, or who holds it:
-            partition.pop("owners", None)  # its fingerprint tells
-        else:  # a learner of one's own takes it from there
-            if (path := dataset_path(told["dataset"], Path.cwd())) is not None:
-                told["dataset"] = str(path)
+            learning.pop("dataset")  # and the path of the data or of the owners:
+            partition.pop("owners", None)  # the fingerprint stands for both
+        else:  # a user's learner reads the data itself
+            if (path := dataset_path(learning["dataset"], Path.cwd())) is not None:
+                learning["dataset"] = str(path)
             if "owners" in partition:
                 partition["owners"] = _checksum(read_text(Path(partition["owners"])).encode())
         usual = Learning()
         for name in LATER:
             if tables["learning"][name] == getattr(usual, name):
                 del tables["learning"][name]
-        if told["deliver"] == "last":  # as all runs did before there was a choice
-            del told["deliver"]
+        if learning["deliver"] == "last":  # the only choice in older versions
+            del learning["deliver"]
     own = {"learner": None if learner is None else dict(learner), "server": server}
     return {"scenario": tables, "seed": seed, "data": fingerprint, **own, "adaptive": {}}
 
@@ -86,7 +86,7 @@ def _checksum(content: bytes) -> str:
 
 
 def pilot_identity(scenario: Scenario, fingerprint: str | None) -> dict[str, Any]:
-    """What the rounds to a loss depend on, K, E_l and gamma apart: the learning, not the radio."""
+    """Return what the rounds to a loss depend on besides K, E_l and gamma: learning, not radio."""
     whole = run_identity(scenario, fingerprint, 0)
     tables = {name: dict(whole["scenario"].get(name, {})) for name in LEARNT}
     _leave_out(tables, FREE, scenario)
@@ -94,9 +94,13 @@ def pilot_identity(scenario: Scenario, fingerprint: str | None) -> dict[str, Any
 
 
 def training_identity(scenario: Scenario, fingerprint: str | None, seed: int) -> dict[str, Any]:
-    """What the losses of a training depend on; not how long it runs."""
+    """Return what the losses of a training depend on, without its length."""
     identity = run_identity(scenario, fingerprint, seed)
-    del identity["learner"], identity["server"], identity["adaptive"]  # ours, with one K and E_l
+    del (
+        identity["learner"],
+        identity["server"],
+        identity["adaptive"],
+    )  # built-in ones
     _leave_out(identity["scenario"], UNLEARNT, scenario)
     if table := identity["scenario"]["clients"].get("table"):
         identity["scenario"]["clients"]["table"] = {
@@ -119,7 +123,7 @@ def _leave_out(
 def check_pilot_identity(
     pilots_own: Mapping[str, Any], identity: Mapping[str, Any], path: Path | None = None
 ) -> None:
-    """Refuses a pilot that was run with other settings."""
+    """Refuse a pilot that was run with other settings."""
     if named := differences(pilots_own, identity):
         sentence = (
             f"this pilot was run with other settings ({named}): run `run_pilot` for this scenario"
@@ -128,15 +132,15 @@ def check_pilot_identity(
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """In what two identities differ, in words; empty where they do not."""
+    """Return the names of the values in which two identities differ; empty if they agree."""
     then, here = _flat(before), _flat(now)
     names = sorted(name for name in then | here if then.get(name) != here.get(name))
-    more = ["more"] if len(names) > MOST_NAMED else []
-    return ", ".join(name.removeprefix("scenario.") for name in names[:MOST_NAMED] + more)
+    more = ["more"] if len(names) > MAX_NAMED_VALUES else []
+    return ", ".join(name.removeprefix("scenario.") for name in names[:MAX_NAMED_VALUES] + more)
 
 
 def _flat(tables: Mapping[str, Any], above: str = "") -> dict[str, Any]:
-    """Nested tables as one, with names as in "learning.rate"."""
+    """Return nested tables as one, with names such as "learning.rate"."""
     flat: dict[str, Any] = {}
     for name, value in tables.items():
         inner = isinstance(value, dict)

@@ -1,4 +1,4 @@
-"""What is learnt and how, as a user declares it: Section II-A and V-A."""
+"""The learning of a scenario: data, model, optimiser and target (Sections II-A and V-A)."""
 
 import os
 from pathlib import Path
@@ -26,13 +26,13 @@ from .target import HOLD, Target
 QUADRATICS = ("quadratic-common", "quadratic-apart")
 DATASETS = ("digits", "mnist", "fashion-mnist", "cifar10")  # known by name, not by a path
 Deliver = Literal["last", "average"]
-DELIVER: Deliver = "average"  # where there is no [learning], too
-HOLDS: dict[Deliver, int] = {  # what few clients make swing dips below a loss long before it stays
+DELIVER: Deliver = "average"  # also without a [learning] table
+HOLDS: dict[Deliver, int] = {  # a noisy loss dips below a target long before it stays there
     "last": 5,
-    "average": HOLD,  # which is smooth already
+    "average": HOLD,  # already smooth
 }
-MOVING = ["momentum", "adam", "yogi"]  # servers that do more than average
-USERS = {  # the options that only some optimisers, or some servers, use
+MOVING = ["momentum", "adam", "yogi"]  # servers that do more than averaging
+USERS = {  # options that only some optimisers or servers use
     "momentum": ("optimiser", ["sgd"]),
     "server_rate": ("server", MOVING),
     "server_momentum": ("server", MOVING),
@@ -110,7 +110,7 @@ class Learning(Table, frozen=True, kw_only=True):
             "folder with an .npz for each client"
         ),
     ] = "digits"
-    partition: Annotated[PartitionSpec, Doc("who holds which samples")] = PartitionSpec()
+    partition: Annotated[PartitionSpec, Doc("which client holds which samples")] = PartitionSpec()
     model: Annotated[
         Literal[
             "cnn-small", "cnn-mcmahan", "mlp", "logistic", "quadratic-common", "quadratic-apart"
@@ -126,9 +126,9 @@ class Learning(Table, frozen=True, kw_only=True):
     ] = 0.0
     optimiser: Annotated[
         Literal["sgd", "adam"],
-        Doc("of the local steps; what it remembers begins anew in each round (DECISIONS.md, 59)"),
+        Doc("of the local steps; its state is reset in each round (DECISIONS.md, 59)"),
     ] = "sgd"
-    momentum: Annotated[Fraction, Doc('for "sgd": of the steps, from zero in each round')] = 0.0
+    momentum: Annotated[Fraction, Doc('for "sgd": of the steps, reset in each round')] = 0.0
     proximal: Annotated[
         NotNegative,
         Doc("of FedProx: adds mu (w - the model of the round) to each gradient", "mu"),
@@ -144,8 +144,8 @@ class Learning(Table, frozen=True, kw_only=True):
     server: Annotated[
         Literal["average", "momentum", "adam", "yogi"],
         Doc(
-            "what the server does with the mean of the uploads: takes it as the next model, or as "
-            "a direction for a step of its own (DECISIONS.md, 60)"
+            "how the server uses the mean of the uploads: as the next model, or as a direction for "
+            "a step of its own (DECISIONS.md, 60)"
         ),
     ] = "average"
     server_rate: Annotated[
@@ -153,11 +153,11 @@ class Learning(Table, frozen=True, kw_only=True):
         Doc("of the server's step; where left out, 1 with momentum, else 0.01", example="0.03"),
     ] = None
     server_momentum: Annotated[
-        Fraction, Doc('what is kept of the earlier directions (beta_1 of "adam" and "yogi")')
+        Fraction, Doc('decay rate of earlier directions (beta_1 of "adam" and "yogi")')
     ] = 0.9
-    server_beta2: Annotated[
-        Fraction, Doc('for "adam" and "yogi": what is kept of their squares')
-    ] = 0.99
+    server_beta2: Annotated[Fraction, Doc('for "adam" and "yogi": decay rate of their squares')] = (
+        0.99
+    )
     server_tau: Annotated[
         Positive, Doc('for "adam" and "yogi": the smaller, the more each weight has its own rate')
     ] = 1e-3
@@ -171,21 +171,21 @@ class Learning(Table, frozen=True, kw_only=True):
     deliver: Annotated[
         Deliver,
         Doc(
-            "which model is judged, stopped on, saved and exported: the last one, or an average "
-            "of the last ones, which reaches further back the longer the run (DECISIONS.md, 74)"
+            "which model is evaluated, stopped on, saved and exported: the last one, or an average "
+            "of the last ones, over more rounds the longer the run (DECISIONS.md, 74)"
         ),
     ] = DELIVER
     hold: Annotated[
         Count | None,
         Doc(
-            "evaluated rounds whose mean is to be at the target before it counts as reached; 1: "
-            'the paper\'s first passage; where left out, 1 with deliver = "average", else 5',
+            "moving average over this many evaluated rounds must reach the target; 1: the paper's "
+            'first passage; where left out, 1 with deliver = "average", else 5',
             example="5",
         ),
     ] = None
     evaluate_every: Annotated[Count, Doc("rounds between two evaluations")] = 1
     evaluate_samples: Annotated[
-        Count, Doc("about so many of the training data, and of the test data: a fixed part")
+        Count, Doc("samples to evaluate on, about: a fixed part of training and of test data")
     ] = 5000
 
     def faults(self) -> list[str]:
@@ -205,35 +205,35 @@ class Learning(Table, frozen=True, kw_only=True):
 
     @property
     def goal(self) -> Target | None:
-        """What a run stops at, if there is something."""
+        """Return the target at which a run stops, if there is one."""
         if self.target is None and self.target_accuracy is None:
             return None
         return Target(loss=self.target, accuracy=self.target_accuracy, hold=self.held_rounds)
 
     @property
     def held_rounds(self) -> int:
-        """`hold`; where left out, as what is delivered needs it."""
+        """Return `hold`; where left out, the default for `deliver`."""
         return HOLDS[self.deliver] if self.hold is None else self.hold
 
     @property
     def architecture(self) -> Layers:
-        """The layers that are trained: one's own, or those of the model that is named."""
+        """Return the layers that are trained: `layers`, or those of the named model."""
         return MODELS[self.model] if self.layers is None else self.layers
 
     @property
     def analytic(self) -> bool:
-        """A quadratic, which needs no data."""
+        """Return whether the model is a quadratic, which needs no data."""
         return self.layers is None and self.model in QUADRATICS
 
     @property
     def owners_may_be_given(self) -> bool:
-        """Whether the data, or a file of owners, may say who holds which samples."""
+        """Return whether the data, or a file of owners, may assign samples to clients."""
         own = self.partition.owners is not None or self.dataset not in DATASETS
         return own and not self.analytic and self.partition.kind in (None, "given")
 
 
 def dataset_path(dataset: str, folder: Path) -> Path | None:
-    """Where a dataset of one's own lies, as seen from a folder; None for one known by its name."""
+    """Return the path of a user's dataset, relative to a folder; None for one known by name."""
     if dataset in ("", *DATASETS):
         return None
     path = folder / dataset
@@ -242,7 +242,7 @@ def dataset_path(dataset: str, folder: Path) -> Path | None:
 
 
 def goal_keys(goal: Target | None) -> dict[str, Any]:
-    """The keys of [learning] that say what a run stops at."""
+    """Return the keys of [learning] that define a target."""
     if goal is None:
         return {"target": None, "target_accuracy": None}
     return {"target": goal.loss, "target_accuracy": goal.accuracy, "hold": goal.hold}

@@ -1,4 +1,4 @@
-"""Scenarios from files, with the client tables and channel gains that they name."""
+"""Load scenarios from files, with the client tables and channel gains that they name."""
 
 import bz2
 import csv
@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.errors import BadFile, BadInput
-from fedcell.core.files.formats import MOST_TEXT, naming, read_tables, read_text
+from fedcell.core.files.formats import MAX_TEXT_BYTES, naming, read_tables, read_text
 from fedcell.core.files.npz import map_npy
 from fedcell.core.files.regular import open_regular
 from fedcell.core.schema import decode
 
 from .arrays import ClientTable, Gains
-from .fleet_table import MOST_FAULTS, client_table, holds_numbers
+from .fleet_table import MAX_FAULTS, client_table, holds_numbers
 from .learning import dataset_path
 from .save import commented
 from .scenario import Scenario
@@ -36,12 +36,12 @@ The world of the paper: Wan et al., "Convergence Analysis and System Design for 
 Learning over Wireless Networks", Sections II and V. SI units. Every key may be left out;
 these are the defaults. Keys marked * are left open by the paper and chosen by us.
 """
-ROWS = 10_000  # of a table that are text at a time
+ROWS_AT_A_TIME = 10_000  # of a table that are in memory as text
 SHIPPED = ("paper", "cnn", "digits", "mnist")
 
 
 def shipped(name: str) -> str:
-    """The text of a scenario that comes with the package, commented, as TOML."""
+    """Return the commented TOML text of a shipped scenario."""
     if name not in SHIPPED:
         raise BadInput(f"{name} is not a shipped scenario: choose {' or '.join(SHIPPED)}")
     if name == "paper":  # all keys with their defaults
@@ -50,15 +50,31 @@ def shipped(name: str) -> str:
 
 
 def shipped_scenario(name: str) -> Scenario:
-    """A scenario that comes with the package."""
+    """Return a shipped scenario."""
     return decode(Scenario, tomllib.loads(shipped(name)))
 
 
 def load_scenario(source: str | Path) -> Scenario:
-    """A scenario from a TOML or JSON file, or a shipped one by its name.
+    """Load a scenario from a TOML or JSON file, or a shipped one by its name.
 
-    Files that it names (gains, a table of clients, data, owners) are seen from its own folder.
+    Parameters
+    ----------
+    source : str or Path
+        Path of a file, or "paper", "cnn", "digits" or "mnist". Paths in the file (gains, a table
+        of clients, data, owners) are relative to its folder.
 
+    Returns
+    -------
+    Scenario
+        The scenario, with its files of gains and clients read.
+
+    Raises
+    ------
+    BadFile
+        With every fault of the file, each in a sentence.
+
+    Examples
+    --------
     >>> load_scenario("digits").clients.count
     50
     """
@@ -79,13 +95,13 @@ def load_scenario(source: str | Path) -> Scenario:
 
 
 def scenario_of(given: dict[str, Any], folder: Path) -> Scenario:
-    """A scenario from plain tables; the files that they name are seen from `folder`."""
+    """Return a scenario from plain tables; paths in them are relative to `folder`."""
     faults: list[str] = []
     return decode(Scenario, _with_arrays(given, folder, faults), faults)
 
 
 def _with_arrays(given: dict[str, Any], folder: Path, faults: list[str]) -> dict[str, Any]:
-    """`given` with the files that it names read: cell.gains and clients.table."""
+    """Return `given` with the named files read: cell.gains and clients.table."""
     given = {name: dict(t) if isinstance(t, dict) else t for name, t in given.items()}
     if isinstance(given.get("learning"), dict):
         given["learning"] = _with_paths(given["learning"], folder)
@@ -104,7 +120,7 @@ def _with_arrays(given: dict[str, Any], folder: Path, faults: list[str]) -> dict
 
 
 def _with_paths(learning: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """[learning] with the paths of its data and its owners as they are seen from `folder`."""
+    """Return [learning] with the paths of data and owners relative to `folder`."""
     dataset, partition = learning.get("dataset"), learning.get("partition")
     if isinstance(dataset, str) and (path := dataset_path(dataset, folder)) is not None:
         learning = learning | {"dataset": str(path)}
@@ -122,7 +138,7 @@ def _gains(named: Any, folder: Path) -> Gains:
         if path.suffix.lower() == ".npy":
             values: Any = map_npy(path)
         else:
-            with warnings.catch_warnings(action="ignore"):  # an empty file: its shape tells
+            with warnings.catch_warnings(action="ignore"):  # an empty file: Gains refuses its shape
                 values = np.loadtxt(_lines(path), delimiter=",", ndmin=2)
     except OSError as error:
         raise BadInput(f"cell.gains: {path} cannot be read: {error.strerror or error}") from error
@@ -133,10 +149,10 @@ def _gains(named: Any, folder: Path) -> Gains:
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """The lines of a text, unpacked if need be, up to as much as any text may have."""
+    """Yield the lines of a text file, unpacked if needed, up to the size limit."""
     packed: dict[str, Any] = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
     unpacked = packed.get(path.suffix.lower(), lambda file: file)
-    left = MOST_TEXT
+    left = MAX_TEXT_BYTES
     with open_regular(path) as raw, TextIOWrapper(unpacked(raw), "utf-8-sig") as file:
         while line := file.readline(left + 1):
             left -= len(line)
@@ -146,7 +162,7 @@ def _lines(path: Path) -> Iterator[str]:
 
 
 def _table(given: Any, folder: Path) -> ClientTable:
-    """Real clients, from the path of a CSV or from the rows themselves."""
+    """Return real clients, from the path of a CSV or from rows."""
     if isinstance(given, str):
         return client_table(_csv_columns(given, folder))
     if not isinstance(given, list) or not given or not all(isinstance(r, dict) for r in given):
@@ -157,11 +173,11 @@ def _table(given: Any, folder: Path) -> ClientTable:
 
 
 def _csv_columns(given: str, folder: Path) -> dict[str, list[Any]]:
-    """The columns of a CSV by heading, cells as they stand there or None."""
+    """Return the columns of a CSV by heading; blank cells are None."""
     place = f"clients.table: {given} line"
     rows = _csv_rows(read_text(folder / given), place)
     _, names = next(rows, (0, []))
-    some = list(islice(rows, ROWS))
+    some = list(islice(rows, ROWS_AT_A_TIME))
     if not some:
         raise BadInput(f"clients.table: {given} needs a line of column names and one per client")
     headings = [name or "" for name in names]
@@ -175,7 +191,7 @@ def _csv_columns(given: str, folder: Path) -> dict[str, list[Any]]:
     while some:
         for heading, values in _columns(headings, some, lambda n: f"{place} {n}").items():
             columns[heading] += values
-        some = list(islice(rows, ROWS))
+        some = list(islice(rows, ROWS_AT_A_TIME))
     for heading, values in columns.items():  # all of it is text here: a number is what looks so
         if heading != "name" and not holds_numbers(heading):
             numbers = _numbers(values)
@@ -185,7 +201,7 @@ def _csv_columns(given: str, folder: Path) -> dict[str, list[Any]]:
 
 
 def _csv_rows(text: str, place: str) -> Iterator[tuple[int, list[str | None]]]:
-    """The line and the cells of each row of a CSV that is not blank; None for a blank cell."""
+    """Yield line number and cells of each row of a CSV that is not blank; blank cells are None."""
     reader = csv.reader(text.splitlines(), skipinitialspace=True)
     try:
         for row in reader:
@@ -199,15 +215,14 @@ def _csv_rows(text: str, place: str) -> Iterator[tuple[int, list[str | None]]]:
 def _columns(
     headings: list[str], rows: Sequence[tuple[int, list[Any]]], place: Callable[[int], str]
 ) -> dict[str, list[Any]]:
-    """Rows, each with its number, as columns, those of numbers read; faults have the `place` of the
-    row."""
+    """Return numbered rows as columns, numbers converted; faults name the `place` of the row."""
     faults = [
         f"{place(n)} has {len(row)} values for {len(headings)} columns"
         for n, row in rows
         if len(row) != len(headings)
     ]
     if faults:
-        raise BadInput(*faults[:MOST_FAULTS])
+        raise BadInput(*faults[:MAX_FAULTS])
     columns: dict[str, list[Any]] = {}
     for heading, *cells in zip(headings, *(row for _, row in rows), strict=True):
         columns[heading] = cells
@@ -219,19 +234,19 @@ def _columns(
                 if number is None and cell is not None
             ]
     if faults:
-        raise BadInput(*faults[:MOST_FAULTS])
+        raise BadInput(*faults[:MAX_FAULTS])
     return columns
 
 
 def _numbers(cells: list[Any]) -> list[float | None]:
-    """Each cell as a number; None where it is blank, or none."""
+    """Return each cell as a number; None where it is blank or not a number."""
     if set(map(type, cells)) <= {str, NoneType}:
         try:  # all at once
-            found = [None if cell is None else float(cell) for cell in cells]
+            numbers = [None if cell is None else float(cell) for cell in cells]
         except ValueError:
-            found = [math.nan]
-        if all(number is None or math.isfinite(number) for number in found):
-            return found
+            numbers = [math.nan]
+        if all(number is None or math.isfinite(number) for number in numbers):
+            return numbers
     return [None if cell is None else _number(cell) for cell in cells]
 
 

@@ -1,8 +1,7 @@
-"""Who holds which training samples, as a user declares it."""
+"""The partition of the training samples over the clients, as a user declares it."""
 
 from typing import Annotated, ClassVar, Literal
 
-import msgspec
 from msgspec import Meta
 
 from fedcell.core.errors import UNPRINTABLE
@@ -15,6 +14,7 @@ from fedcell.core.schema import (
     Table,
     Text,
     documented,
+    fields_of,
     unused_options,
 )
 
@@ -33,19 +33,18 @@ USERS = {  # the options that only some kinds, or some sizes, use
 
 @documented
 class PartitionSpec(Table, frozen=True, kw_only=True):
-    """How the training samples are dealt to the clients; names as in flwr-datasets.
+    """How the training samples are divided among the clients; names as in flwr-datasets.
 
-    Two kinds bear Dirichlet's name, and papers seldom say which they mean. "dirichlet" is
-    per class: each class is dealt over the clients by one draw, and the sizes are what
-    comes of it (Yurochkin et al., NIID-Bench). "inner-dirichlet" is per client: its label
-    mix is one draw, and its size is chosen apart from it (FedDyn). The same alpha gives
-    different partitions.
+    Two kinds use a Dirichlet distribution, and papers seldom say which they mean. "dirichlet" is
+    per class: one draw divides each class among the clients, and the sizes follow (Yurochkin et
+    al., NIID-Bench). "inner-dirichlet" is per client: one draw is its label mix, and its size is
+    chosen separately (FedDyn). The same alpha gives different partitions.
 
-    "shards" sorts the samples by label and cuts them (McMahan et al.); "pathological"
-    gives every client exactly so many classes. Sizes are scaled and rounded to sum to the
-    samples there are, and nobody goes without.
+    "shards" sorts the samples by label and cuts them (McMahan et al.); "pathological" gives every
+    client a fixed number of classes. Sizes are scaled and rounded to sum to all samples, and every
+    client gets at least one.
 
-    "given" deals nothing: the data, or a file of owners, says whose each sample is.
+    "given" divides nothing: the data, or a file of owners, assigns the samples to clients.
 
     >>> PartitionSpec(kind="shards", sizes="lognormal", sigma=1.0).num_shards_per_partition
     2
@@ -56,16 +55,16 @@ class PartitionSpec(Table, frozen=True, kw_only=True):
     kind: Annotated[
         Literal["iid", "shards", "pathological", "dirichlet", "inner-dirichlet", "given"] | None,
         Doc(
-            "which labels clients hold; where left out, as given if owners or the data say whose "
-            'the samples are, else "iid"',
+            'which labels clients hold; where left out, "given" if owners or the data assign '
+            'samples to clients, else "iid"',
             example='"shards"',
         ),
     ] = None
     owners: Annotated[
         Text | None,
         Doc(
-            'for "given": the path of a .csv with the columns client, first, last: who holds which '
-            "training samples, counted from 0; it stands in place of what the data says",
+            'for "given": the path of a .csv with the columns client, first, last: the training '
+            "samples of each client, counted from 0; it replaces what the data says",
             example='"owners.csv"',
         ),
     ] = None
@@ -73,14 +72,16 @@ class PartitionSpec(Table, frozen=True, kw_only=True):
     num_classes_per_partition: Annotated[Count, Doc('classes of a client, for "pathological"')] = 2
     class_assignment_mode: Annotated[
         Literal["random", "deterministic", "first-deterministic"],
-        Doc('who gets which class, for "pathological"'),
+        Doc('how classes are assigned to clients, for "pathological"'),
     ] = "random"
-    alpha: Annotated[Positive, Doc("for the two of Dirichlet: the smaller, the more skewed")] = 0.5
+    alpha: Annotated[Positive, Doc("for the two Dirichlet kinds: the smaller, the more skewed")] = (
+        0.5
+    )
     min_partition_size: Annotated[
-        Count, Doc('for "dirichlet": a draw that gives some client less is drawn anew')
+        Count, Doc('for "dirichlet": a draw that gives a client less is repeated')
     ] = 10
     self_balancing: Annotated[
-        bool, Doc('for "dirichlet": who has more than the mean gets nothing of later classes')
+        bool, Doc('for "dirichlet": a client above the mean size gets nothing of later classes')
     ] = False
     sizes: Annotated[
         Literal["equal", "uniform", "lognormal"], Doc("how many samples clients hold")
@@ -90,30 +91,30 @@ class PartitionSpec(Table, frozen=True, kw_only=True):
         Doc('for "uniform": D_j are drawn evenly from D (1 -+ Var) (Sec. V-C)', "Var"),
     ] = 0.1
     sigma: Annotated[NotNegative, Doc('for "lognormal": standard deviation of log D_j')] = 0.5
-    # N then changes D and nothing else; min_partition_size is that of a part, lest the draw
-    # depend on N.
+    # N then changes D and nothing else; min_partition_size is that of a part, so that the draw
+    # does not depend on N.
     same_skew_as: Annotated[
         Annotated[Count | None, Meta(description="a whole number from 1 to 1e7")],
         Doc(
-            "M: labels and sizes as in a split over M clients, each part of which is dealt on "
-            "evenly to clients.count / M",
+            "M: labels and sizes as in a split over M clients, each part of which is divided "
+            "evenly among clients.count / M",
             example="50",
         ),
     ] = None
     seed: Annotated[
         Annotated[int, Meta(ge=0, le=2**63 - 1)] | None,
         Meta(description="a whole number from 0 to 2^63 - 1"),
-        Doc("dice of the partition; where left out, the run's own", example="7"),
+        Doc("random seed of the partition; where left out, the run's", example="7"),
     ] = None
 
     def faults(self) -> list[str]:
         kind = self.kind or ("iid" if self.owners is None else "given")
         faults = unused_options(self, USERS, {"kind": kind})
-        default = {field.name: field.default for field in msgspec.structs.fields(type(self))}
+        default = {field.name: field.default for field in fields_of(type(self))}
         if kind == "given":
             faults += [
                 f"{name} is for samples that are dealt, and {self.table_name}.kind is "
-                '"given": leave it out, or choose another kind to deal them anew'
+                '"given": leave it out, or choose another kind'
                 for name in ("sizes", "same_skew_as", "seed")
                 if getattr(self, name) != default[name]
             ]

@@ -1,4 +1,4 @@
-"""Scenarios as plain tables that load_scenario reads back, and as commented TOML for people."""
+"""Scenarios as plain tables that load_scenario reads back, and as commented TOML."""
 
 import json
 import os
@@ -22,8 +22,8 @@ WIDTH = 96
 
 
 def to_tables(scenario: Scenario, gains_file: str = GAINS) -> dict[str, Any]:
-    """A scenario as plain tables, what is left out left out; measured gains are named as a file
-    beside them."""
+    """Return a scenario as plain tables, without keys that are None; measured gains are the name
+    of a file beside them."""
     tables: dict[str, Any] = plain_tables(scenario)
     if scenario.cell.gains is not None:
         tables["cell"]["gains"] = gains_file
@@ -31,7 +31,7 @@ def to_tables(scenario: Scenario, gains_file: str = GAINS) -> dict[str, Any]:
         tables["clients"]["table"] = table.rows()
     if scenario.clients.sizes is not None:
         tables["clients"]["sizes"] = scenario.clients.sizes.values.tolist()
-    if (learning := scenario.learning) is not None:  # what is one's own, wherever it is read from
+    if (learning := scenario.learning) is not None:  # absolute paths: valid from any folder
         if (path := dataset_path(learning.dataset, Path())) is not None:
             tables["learning"]["dataset"] = os.path.abspath(path)
         if (owners := learning.partition.owners) is not None:
@@ -40,7 +40,7 @@ def to_tables(scenario: Scenario, gains_file: str = GAINS) -> dict[str, Any]:
 
 
 def plain_tables(value: Any) -> Any:
-    """Tables as plain values, without arrays and without what is None."""
+    """Return tables as plain values, without arrays and without None."""
     if isinstance(value, msgspec.Struct):
         named = {name: plain_tables(getattr(value, name)) for name in value.__struct_fields__}
         return {name: item for name, item in named.items() if item is not None}
@@ -50,10 +50,18 @@ def plain_tables(value: Any) -> Any:
 
 
 def save_scenario(scenario: Scenario, path: str | Path) -> None:
-    """Writes a scenario as commented TOML, or as JSON where the name ends so.
+    """Write a scenario as commented TOML, or as JSON.
 
-    Measured gains go to a file of their own beside it: mine-gains.npy for mine.toml.
+    Parameters
+    ----------
+    scenario : Scenario
+        The scenario to write.
+    path : str or Path
+        A name that ends in .toml or .json. Measured gains go to a file beside it:
+        mine-gains.npy for mine.toml.
 
+    Examples
+    --------
     >>> from tempfile import mkdtemp
     >>> from fedcell import load_scenario
     >>> path = f"{mkdtemp()}/mine.toml"
@@ -72,7 +80,7 @@ def save_scenario(scenario: Scenario, path: str | Path) -> None:
 
 
 def commented(scenario: Scenario, header: str = "", tables: dict[str, Any] | None = None) -> str:
-    """A scenario as TOML, every key with what it means; `tables` are its own if left out."""
+    """Return a scenario as TOML with the meaning of every key; `tables` default to its own."""
     given = to_tables(scenario) if tables is None else tables
     header = header or "Keys marked * are left open by the paper and chosen by us. SI units."
     lines = [f"# {line}".rstrip() for line in header.splitlines()]
@@ -83,7 +91,7 @@ def commented(scenario: Scenario, header: str = "", tables: dict[str, Any] | Non
 
 
 def _keys(table: Table, given: dict[str, Any], path: str = "") -> Iterator[str]:
-    """The lines of a table: its keys, and then the tables inside it."""
+    """Yield the lines of a table: its keys, and then its nested tables."""
     inner = {n: v for n in given if isinstance(v := getattr(table, n), Table)}
     if isinstance(table, Learning) and not table.analytic:  # a network is trained
         inner.pop("quadratic", None)
@@ -108,7 +116,7 @@ def _meaning(field: FieldInfo) -> str:
 
 
 def _with_comment(text: str, comment: str, column: int) -> Iterator[str]:
-    """A line with its comment beside it, or above it where it is long."""
+    """Yield a line with its comment beside it, or above it if the line is long."""
     column = max(column, len(text) + 1)
     if column > 48:
         yield from (f"# {line}" for line in textwrap.wrap(comment, WIDTH - 2))

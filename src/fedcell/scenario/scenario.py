@@ -1,12 +1,12 @@
-"""The world as a user declares it: its tables, and what follows from them. Nothing is random."""
+"""A scenario: its tables, and what follows from them. Nothing is random."""
 
 from typing import Annotated, Any, Literal, Self
 
-import msgspec
 import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.core.schema import LARGE, SMALL, Doc, Table, decode, documented
+from fedcell.core.schema import LARGE, SMALL, Doc, Table, documented, replace_fields
+from fedcell.core.showing import shortened
 from fedcell.core.types import Array
 
 from .arrays import ClientTable
@@ -17,7 +17,7 @@ from .target import Target, as_target
 
 @documented
 class Scenario(Table, frozen=True, kw_only=True):
-    """A world: cell, clients, task, plan and learning. The defaults are the paper's (Sec. V).
+    """A scenario: cell, clients, task, plan and learning. The defaults are the paper's (Sec. V).
 
     >>> scenario = Scenario().using(plan={"cohort": 20}, cell={"bandwidth": 5e6})
     >>> scenario.plan.cohort, scenario.cell.bandwidth, scenario.model_bits
@@ -25,22 +25,22 @@ class Scenario(Table, frozen=True, kw_only=True):
     """
 
     cell: Annotated[Cell, Doc("the radio cell")] = Cell()
-    clients: Annotated[Clients, Doc("who takes part")] = Clients()
+    clients: Annotated[Clients, Doc("the clients")] = Clients()
     task: Annotated[Task, Doc("what is learnt, as the network sees it")] = Task()
     plan: Annotated[RoundPlan, Doc("how the rounds are run: K, E_l, how many")] = RoundPlan()
-    learning: Annotated[Learning | None, Doc("what is really trained, if anything is")] = None
+    learning: Annotated[Learning | None, Doc("what is trained, if anything is")] = None
 
     def faults(self) -> list[str]:
         faults = []
         table = None if self.learning is None else self.clients.table
         if table is not None and np.isfinite(table.filled("samples", np.nan)).any():
             faults.append(
-                "clients.table has samples, which are those of learning.partition where a model "
-                "is trained: leave the column out"
+                "clients.table has samples, but learning.partition sets them where a model is "
+                "trained: leave the column out"
             )
         faults += self._power_faults()
         if self._count_follows:
-            return faults  # it is checked when the data is there
+            return faults  # checked when the data is loaded
         cohort, count, gains = self.plan.cohort, self.clients.count, self.cell.gains
         if cohort > count:
             faults.append(
@@ -55,7 +55,7 @@ class Scenario(Table, frozen=True, kw_only=True):
         return faults
 
     def _power_faults(self) -> list[str]:
-        """A power over the whole band that is no density in this band."""
+        """Return the fault of a power over the whole band whose density is out of range."""
         table, band = self.clients.table, self.cell.bandwidth
         if table is None or table.power_w is None:
             return []
@@ -71,26 +71,26 @@ class Scenario(Table, frozen=True, kw_only=True):
 
     @property
     def _count_follows(self) -> bool:
-        """Whether N is that of the owners of the data, which may still have to be read."""
+        """Return whether N is the number of owners of the data, which may not be loaded yet."""
         clients = self.clients
-        said = clients.count != DEFAULT_COUNT or clients.table is not None
-        known = said or clients.sizes is not None
+        given = clients.count != DEFAULT_COUNT or clients.table is not None
+        known = given or clients.sizes is not None
         return not known and self.learning is not None and self.learning.owners_may_be_given
 
     @property
     def model_bits(self) -> float:
-        """z_m, size of an upload [bit]; the paper's where the task leaves it out."""
+        """Return z_m, the size of an upload [bit]; the paper's where the task leaves it out."""
         return PAPER_BITS if self.task.model_bits is None else self.task.model_bits
 
     @property
     def cycles_per_sample(self) -> float:
-        """alpha_0 [cycle]; the paper's where the task leaves it out."""
+        """Return alpha_0 [cycle]; the paper's where the task leaves it out."""
         cycles = self.task.cycles_per_sample
         return PAPER_CYCLES if cycles is None else cycles
 
     @property
     def samples_per_step(self) -> Literal["dataset", "batch"]:
-        """What a local step is charged; where left out, a batch if a model is trained."""
+        """Return what a local step is charged; where left out, a batch if a model is trained."""
         return self.task.samples_per_step or ("dataset" if self.learning is None else "batch")
 
     @property
@@ -100,39 +100,39 @@ class Scenario(Table, frozen=True, kw_only=True):
 
     @property
     def hold(self) -> int:
-        """Evaluated rounds whose mean is to be at a target, where the target does not say."""
+        """Return the rounds of the moving average that must reach a target without `hold`."""
         return HOLDS[DELIVER] if self.learning is None else self.learning.held_rounds
 
     def goal(self, given: Target | float | None = None) -> Target | None:
-        """What a run stops at: what its caller gave, a target or a training loss, else that of
-        [learning]; None where there is neither."""
+        """Return the target at which a run stops: `given`, which may be a training loss, else that
+        of [learning]; None if there is neither."""
         own = None if self.learning is None else self.learning.goal
         return as_target(given, own, self.hold)
 
     @property
     def local_work(self) -> int:
-        """E_l, or the local epochs where these are counted."""
+        """Return E_l, or the local epochs where these are set."""
         return self.plan.local_epochs or self.plan.local_steps
 
     @property
     def work(self) -> float:
-        """E_l alpha_0, cycles per sample in a round [cycle]."""
+        """Return E_l alpha_0, cycles per sample in a round [cycle]."""
         return self.local_work * self.cycles_per_sample
 
     def step_samples(self, samples: Array) -> Array:
-        """Samples that a local step processes on average (or a local epoch, where these are
-        counted), for clients that hold `samples`."""
+        """Return the samples of a local step (or of a local epoch, where these are set) on
+        average, for clients that hold `samples`."""
         if self.plan.local_epochs or self.samples_per_step == "dataset":
             return samples
-        # E_l batches of passes over the data; the last batch of a pass is what is left.
+        # E_l batches of passes over the data; the last batch of a pass is the rest.
         steps, batch = self.plan.local_steps, self.task.batch_size
-        each = np.maximum(1, np.ceil(samples / batch))  # batches of a pass; who has no data has one
+        each = np.maximum(1, np.ceil(samples / batch))  # batches of a pass; 1 without data
         passes, more = np.divmod(steps, each)
         return np.asarray((passes * samples + more * batch) / steps)
 
     @property
     def mean_local_steps(self) -> int:
-        """E_l; where epochs are counted, the steps of a client on average."""
+        """Return E_l; where epochs are set, the mean steps of a client."""
         if not self.plan.local_epochs:
             return self.plan.local_steps
         sizes = self.clients.sizes
@@ -142,13 +142,13 @@ class Scenario(Table, frozen=True, kw_only=True):
 
     @property
     def rounds(self) -> int:
-        """Rounds to run where nobody says: plan.rounds, or all that cell.gains holds."""
+        """Return the default number of rounds: plan.rounds, or all rounds of cell.gains."""
         gains = self.cell.gains
         return self.plan.rounds if gains is None else len(gains.values)
 
     @property
     def min_gain(self) -> float:
-        """The absolute channel gain below which a client sits the round out (DECISIONS.md, 9)."""
+        """Return the channel gain below which a client is in outage (DECISIONS.md, 9)."""
         cell, table = self.cell, self.clients.table
         if cell.gains is not None:
             mean = cell.gains.mean
@@ -161,7 +161,7 @@ class Scenario(Table, frozen=True, kw_only=True):
         return float(cell.gain_threshold * mean)
 
     def require_sizes(self) -> None:
-        """Refuses a scenario that trains a model and does not know yet who holds how much."""
+        """Refuse a scenario that trains a model and has no D_j yet."""
         if self.learning is not None and self.clients.sizes is None:
             raise BadInput(
                 "D_j are not known: take the scenario of `prepare_training`, which also has the "
@@ -169,30 +169,65 @@ class Scenario(Table, frozen=True, kw_only=True):
             )
 
     def with_plan(self, cohort: int, local_steps: int) -> Self:
-        """This scenario with another K and E_l; local epochs give way to steps."""
+        """Return this scenario with another K and E_l, counted in steps and not in epochs."""
         plan = {"cohort": cohort, "local_steps": local_steps, "local_epochs": None}
         return self.using(plan=plan)
 
     def using(self, **changes: Any) -> Self:
-        """This scenario with other values: `scenario.using(plan={"cohort": 20})`.
+        """Return this scenario with other values: `scenario.using(plan={"cohort": 20})`.
 
-        Who holds which data is not changed in a scenario that has the D_j of before.
+        Only the given values are read and checked; other tables are the same objects as before.
+        Checks between tables run on the result.
+
+        Parameters
+        ----------
+        **changes
+            By table: a dict of the values that change, or a whole table.
+
+        Returns
+        -------
+        Scenario
+            The changed scenario.
+
+        Raises
+        ------
+        BadInput
+            If a key or a value is wrong; or if the partition, the dataset or the architecture
+            changes in a scenario that has the D_j of the former ones.
         """
-        tables: dict[str, Any] = {name: getattr(self, name) for name in self.__struct_fields__}
+        tables: dict[str, Any] = {}
+        faults: list[str] = []
         for name, values in changes.items():
-            if isinstance(values, dict):
-                before = tables.get(name)
-                kept = {} if before is None else msgspec.structs.asdict(before)
+            before = getattr(self, name) if name in self.__struct_fields__ else None
+            if before is not None and isinstance(values, dict):
                 if "table" in values:
-                    kept.pop("count", None)  # it was that of the table before
-                values = kept | values
+                    values = {"count": DEFAULT_COUNT} | values  # it was that of the table before
+                try:
+                    values = replace_fields(before, values)
+                except BadInput as error:
+                    faults += error.faults
+                    continue
             tables[name] = values
-        changed = decode(type(self), tables)
+        changed = replace_fields(self, tables, faults)
         self._check_dealt(changed)
         return changed
 
+    def __repr__(self) -> str:
+        cell, clients, plan, learning = self.cell, self.clients, self.plan, self.learning
+        epochs = f"{plan.local_epochs} local epochs"
+        local = epochs if plan.local_epochs else f"E_l = {plan.local_steps} local steps"
+        gains = "" if cell.gains is None else f", {cell.gains!r}"
+        trained = "nothing is trained" if learning is None else _described_learning(learning)
+        return (
+            f"<Scenario, {clients.count} clients{'' if clients.table is None else ' of a table'}: "
+            f"K = {plan.cohort} a round, {local}, {self.rounds} rounds,\n  "
+            f"band {cell.bandwidth:.4g} Hz, loss rate {cell.loss_rate:g}{gains},\n  "
+            f"upload {self.model_bits:.4g} bit, {self.cycles_per_sample:.4g} cycle/sample, "
+            f"energy_weight {self.task.energy_weight:g} s/J,\n  {trained}>"
+        )
+
     def _check_dealt(self, after: "Scenario") -> None:
-        """Refuses a change that the D_j, and the bits and cycles of the model, do not follow."""
+        """Refuse a change that makes the D_j, or the bits and cycles of the model, wrong."""
         before, now = self.learning, after.learning
         kept = self.clients.sizes is not None and after.clients.sizes is self.clients.sizes
         if before is None or now is None or before.analytic or not kept:
@@ -209,20 +244,27 @@ class Scenario(Table, frozen=True, kw_only=True):
 
 
 def _median_gain(cell: Cell, table: ClientTable) -> float:
-    """The mean channel gain of the median client of a table."""
+    """Return the mean channel gain of the median client of a table."""
     distance = table.filled("distance", cell.ring[1])
     if table.gain is None:
         return float(cell.mean_gain(float(np.median(distance))))
     return float(np.median(table.filled("gain", cell.mean_gain(distance))))
 
 
+def _described_learning(learning: Learning) -> str:
+    """Return model, data and target in a line."""
+    model = learning.model if learning.layers is None else "its own layers"
+    data = "" if learning.analytic else f" on {shortened(learning.dataset, 60)}"
+    return f"{model}{data}, {learning.goal or 'no target'}"
+
+
 def with_goal(scenario: Scenario, goal: Target | None) -> Scenario:
-    """A scenario whose runs stop at a goal; the same where it says nothing of learning."""
+    """Return a scenario whose runs stop at a goal; the same one if it trains nothing."""
     return scenario if scenario.learning is None else scenario.using(learning=goal_keys(goal))
 
 
 def check_scenario(given: Any) -> Scenario:
-    """What a caller gave as a scenario, if it is one."""
+    """Return `given` if it is a scenario; refuse anything else."""
     if not isinstance(given, Scenario):
         raise BadInput(f"`scenario` = {given!r}: expected a Scenario, as load_scenario gives one")
     return given

@@ -1,4 +1,4 @@
-"""The tables of a scenario: cell, clients, task and plan (Sec. II, V-A). SI units; no dice."""
+"""The tables of a scenario: cell, clients, task and plan (Sec. II, V-A). SI units."""
 
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -13,7 +13,7 @@ from fedcell.core.types import Array
 from .arrays import ClientTable, Gains, Sizes
 from .fleet_table import client_table
 
-Distance = Annotated[  # its range stands in Cell.faults: msgspec 0.22 crashes on constraints here
+Distance = Annotated[  # Cell.faults checks its range: msgspec 0.22 crashes on constraints here
     float | tuple[float, float],
     Meta(description="a number above 0, or two of them, [nearest, farthest]"),
 ]
@@ -45,7 +45,7 @@ class Cell(Table, frozen=True, kw_only=True):
         NotNegative,
         Doc(
             "clients below this part of the mean gain (at the far edge of a ring; of measured "
-            "gains; at a table's median) sit the round out (DECISIONS.md, 9)",
+            "gains; at a table's median) are in outage in this round (DECISIONS.md, 9)",
             open=True,
         ),
     ] = 0.05
@@ -67,19 +67,18 @@ class Cell(Table, frozen=True, kw_only=True):
     ] = None
 
     def mean_gain(self, distance: Array | float) -> Array:
-        """g_0 (d_0 / d)^theta, the mean channel power gain at a distance [m] (Sec. V-A)."""
+        """Return g_0 (d_0 / d)^theta, the mean channel power gain at a distance [m] (Sec. V-A)."""
         ratio = self.reference_distance / np.asarray(distance, float)
         return np.asarray(self.reference_gain * ratio**self.path_loss_exponent)
 
     @property
     def ring(self) -> tuple[float, float]:
-        """The nearest and the farthest that a client may be [m]."""
+        """Return the smallest and the largest distance of a client [m]."""
         return self.distance if isinstance(self.distance, tuple) else (self.distance, self.distance)
 
-    def __post_init__(self) -> None:
+    def prepare(self) -> None:
         if self.gains is not None and not isinstance(self.gains, Gains):
             msgspec.structs.force_setattr(self, "gains", Gains(self.gains))
-        super().__post_init__()
 
     def faults(self) -> list[str]:
         near, far = self.ring
@@ -92,7 +91,7 @@ class Cell(Table, frozen=True, kw_only=True):
 
 @documented
 class Clients(Table, frozen=True, kw_only=True):
-    """Who takes part: drawn evenly from mean * (1 -+ spread), or listed in a table.
+    """The clients: drawn evenly from mean * (1 -+ spread), or listed in a table.
 
     >>> Clients(table={"samples": [120, 300, 500]}).count
     3
@@ -113,7 +112,7 @@ class Clients(Table, frozen=True, kw_only=True):
     freq_min: Annotated[Positive, Doc("least CPU frequency", unit="cycle/s", open=True)] = 1e7
     freq_max: Annotated[Positive, Doc("highest CPU frequency", unit="cycle/s", open=True)] = 2e9
     min_samples: Annotated[
-        NotNegative, Doc("clients with less data sit all rounds out", open=True)
+        NotNegative, Doc("clients with less data are never called", open=True)
     ] = 0.0
     table: Annotated[
         Any,
@@ -127,14 +126,14 @@ class Clients(Table, frozen=True, kw_only=True):
     sizes: Annotated[
         Any,
         Doc(
-            "D_j themselves, instead of samples; where data is dealt, its partition's",
+            "D_j themselves, instead of samples; where a model is trained, those of the partition",
             example="[120.0, 300.0]",
         ),
     ] = None
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """What the clients are called, where a table says so."""
+        """Return the names of the clients, where a table has them."""
         return None if self.table is None else self.table.name
 
     def faults(self) -> list[str]:
@@ -154,28 +153,27 @@ class Clients(Table, frozen=True, kw_only=True):
             low = self.table.filled("freq_min", self.freq_min)
             high = self.table.filled("freq_max", self.freq_max)
             if (wrong := np.atleast_1d(low > high)).any():
-                who = self.table.name_of(int(np.argmax(wrong)))
-                faults.append(f"table: {who} has freq_min above freq_max")
+                client = self.table.name_of(int(np.argmax(wrong)))
+                faults.append(f"table: {client} has freq_min above freq_max")
         return faults
 
-    def __post_init__(self) -> None:
+    def prepare(self) -> None:
         if isinstance(self.table, dict):
             msgspec.structs.force_setattr(self, "table", client_table(self.table))
         if not isinstance(self.table, ClientTable | None):
             raise BadInput(
                 f"clients.table is a {type(self.table).__name__}: expected a ClientTable"
             )
-        if self.table is not None and self.count == DEFAULT_COUNT:  # as good as not said
+        if self.table is not None and self.count == DEFAULT_COUNT:  # as if left out
             msgspec.structs.force_setattr(self, "count", self.table.count)
         if self.sizes is not None and not isinstance(self.sizes, Sizes):
             msgspec.structs.force_setattr(self, "sizes", Sizes(self.sizes))
-        super().__post_init__()
 
 
 @documented
 class Task(Table, frozen=True, kw_only=True):
-    """What is learnt, as the network sees it (Sec. II-B-2). What is left out is that of the model
-    that is trained, or the paper's.
+    """What is learnt, as the network sees it (Sec. II-B-2). A key that is left out takes the value
+    of the trained model, or the paper's.
 
     >>> Task(model_bits=5e7, energy_weight=0.5).batch_size
     10
@@ -212,7 +210,7 @@ PAPER_TASK = Task(model_bits=PAPER_BITS, cycles_per_sample=PAPER_CYCLES, samples
 
 @documented
 class RoundPlan(Table, frozen=True, kw_only=True):
-    """How the rounds are run; K and E_l are what the planner chooses.
+    """How the rounds are run; the planner chooses K and E_l.
 
     >>> RoundPlan(cohort=5, local_steps=40).selection
     'uniform'
@@ -233,13 +231,13 @@ class RoundPlan(Table, frozen=True, kw_only=True):
     ] = 50
     selection: Annotated[
         Literal["uniform", "weighted"],
-        Doc("who is called: all alike, or by data size with replacement"),
+        Doc("how clients are drawn: uniformly, or by data size with replacement"),
     ] = "uniform"
     cohort_drawn: Annotated[
         Literal["before-training", "after-training"],
         Doc(
-            "K are drawn before training; or all that may be called train, at their own frequency "
-            "(26), and K of them upload (DECISIONS.md, 15)",
+            "K are drawn before training; or all clients that may be called train, at their own "
+            "frequency (26), and K of them upload (DECISIONS.md, 15)",
             open=True,
         ),
     ] = "before-training"

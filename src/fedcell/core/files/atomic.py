@@ -1,7 +1,7 @@
-"""Files and folders that are being written, aside from their place, and what a kill leaves.
+"""Temporary files and folders that are renamed into place, and the removal of leftovers.
 
-Whoever writes holds a lock on it, which ends with the process; so what is not locked was left
-by one that was killed, and the next that writes to the same folder takes it away.
+The writing process holds a lock on them, which ends with the process. So an unlocked one was left
+by a killed process, and the next process that writes to the same folder removes it.
 """
 
 import os
@@ -14,20 +14,20 @@ from pathlib import Path
 
 from .locks import lock
 
-ASIDE = re.compile(r"\.fedcell-\d+-[0-9a-f]{16}-")  # begins the name of what is being written
-_swept: set[Path] = set()  # folders in which this process has looked for what others left
+ASIDE = re.compile(r"\.fedcell-\d+-[0-9a-f]{16}-")  # start of a temporary name
+_swept: set[Path] = set()  # folders that this process has cleaned of leftovers
 
 
 @contextmanager
 def aside(path: Path, *, folder: bool = False) -> Iterator[Path]:
-    """A new file, or folder, beside `path` and of nobody else; gone at the end, if not renamed."""
-    # A name that nobody can foresee, made anew: no link that lies in wait is followed.
+    """Create a temporary file, or folder, beside `path`; remove it at the end if not renamed."""
+    # The name cannot be predicted and the file is new, so that no prepared link is followed.
     temporary = path.parent / f".fedcell-{os.getpid()}-{secrets.token_hex(8)}-{path.name}"
     home = _opened(path.parent.resolve())
     try:
         if home is not None:
             _sweep_once(path.parent, home)
-            lock(home, shared=True, patience=0.5)  # one who sweeps must not come before our lock
+            lock(home, shared=True, patience=0.5)  # no cleaning between creation and lock
         if folder:
             temporary.mkdir(mode=0o700)
         else:
@@ -46,12 +46,12 @@ def aside(path: Path, *, folder: bool = False) -> Iterator[Path]:
 
 
 def _sweep_once(folder: Path, handle: int) -> None:
-    """Removes what killed processes left in a folder, the first time that one writes there."""
+    """Remove what killed processes left in a folder, before this process first writes there."""
     if (real := folder.resolve()) in _swept:
         return
     _swept.add(real)
     if not lock(handle):
-        return  # others begin to write just now, or there are no locks: nothing is known
+        return  # another process is creating a file, or there are no locks
     try:
         left = [entry for entry in os.scandir(folder) if ASIDE.match(entry.name)]
         for entry in left:
@@ -60,15 +60,15 @@ def _sweep_once(folder: Path, handle: int) -> None:
                     _remove(Path(entry.path))
                 os.close(own)
     except OSError:
-        pass  # a folder that cannot be listed keeps what it has
+        pass  # a folder that cannot be listed keeps its content
     finally:
         lock(handle, release=True)
 
 
 def _opened(path: Path) -> int | None:
-    """A handle to lock a file or a folder by; None where there is no such thing."""
+    """Return a handle for locking a file or a folder; None if it cannot be opened."""
     quick = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)  # no link, no pipe
-    for how in (os.O_RDWR, os.O_RDONLY):  # some file systems lock what can be written to
+    for how in (os.O_RDWR, os.O_RDONLY):  # some file systems lock only what can be written
         with suppress(OSError):
             return os.open(path, how | quick)
     return None
@@ -83,14 +83,14 @@ def _remove(temporary: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Brings the content of a file to the disk."""
+    """Flush the content of a file to the disk."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
 
 
 def sync_folder(folder: Path) -> None:
-    """Brings a renamed name to the disk, where folders can be opened for that."""
-    with suppress(OSError):  # some file systems, and Windows, have no such thing
+    """Flush a renamed entry to the disk, where folders can be opened for that."""
+    with suppress(OSError):  # some file systems, and Windows, do not support it
         handle = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -100,7 +100,7 @@ def sync_folder(folder: Path) -> None:
 
 @contextmanager
 def made_folder(folder: Path) -> Iterator[Path]:
-    """A folder, made with those above it if need be; those that stay empty are taken away."""
+    """Create a folder with its parents if needed; remove at the end those that stayed empty."""
     made = [f for f in (folder, *folder.parents) if not os.path.lexists(f)]
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
-"""Checksums of the files that fedcell writes: damage is found before its numbers are used.
+"""Checksums of the files that fedcell writes: damage is found before the numbers are used.
 
-A JSON file holds the checksum of its own values, so it may be formatted in another way. A table
-that grows has a last column `checksum`: each is that of its line, chained to the line before, so a
-kill costs at most the line that was being written. Checksums find damage and edits made by
+A JSON file holds the checksum of its values, so it may be formatted in another way. A table that
+grows has a last column `checksum`: that of its line, chained to the line before, so a killed
+process loses at most the line that it was writing. Checksums find damage and edits made by
 mistake; they do not prevent forgery.
 """
 
@@ -22,18 +22,18 @@ CHECKSUM = "checksum"  # the key of a file, and the last column of a table
 
 
 def checksum_of(content: bytes) -> str:
-    """The checksum of bytes."""
+    """Return the checksum of bytes."""
     return sha256(content).hexdigest()[:16]
 
 
 def sealed(content: Mapping[str, Any]) -> dict[str, Any]:
-    """The content of a JSON file, as it is read back, with its checksum."""
+    """Return the content of a JSON file, as it is read back, with its checksum."""
     plain: dict[str, Any] = json.loads(as_json(content))
     return plain | {CHECKSUM: _of_values(plain)}
 
 
 def check_seal(content: Mapping[str, Any], way_out: str) -> bool:
-    """Whether the content of a JSON file has a checksum; refuses it if that is another."""
+    """Return whether the content of a JSON file has a checksum; refuse one that does not match."""
     if CHECKSUM not in content:
         return False
     rest = {name: value for name, value in content.items() if name != CHECKSUM}
@@ -48,7 +48,7 @@ def _of_values(content: Mapping[str, Any]) -> str:
 
 
 def note_unsealed(files: Sequence[Path]) -> None:
-    """Says that files have no checksum, in one note however many they are."""
+    """Warn once that files have no checksum."""
     if files:
         more = f" and {len(files) - 1} more files" if len(files) > 1 else ""
         verb, it = ("have", "them") if more else ("has", "it")
@@ -68,12 +68,12 @@ class Chain:
         self._last = crc32(header.encode())
 
     def line(self, content: str) -> str:
-        """A line of a table, without its end, with its checksum as the last cell."""
+        """Return a line of a table, without its end, with its checksum as the last cell."""
         self._last = crc32(content.encode(), self._last)
         return f"{content},{self._last:08x}"
 
     def checked(self, line: str) -> str:
-        """The same line without its checksum; a ValueError if that is another."""
+        """Return a line without its checksum; raise ValueError if that does not match."""
         content, _, _ = line.rpartition(",")
         if self.line(content) != line:
             raise ValueError

@@ -1,7 +1,7 @@
-"""Files in, files out: TOML and JSON read with care, and one way to write any file.
+"""Read TOML, JSON and CSV strictly, and write any file atomically.
 
-A file is written aside, brought to the disk and renamed into place; so what stands there is
-always whole, and a power cut after a state counts as saved does not take it back.
+A file is written under a temporary name, flushed to the disk and renamed into place. So a file is
+always complete, and a power cut does not undo a state that counts as saved.
 """
 
 import csv
@@ -24,17 +24,17 @@ from fedcell.core.version import __version__
 from .atomic import aside, sync, sync_folder
 from .regular import NO_LINKS, open_handle, open_regular
 
-DEEPEST = 40  # tables inside each other
-FORMULA = re.compile(r"'*[=+\-@\t\r\n]")  # begins what a spreadsheet computes, escaped or not
-MOST_TEXT = 2**30  # [byte] that a table or a scenario may have: a device has no end
+MAX_DEPTH = 40  # of nested tables
+FORMULA = re.compile(r"'*[=+\-@\t\r\n]")  # start of a spreadsheet formula, escaped or not
+MAX_TEXT_BYTES = 2**30  # of a table or a scenario: a device has no end
 
 
 def read_text(path: Path) -> str:
-    """The text of a file in UTF-8."""
+    """Return the text of a file in UTF-8."""
     try:
         with open_regular(path) as file:
-            content = file.read(MOST_TEXT + 1)
-        if len(content) > MOST_TEXT:
+            content = file.read(MAX_TEXT_BYTES + 1)
+        if len(content) > MAX_TEXT_BYTES:
             raise BadFile(f"{path}: is longer than a gigabyte of text: name another file")
         return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
     except BadFile:
@@ -48,7 +48,7 @@ def read_text(path: Path) -> str:
 
 
 def read_tables(path: Path) -> dict[str, Any]:
-    """The plain content of a TOML or JSON file."""
+    """Return the plain content of a TOML or JSON file."""
     text = read_text(path)
     try:
         if is_json := path.suffix.lower() == ".json" or text.lstrip().startswith("{"):
@@ -70,11 +70,11 @@ def read_tables(path: Path) -> dict[str, Any]:
 
 
 def _check_plain(content: dict[str, Any]) -> None:
-    """Refuses what can be written down but neither be computed with nor be shown."""
+    """Refuse values that can be written in a file but neither computed with nor shown."""
     inside: list[tuple[str, Any, int]] = [("", content, 0)]
     while inside:
         where, value, depth = inside.pop()
-        if depth > DEEPEST:
+        if depth > MAX_DEPTH:
             raise BadInput(f"{where[:80]}...: nested too deeply")
         if isinstance(value, dict):
             for key, item in value.items():
@@ -99,7 +99,7 @@ def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Puts the name of the file before each fault that is found in it."""
+    """Put the name of the file before each fault that is found in it."""
     try:
         yield
     except BadInput as error:
@@ -107,12 +107,12 @@ def naming(path: Path) -> Iterator[None]:
 
 
 def stamp(what: str, version: int) -> dict[str, Any]:
-    """What every file of ours begins with: what it is, and in which format."""
+    """Return the first keys of every file that fedcell writes: its kind and its format."""
     return {"fedcell": __version__, "what": what, "format": version}
 
 
 def check_stamp(content: Mapping[str, Any], what: str, known: Iterable[int], way_out: str) -> int:
-    """The format of a file of ours, if it is one that this version reads."""
+    """Return the format of a file that fedcell wrote; refuse one that this version cannot read."""
     version, kind = content.get("format"), content.get("what", what)
     if not isinstance(version, int) or isinstance(version, bool) or "fedcell" not in content:
         raise BadInput(f"is not a {what} that fedcell wrote: {way_out}")
@@ -128,7 +128,7 @@ def check_stamp(content: Mapping[str, Any], what: str, known: Iterable[int], way
 
 
 def check_target(path: Path, endings: Iterable[str]) -> Path:
-    """Where a file is to be written, links followed; refused if that cannot be."""
+    """Return the place to write a file, links resolved; refuse one that cannot be written."""
     try:
         target = path.resolve()
     except (OSError, RuntimeError) as error:  # links in a circle
@@ -143,7 +143,7 @@ def check_target(path: Path, endings: Iterable[str]) -> Path:
 
 
 def write_file(path: Path, write: Callable[[Path], None]) -> None:
-    """Calls `write` with a path aside, and renames what it wrote into place.
+    """Call `write` with a temporary path, and rename the file into place.
 
     File and folder are on the disk when this returns.
     """
@@ -160,7 +160,7 @@ def write_file(path: Path, write: Callable[[Path], None]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Writes a text file, whole or not at all."""
+    """Write a text file, whole or not at all."""
 
     def write(aside: Path) -> None:
         aside.write_text(text, "utf-8")
@@ -169,7 +169,7 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_csv(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Writes a table, whole or not at all."""
+    """Write a CSV table, whole or not at all."""
 
     def write(aside: Path) -> None:
         with aside.open("w", newline="", encoding="utf-8") as file:
@@ -180,7 +180,7 @@ def write_csv(path: Path, names: Sequence[str], rows: Iterable[Sequence[Any]]) -
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Writes lines, which have their ends, whole or not at all."""
+    """Write lines, which include their ends, whole or not at all."""
 
     def write(aside: Path) -> None:
         with aside.open("w", newline="", encoding="utf-8") as file:
@@ -190,26 +190,25 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
 
 
 def _escaped(row: Iterable[Any]) -> list[Any]:
-    """Texts that a spreadsheet would compute get an apostrophe in front, numbers stay plain."""
+    """Put an apostrophe before texts that a spreadsheet would compute; numbers stay plain."""
     return [f"'{v}" if isinstance(v, str) and FORMULA.match(v) else v for v in row]
 
 
 @contextmanager
 def open_csv(path: Path) -> Iterator[Iterator[str]]:
-    """The lines of a table in UTF-8, to be read with `csv_rows`."""
+    """Open a CSV table in UTF-8, to be read with `csv_rows`."""
     with open_regular(path) as raw, io.TextIOWrapper(raw, "utf-8-sig", newline="") as file:
         yield file
 
 
 def csv_rows(lines: Iterable[str]) -> Iterator[list[str]]:
-    """The cells of a table that `write_csv` wrote, with texts as they were given to it."""
+    """Yield the cells of a table that `write_csv` wrote, with texts as they were given."""
     for row in csv.reader(lines):
         yield [c[1:] if c.startswith("'") and FORMULA.match(c) else c for c in row]
 
 
 def append_text(path: Path, text: str, *, create: bool = False) -> None:
-    """Adds whole lines to the end of a file, in one write: one that is there, or with `create` a
-    new one."""
+    """Append whole lines to a file in one write; with `create`, create the file if missing."""
     rest = text.encode()
     flags = os.O_WRONLY | os.O_APPEND | NO_LINKS | (os.O_CREAT if create else 0)
     try:
@@ -226,7 +225,7 @@ def append_text(path: Path, text: str, *, create: bool = False) -> None:
 
 
 def is_intact(path: Path, size: int) -> bool:
-    """Whether a file that grows is still there, as long as it was left."""
+    """Return whether a growing file still exists with the size that it was left with."""
     try:
         state = os.lstat(path)
     except OSError:
@@ -235,14 +234,14 @@ def is_intact(path: Path, size: int) -> bool:
 
 
 def csv_lines(rows: Iterable[Sequence[Any]]) -> str:
-    """Lines of a table, to be added to it."""
+    """Return lines of a CSV table, to be appended to it."""
     lines = io.StringIO()
     csv.writer(lines, lineterminator="\n").writerows(map(_escaped, rows))
     return lines.getvalue()
 
 
 def as_json(value: Any) -> str:
-    """Plain values as JSON that every reader takes: what is not finite becomes null."""
+    """Return plain values as strict JSON: numbers that are not finite become null."""
     return json.dumps(_finite(value), indent=2, allow_nan=False) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Locks that end with the process that holds them, however it ends."""
+"""Locks that the system releases when their process ends, however it ends."""
 
 import os
 import socket
@@ -11,20 +11,20 @@ from fedcell.core.errors import BadFile
 
 from .regular import NO_LINKS, open_handle, open_regular
 
-MOST_OF_HOLDER = 200  # [byte] that are read of a lock file
+MAX_HOLDER_BYTES = 200  # read of a lock file
 
 try:
     import fcntl
-except ImportError:  # Windows: there is no such lock, and nobody is kept out
+except ImportError:  # Windows has no such lock: no process is kept out
     fcntl = None  # type: ignore[assignment]
 
 
 def lock(
     handle: int, *, shared: bool = False, release: bool = False, patience: float = 0.0
 ) -> bool | None:
-    """Locks an open file or folder: whether it is ours; None where there are no locks.
+    """Lock an open file or folder; return whether that worked, or None if locks are unsupported.
 
-    Somebody else may have it for so many seconds before it counts as theirs.
+    Another process may hold the lock for up to `patience` seconds before this gives up.
     """
     if fcntl is None:
         return None
@@ -44,9 +44,9 @@ def lock(
 
 @contextmanager
 def locked(path: Path, what: str) -> Iterator[Callable[[], None]]:
-    """Holds the lock file `path`, so that one process at a time works on `what`.
+    """Hold the lock file `path`, so that one process at a time works on `what`.
 
-    Gives a function that locks again where the file was removed meanwhile.
+    Yields a function that locks again if the file was removed meanwhile.
     """
     handle = _take(path, what)
 
@@ -67,7 +67,7 @@ def locked(path: Path, what: str) -> Iterator[Callable[[], None]]:
 
 
 def _take(path: Path, what: str) -> int:
-    """The lock file, open and locked; refused where another process has it."""
+    """Return the lock file, open and locked; raise BadFile if another process holds it."""
     try:
         handle = _open_locked(path)
     except OSError as error:
@@ -76,13 +76,13 @@ def _take(path: Path, what: str) -> int:
         holder = ""
         with suppress(OSError, UnicodeDecodeError):
             holder = read_holder(path)
-        who = f" ({holder})" if holder else ""
-        raise BadFile(f"{what}: another fedcell{who} is at work on it: wait until it is done")
+        name = f" ({holder})" if holder else ""
+        raise BadFile(f"{what}: another fedcell{name} is using it: wait until it is done")
     return handle
 
 
 def _is_at(handle: int, path: Path) -> bool:
-    """Whether an open file is what a path names."""
+    """Return whether a path names this open file."""
     try:
         return os.path.samestat(os.fstat(handle), os.lstat(path))
     except OSError:
@@ -90,13 +90,13 @@ def _is_at(handle: int, path: Path) -> bool:
 
 
 def read_holder(path: Path) -> str:
-    """What a lock file says of the process that holds it."""
+    """Return the text of a lock file, which names the process that holds it."""
     with open_regular(path) as file:
-        return file.read(MOST_OF_HOLDER).decode("utf-8")
+        return file.read(MAX_HOLDER_BYTES).decode("utf-8")
 
 
 def _open_locked(path: Path) -> int | None:
-    """The lock file, open and locked; None where another process has it."""
+    """Return the lock file, open and locked; None if another process holds it."""
     while True:
         handle = open_handle(path, os.O_CREAT | os.O_RDWR | NO_LINKS)
         try:
@@ -110,4 +110,4 @@ def _open_locked(path: Path) -> int | None:
         except OSError:
             os.close(handle)
             raise
-        os.close(handle)  # its holder took it away between our opening and locking it
+        os.close(handle)  # its holder removed it between opening and locking

@@ -1,4 +1,4 @@
-"""Arrays out of an .npz file, what they are before what they hold."""
+"""Read arrays of .npz and .npy files; shapes and types are checked before the values are read."""
 
 import io
 import os
@@ -21,8 +21,11 @@ HEADERS: dict[tuple[int, int], tuple[int, Callable[..., Any]]] = {  # bytes of i
     (1, 0): (2, npy.read_array_header_1_0),
     (2, 0): (4, npy.read_array_header_2_0),
 }
-LONGEST = 10_000  # [byte] of a header
-UNPACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # what is unpacked no further than asked
+MAX_HEADER_BYTES = 10_000  # of an array's header
+UNPACKED = (
+    zipfile.ZIP_STORED,
+    zipfile.ZIP_DEFLATED,
+)  # can be unpacked in part
 
 
 def read_npz(
@@ -31,10 +34,10 @@ def read_npz(
     check: Callable[[Arrays], None],
     optional: Iterable[str] = (),
 ) -> Arrays:
-    """The named arrays of a file, and those of the optional ones that are there, unpacked only once
-    `check` has seen what they will be.
+    """Return the named arrays of a file, and the optional ones that it holds.
 
-    It is given arrays of their shapes and types that take no memory and hold nothing.
+    `check` is called before anything is unpacked, with empty arrays of the same shapes and types
+    that take no memory.
     """
     names = list(names)
     try:
@@ -57,7 +60,7 @@ def read_npz(
 
 
 def map_npy(path: Path) -> NDArray[Any]:
-    """The array of an .npy file, mapped and not read; an OSError or a ValueError says why not."""
+    """Return the array of an .npy file, memory-mapped; raise OSError or ValueError if it is bad."""
     with open_regular(path) as file:
         shape, by_columns, kind = _header(path.name, file)
         if kind.hasobject:
@@ -68,16 +71,16 @@ def map_npy(path: Path) -> NDArray[Any]:
 
 
 def array_names(path: Path) -> list[str]:
-    """The arrays of a file that `read_npz` has read."""
+    """Return the names of the arrays of a file that `read_npz` has read."""
     with open_regular(path) as file, zipfile.ZipFile(file) as archive:
         return [n.removesuffix(".npy") for n in archive.namelist() if n.endswith(".npy")]
 
 
 def _announced(archive: zipfile.ZipFile, member: str) -> NDArray[Any]:
-    """An array as its header says it is, with one element for all."""
+    """Return an array of the shape and type in the header, with one element for all."""
     info = archive.getinfo(member)
     if info.compress_type not in UNPACKED:
-        raise ValueError(f"{member} is packed in a way that numpy does not use")
+        raise ValueError(f"{member} is compressed in a way that numpy does not use")
     with archive.open(member) as file:
         shape, _, kind = _header(member, file)
         size = info.file_size - file.tell()
@@ -88,14 +91,14 @@ def _announced(archive: zipfile.ZipFile, member: str) -> NDArray[Any]:
 
 
 def _header(member: str, file: Any) -> Any:
-    """Shape, order and kind; numpy itself would read a header of any length first."""
+    """Return shape, order and type; numpy itself would read a header of any length."""
     version = npy.read_magic(file)
     if version not in HEADERS:
         raise ValueError(f"{member} has a header of version {version}")
     digits, read = HEADERS[version]
     length = file.read(digits)
-    if int.from_bytes(length, "little") > LONGEST:
-        raise ValueError(f"{member} has a header of more than {LONGEST} bytes")
+    if int.from_bytes(length, "little") > MAX_HEADER_BYTES:
+        raise ValueError(f"{member} has a header of more than {MAX_HEADER_BYTES} bytes")
     rest = file.read(int.from_bytes(length, "little"))
     return read(io.BytesIO(length + rest))
 
@@ -103,18 +106,21 @@ def _header(member: str, file: Any) -> Any:
 def _check_memory(announced: Arrays) -> None:
     needed = sum(array.size * array.itemsize for array in announced.values())
     try:
-        there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
         return
-    if needed > there:
+    if needed > memory:
         raise BadInput(
-            f"unpacks to {needed / 1e9:.3g} GB, and this machine has {there / 1e9:.3g} GB of memory"
+            f"unpacks to {needed / 1e9:.3g} GB, and this machine has {memory / 1e9:.3g} GB "
+            "of memory"
         )
 
 
 def _read(archive: zipfile.ZipFile, member: str) -> NDArray[Any]:
     with archive.open(member) as file:
-        array: NDArray[Any] = npy.read_array(file, allow_pickle=False, max_header_size=LONGEST)
+        array: NDArray[Any] = npy.read_array(
+            file, allow_pickle=False, max_header_size=MAX_HEADER_BYTES
+        )
         if file.read(1):
-            raise ValueError(f"{member} goes on after its array")
+            raise ValueError(f"{member} holds more bytes after its array")
         return array

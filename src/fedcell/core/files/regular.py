@@ -1,8 +1,7 @@
-"""Files are opened here: regular ones only, and without waiting.
+"""Open regular files only, without blocking.
 
-A pipe in place of a file waits for a writer that may never come, and a device may have no end. A
-file is opened so that nothing waits, and then looked at through its handle: what was looked at is
-what is read or written.
+Opening a pipe blocks until a writer comes, and a device may have no end. So a file is opened
+without blocking and then checked through its handle: the checked file is the one that is used.
 """
 
 import errno
@@ -16,8 +15,8 @@ NO_LINKS = getattr(os, "O_NOFOLLOW", 0)
 
 
 def open_handle(path: Path, flags: int = os.O_RDONLY) -> int:
-    """A handle on a regular file; an OSError says what else is there. Files that are written to
-    are opened with `NO_LINKS`."""
+    """Return a handle on a regular file; raise OSError for anything else. Files to be written are
+    opened with `NO_LINKS`."""
     try:
         handle = os.open(path, flags | NOT_WAITING, 0o666)
     except OSError as error:
@@ -35,12 +34,12 @@ def open_handle(path: Path, flags: int = os.O_RDONLY) -> int:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """A regular file, open to be read as bytes."""
+    """Open a regular file to read bytes."""
     return os.fdopen(open_handle(path), "rb")
 
 
 def open_log(path: Path) -> BinaryIO:
-    """A regular file, made if need be, to add bytes to; links are not followed."""
+    """Open a regular file to append bytes; create it if it is missing; follow no links."""
     return os.fdopen(open_handle(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | NO_LINKS), "ab")
 
 

@@ -15,7 +15,7 @@ from fedcell.core.schema import LARGE, SMALL
 from fedcell.core.showing import shortened
 from fedcell.learning.setup import MOST_SAMPLES
 from fedcell.network.channel import gain_at_rate
-from fedcell.scenario.arrays import LONGEST_NAME, ClientTable, in_range
+from fedcell.scenario.arrays import MAX_NAME_LENGTH, ClientTable, in_range
 from fedcell.scenario.scenario import Scenario
 
 LONGEST_VALUE = 60  # characters of a value that a refusal quotes
@@ -82,13 +82,13 @@ def presentable(name: Any) -> bool:
         isinstance(name, str)
         and bool(name.strip())
         and name.isprintable()
-        and len(name) <= LONGEST_NAME
+        and len(name) <= MAX_NAME_LENGTH
     )
 
 
 def _checked_name(name: Any) -> str:
-    if isinstance(name, str) and len(name) > LONGEST_NAME:
-        raise BadInput(f"its name has more than {LONGEST_NAME} characters")
+    if isinstance(name, str) and len(name) > MAX_NAME_LENGTH:
+        raise BadInput(f"its name has more than {MAX_NAME_LENGTH} characters")
     if not presentable(name):
         raise BadInput("it has no name that can be shown")
     return str(name)

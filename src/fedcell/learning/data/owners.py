@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fedcell.core.errors import BadInput
 from fedcell.core.schema import suggestion
 from fedcell.core.types import Ints
-from fedcell.scenario.arrays import LONGEST_NAME
+from fedcell.scenario.arrays import MAX_NAME_LENGTH
 
 NOBODY = -1  # the owner of a sample that is nobody's; by name, an empty one
 MOST_CLIENTS = 10**7
@@ -68,9 +68,9 @@ def _names(values: Owner) -> Owner:
 
 def check_name(name: str, belongs: str) -> None:
     """Refuses what cannot be the name of a client; `belongs` begins the sentence."""
-    if len(name) > LONGEST_NAME or (name and not name.isprintable()):
+    if len(name) > MAX_NAME_LENGTH or (name and not name.isprintable()):
         raise BadInput(
-            f"{belongs} {name[:LONGEST_NAME]!r}: expected a name of at most {LONGEST_NAME} "
+            f"{belongs} {name[:MAX_NAME_LENGTH]!r}: expected a name of at most {MAX_NAME_LENGTH} "
             "characters that can be printed"
         )
 

@@ -1,5 +1,7 @@
 """What a policy is: a callable from a Problem to a Schedule. And what the server tells clients."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -49,13 +51,13 @@ class Broadcast:
     samples: float  # D, mean over all clients with data of the samples of a local step
 
     @classmethod
-    def among(cls, problem: Problem) -> "Broadcast":
+    def among(cls, problem: Problem) -> Broadcast:
         """For a round by itself: the means over its own clients."""
         freq = mean_freq(float(problem.kappa.mean()), problem.energy_weight)
         return cls(freq, float(problem.samples.mean()))
 
     @classmethod
-    def to(cls, scenario: Scenario, fleet: Fleet) -> "Broadcast":
+    def to(cls, scenario: Scenario, fleet: Fleet) -> Broadcast:
         """What the server of a scenario tells the clients of its fleet: means of who has data."""
         some: Any = fleet.samples > 0
         some = slice(None) if some.all() else some  # as is, where all have data

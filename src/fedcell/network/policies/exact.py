@@ -3,6 +3,8 @@
 `Optimal`, the exact minimiser of (22), has a file of its own.
 """
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,4 +1,6 @@
-"""Policies by the names that people type."""
+"""Find policies by name: built-in ones, those of installed packages, and `module:callable`."""
+
+from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
@@ -6,6 +8,7 @@ from typing import Any
 
 from fedcell.core.callables import blaming, load_callable
 from fedcell.core.errors import UNPRINTABLE, BadInput
+from fedcell.core.plugins import load_plugin, plugin_names
 from fedcell.core.schema import suggestion
 from fedcell.network.certificate import check_schedule
 from fedcell.network.round import Problem, Schedule
@@ -22,15 +25,35 @@ NAMED: Mapping[str, Callable[[Broadcast], Policy]] = {
     "optimal-staged": lambda _: OptimalStaged(),
     "optimal": lambda _: Optimal(),
 }
+POLICY_GROUP = "fedcell.policies"  # entry points of other packages, looked up by name
 PolicyLike = str | Policy | type[Any]  # a name, a callable, or a class that makes one
 Policies = Sequence[PolicyLike] | Mapping[str, PolicyLike]  # a mapping names them
 
 
 def policy_by_name(name: str, broadcast: Broadcast) -> Policy:
-    """The policy called `name`: one of ours, or `module:callable` for one's own.
+    """Return the policy with a name.
 
-    `broadcast` is what the server tells all clients, which some policies use.
+    Parameters
+    ----------
+    name : str
+        A built-in policy ("even", "distributed", "equal-finish", "optimal-staged", "optimal"), one
+        that an installed package adds to the entry-point group "fedcell.policies", or
+        "module:callable" for your own. A plugin cannot replace a built-in policy.
+    broadcast : Broadcast
+        The two numbers that the server sends to all clients. Some policies use them.
 
+    Returns
+    -------
+    Policy
+        A callable from a Problem to a Schedule.
+
+    Raises
+    ------
+    BadInput
+        If there is no policy with this name, or if it cannot be loaded.
+
+    Examples
+    --------
     >>> from fedcell import load_round
     >>> from fedcell.network.policies.base import Broadcast
     >>> problem = load_round("docs/round.json")
@@ -43,7 +66,7 @@ def policy_by_name(name: str, broadcast: Broadcast) -> Policy:
     if name in NAMED:
         return NAMED[name](broadcast)
     _check_name(name)
-    given = load_callable("policy", name)
+    given = load_callable("policy", name) if ":" in name else load_plugin(POLICY_GROUP, name)
     with blaming(f"the policy {name} cannot be loaded"):
         policy = as_policy(given, broadcast, name)
 
@@ -55,9 +78,13 @@ def policy_by_name(name: str, broadcast: Broadcast) -> Policy:
 
 
 def _check_name(name: str) -> None:
-    if name not in NAMED and ":" not in name:
+    """Refuse a name that is neither built in nor added by a package; load nothing."""
+    if name in NAMED or ":" in name:
+        return
+    names = list(dict.fromkeys([*NAMED, *plugin_names(POLICY_GROUP)]))
+    if name not in names:
         raise BadInput(
-            f"{name} is not a policy: {suggestion(name, NAMED)}; module:callable for your own"
+            f"{name} is not a policy: {suggestion(name, names)}; module:callable for your own"
         )
 
 

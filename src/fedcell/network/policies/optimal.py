@@ -17,20 +17,22 @@ finds the crossing in two or three steps; the box that those signs leave holds i
 where a bound switches on or off.
 """
 
+from __future__ import annotations
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fedcell.core.types import Array
-from fedcell.network.certificate import ROUNDING, certify
+from fedcell.network.certificate import ROUNDING_GAP, certify
 from fedcell.network.round import Problem, Schedule
 
 from .exact import OptimalStaged, equal_finish
 
 BLOCK = 2**16  # clients solved at a time: small enough to stay in the processor's cache
-CLOSE = 1e-9  # how well the two sums are met; the objective is then off by about its square
-EASY_STEPS = 3  # most rounds need no more; only then is the box looked after
-PATIENCE = 40  # from then on the box is halved, which ends at rounding whatever the problem
-MOST_STEPS = PATIENCE + 2 * 64
+TOLERANCE = 1e-9  # how well the two sums are met; the objective is then off by about its square
+FREE_STEPS = 3  # most rounds need no more; only then is the box looked after
+MAX_NEWTON_STEPS = 40  # from then on the box is halved, which ends at rounding whatever the problem
+MAX_STEPS = MAX_NEWTON_STEPS + 2 * 64
 LAST_DIGIT = 1e-16  # of a double, relative
 
 
@@ -48,7 +50,7 @@ class Optimal:
         f = frequencies(problem, shortest.max(-1))
         best = finish_together(problem, f)
         proof = certify(problem, best)
-        if (proof.gap > ROUNDING).any():
+        if (proof.gap > ROUNDING_GAP).any():
             # Some upload is so short that H is a training time and hardly more. Look again from
             # where the difference can be told; or leave uploads out of the choice of f.
             bounded = np.where(f == problem.freq_min, problem.cycles / f, shortest).max(-1)
@@ -88,7 +90,7 @@ def compute_times(u: Array, w: Array, shortest: Array, longest: Array, floor: Ar
     x, low, high = start(u, w, shortest, longest, floor)
     last, least = x, np.full(len(u), np.inf)  # the point before, and its error
     root = np.cbrt(2 * w / u)
-    for step in range(MOST_STEPS):
+    for step in range(MAX_STEPS):
         e, R = np.exp(x)
         t, left, free = respond(e, R, root, shortest, longest, floor)
         v = 1 / left
@@ -96,8 +98,8 @@ def compute_times(u: Array, w: Array, shortest: Array, longest: Array, floor: Ar
         shares, prices = np.vecdot(u, v), np.vecdot(a, v)  # sum a, sum beta / R
         miss = np.log((shares, R * prices))
         error = np.abs(miss).max(0)
-        done = error <= CLOSE
-        if done.any() or step == MOST_STEPS - 1:
+        done = error <= TOLERANCE
+        if done.any() or step == MAX_STEPS - 1:
             times[rounds] = t
             if done.all():
                 break
@@ -110,14 +112,14 @@ def compute_times(u: Array, w: Array, shortest: Array, longest: Array, floor: Ar
         Re, RR = -2 * e * np.vecdot(az, v) / prices, sum_az / prices
         newton = np.stack((RR * miss[0] - eR * miss[1], ee * miss[1] - Re * miss[0]))
         newton = x - newton / (ee * RR - eR * Re)
-        if step < EASY_STEPS:
+        if step < FREE_STEPS:
             x, last, least = within(newton, low, high), x, error
         else:
             low, high = narrow(x, miss, low, high)
             stuck = error > least / 2  # a step across a kink: go back half of it
             x, last = np.where(stuck, (x + last) / 2, newton), x
             least = np.where(stuck, np.inf, error)
-            outside = (x < low) | (x > high) | (step % 8 == 7) | (step >= PATIENCE)
+            outside = (x < low) | (x > high) | (step % 8 == 7) | (step >= MAX_NEWTON_STEPS)
             x = np.where(outside, (low + high) / 2, x)
         if done.any():
             keep = ~done

@@ -1,5 +1,7 @@
 """The paper's policies: the even baseline, and the distributed schedule with Theorem 3."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,5 +1,7 @@
 """What any policy must satisfy: call `check_policy(yours)` in a test of your own."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import numpy as np

@@ -11,7 +11,7 @@ from fedcell.core.showing import client_title
 from fedcell.experiments.seeds import SeedsResult
 from fedcell.learning.learner import Scores
 from fedcell.learning.partition_report import PartitionReport
-from fedcell.network.participation import MOST_NAMED
+from fedcell.network.participation import MAX_NAMED_CLIENTS
 from fedcell.scenario.learning import Deliver
 from fedcell.simulation.folder.listing import RunEntry
 from fedcell.simulation.summary import PolicyOutcome, RunResult, RunSummary, shared_policies
@@ -119,7 +119,7 @@ def _who_pays(rows: Sequence[PolicyOutcome]) -> list[str]:
         if row.empty_batteries:
             named = [
                 f"{client_title(empty.client, empty.name)} in round {empty.round}"
-                for empty in row.empty_batteries[:MOST_NAMED]
+                for empty in row.empty_batteries[:MAX_NAMED_CLIENTS]
             ]
             more = len(row.empty_batteries) - len(named)
             rest = f" and {more} more" if more else ""
