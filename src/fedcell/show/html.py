@@ -19,7 +19,7 @@ from fedcell.show.figures.paper import SPECIAL
 from fedcell.show.tables.sweeps import point_columns, policy_columns
 
 from .figures import style
-from .results import FIGURES
+from .results import figure
 
 MOST_RUNS = 5000  # rows of single runs on a page; runs.csv has all
 
@@ -104,10 +104,10 @@ def _svg(found: SweepTable | Reproduction, options: Mapping[str, Any]) -> str:
         import matplotlib
 
         matplotlib.rcParams["svg.hashsalt"] = "fedcell"  # the same figure, the same bytes
-        figure = FIGURES[type(found)](found, **options)
-        for panel in figure.axes:
+        drawn = figure(found, **options)
+        for panel in drawn.axes:
             panel.set_title("")  # the page has it
-        figure.savefig(text, format="svg", metadata={"Date": None})
+        drawn.savefig(text, format="svg", metadata={"Date": None})
     return f"data:image/svg+xml;base64,{base64.b64encode(text.getvalue()).decode()}"
 
 
