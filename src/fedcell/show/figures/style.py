@@ -1,9 +1,10 @@
 """How figures look: colours that most readers tell apart, axes, and how they are written."""
 
+import os
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,16 +53,22 @@ def drawing() -> Iterator[None]:
 
 
 def _matplotlib() -> Any:
-    """The library, loaded without a backend that may not be there and without settings of the
-    folder one is in."""
+    """Import matplotlib without the settings of the current folder or of a broken `MPLBACKEND`.
+
+    The environment is put back, and the backend is left to the caller's own choice.
+    """
     if "matplotlib" not in sys.modules:
         place = find_spec("matplotlib")
         folders = place.submodule_search_locations if place else None
-        settings = {"MPLBACKEND": "agg"}
+        backend = os.environ.get("MPLBACKEND")
+        settings = {"MPLBACKEND": ""}
         if folders:
             settings["MATPLOTLIBRC"] = str(Path(folders[0]) / "mpl-data" / "matplotlibrc")
         with environment(settings):
             import matplotlib
+        if backend:
+            with suppress(ValueError):  # figures are written without any backend
+                matplotlib.rcParams["backend"] = backend
     import matplotlib
 
     return matplotlib
