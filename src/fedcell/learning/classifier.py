@@ -42,6 +42,9 @@ class Classifier:
         if self.scale.shape != channels or self.shift.shape != channels:
             raise BadInput(f"scale and shift have one number for each of {channels[0]} channels")
 
+    def __repr__(self) -> str:
+        return f"<Classifier of {self.kind} samples: {self.network!r}>"
+
     def logits(self, x: Any) -> Floats:
         """What the last layer says of samples: (sample, class).
 

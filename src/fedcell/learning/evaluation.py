@@ -72,6 +72,9 @@ class Strata:
         """All samples."""
         return self.group.size
 
+    def __repr__(self) -> str:
+        return f"<Strata: {self.size} samples of {self._counts.size} classes>"
+
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         """Lengths of the beginnings, the last of them that of all samples."""

@@ -24,6 +24,9 @@ class PlainLayer:
     arrays: dict[str, Floats] = field(default_factory=dict)  # weight and bias
     comment: str = ""
 
+    def __repr__(self) -> str:
+        return f"<PlainLayer {self}>"
+
     def __str__(self) -> str:
         named = (f"{name}={value}" for name, value in self.options.items())
         return f"nn.{self.name}({', '.join([*map(str, self.sizes), *named])})"

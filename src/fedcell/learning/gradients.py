@@ -48,6 +48,9 @@ class Probe:
     clients: Ints  # some of them, and
     variances: Array  # E |g~_j - g_j|^2 of their batches
 
+    def __repr__(self) -> str:
+        return f"<Probe: round {self.round}, loss {self.loss:.4g}, diversity {self.diversity:.4g}>"
+
     @property
     def square(self) -> float:
         """|grad f|^2."""

@@ -11,6 +11,7 @@ from fedcell.core.streams import Purpose, spread_evenly, stream
 from fedcell.core.types import Array, Ints
 from fedcell.learning.partition.given import settle_owners
 from fedcell.learning.partition.make import Partition, make_partition
+from fedcell.learning.partition.plugins import plugin_fingerprint
 from fedcell.scenario.learning import Learning
 from fedcell.scenario.scenario import Scenario, check_scenario
 
@@ -71,8 +72,9 @@ class TrainingSetup:
         data. None where there is none."""
         if self.dealt is None:
             return None
-        given = require_learning(self.scenario).partition.kind == "given"
-        return data_fingerprint(self.data.fingerprint, self.partition if given else None)
+        kind = require_learning(self.scenario).partition.kind
+        given = self.partition if kind == "given" else None
+        return data_fingerprint(self.data.fingerprint, given, kind)
 
     @property
     def client_names(self) -> tuple[str, ...] | None:
@@ -128,6 +130,13 @@ class TrainingSetup:
             *(learning.evaluate_samples, threads, test),
         )
 
+    def __repr__(self) -> str:
+        if self.dealt is None:
+            count, model = self.scenario.clients.count, require_learning(self.scenario).model
+            return f"<TrainingSetup: {model} of {count} clients, seed {self.seed}>"
+        parts = "".join(f"\n  {part}" for part in (self.data, self.partition, self.network))
+        return f"<TrainingSetup, seed {self.seed}:{parts}\n>"
+
 
 def prepare_training(
     scenario: Scenario,
@@ -182,9 +191,10 @@ def prepare_training(
     return TrainingSetup(settled, seed, DealtData(data, partition, network))
 
 
-def data_fingerprint(of_data: str, given: Partition | None) -> str:
-    """That of data, and of who holds it where that is given and not dealt."""
-    return of_data if given is None else f"{of_data}-{given.fingerprint}"
+def data_fingerprint(of_data: str, given: Partition | None, kind: str | None = None) -> str:
+    """Return the fingerprint of data, with that of a given partition or of a plugin's rule."""
+    more = plugin_fingerprint(kind) if given is None else given.fingerprint
+    return of_data if more is None else f"{of_data}-{more}"
 
 
 def require_learning(scenario: Scenario) -> Learning:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from fedcell.core.errors import BadInput, FedcellWarning
+from fedcell.core.errors import BadInput, FedcellWarning, printable
 from fedcell.core.files.formats import naming
 from fedcell.core.files.npz import Arrays, array_names, read_npz
 from fedcell.core.schema import suggestion
@@ -33,6 +33,7 @@ from .decode import standard
 from .download import Report
 from .folder import read_folder
 from .owners import Owner, as_owner, check_owner_shape
+from .plugins import dataset_by_plugin, installed_datasets
 from .sources import PUBLISHED
 
 NAMES = ("digits", *PUBLISHED)
@@ -119,6 +120,13 @@ class Dataset:
         _, height, width, channels = self.x_train.shape
         return height, width, channels
 
+    def __repr__(self) -> str:
+        counts = f"{len(self.y_train)} training and {len(self.y_test)} test samples"
+        pixels = " x ".join(map(str, self.image))
+        owners = "" if self.owner is None else f", {np.unique(self.owner).size} owners"
+        kind = f"{pixels} {self.x_train.dtype}, {self.classes} classes{owners}"
+        return f"<Dataset {printable(self.name)}: {counts} of {kind}>"
+
     @classmethod
     def of(
         cls,
@@ -178,12 +186,22 @@ def load_data(
                 return Dataset.of(**read_folder(path), name=path.name or "mine")
         if path.suffix.lower() == ".npz":
             return _read_npz(path)
-        hint = suggestion(str(name), NAMES)
+        return _installed(str(name), folder)
+    arrays = decoded(source, folder, mirror, report)
+    return Dataset(name=source.name, published=source.fingerprint, **arrays)
+
+
+def _installed(name: str, folder: Path | None) -> Dataset:
+    """Return a dataset that an installed package adds."""
+    if name not in (installed := installed_datasets()):
+        hint = suggestion(name, [*NAMES, *installed])
         raise BadInput(
             f"{name} is not a dataset: {hint}; your own is named by its .npz file, or by its folder"
         )
-    arrays = decoded(source, folder, mirror, report)
-    return Dataset(name=source.name, published=source.fingerprint, **arrays)
+    made = dataset_by_plugin(name, folder)
+    if not isinstance(made, Dataset):
+        raise BadInput(f"the dataset {name} is a {type(made).__name__}: expected a Dataset")
+    return made
 
 
 def _digits() -> Dataset:

@@ -38,6 +38,10 @@ class Quadratics:
             home *= how.distance / np.linalg.norm(home, axis=1, keepdims=True)
         return cls(rng.permutation(curvature), home, sizes, how.noise, training)
 
+    def __repr__(self) -> str:
+        count, dimension = self.home.shape
+        return f"<Quadratics: {count} clients, dimension {dimension}, noise {self.noise:g}>"
+
     @property
     def shares(self) -> Array:
         """q_j."""

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from fedcell.core.errors import BadInput
 from fedcell.core.types import Array, Ints
 from fedcell.learning.data.owners import NOBODY, as_owner, client_numbers, owner_notes
-from fedcell.scenario.partition import PartitionSpec
+from fedcell.scenario.partition import KINDS, PartitionSpec
 
 from . import skew
+from .plugins import assign_by_plugin
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +94,10 @@ class Partition:
         j = range(self.count)[client]  # refuses a client that is not there
         return self.index[self.start[j] : self.start[j + 1]]
 
+    def __repr__(self) -> str:
+        each = f"{self.sizes.min()} to {self.sizes.max()} each"
+        return f"<Partition: {self.index.size} samples over {self.count} clients, {each}>"
+
     def label_counts(self, labels: NDArray[np.integer], classes: int) -> Ints:
         """How many samples of each class each client holds, (client, class)."""
         owner = np.repeat(np.arange(self.count), self.sizes)
@@ -109,6 +114,8 @@ def make_partition(
         raise BadInput(
             f"clients.count = {count}: expected 1 to {labels.size}, as many as there are samples"
         )
+    if spec.kind is not None and spec.kind not in KINDS:
+        return _by_plugin(labels, count, spec, rng)
     parts = spec.same_skew_as or count
     if count % parts:
         raise skew.refusal(
@@ -122,9 +129,20 @@ def make_partition(
     shuffled = rng.permutation(labels.size)
     by_class = shuffled[np.argsort(code[shuffled], kind="stable")]
     owner = np.repeat(np.tile(np.arange(count), supply.size), table.T.ravel())
-    mixed = rng.permutation(labels.size)  # lest a client's samples lie class after class
+    mixed = rng.permutation(labels.size)  # so that a client's samples are not sorted by class
     by_client = mixed[np.argsort(owner[mixed], kind="stable")]
     return Partition(by_class[by_client], np.r_[0, table.sum(1).cumsum()], tuple(notes))
+
+
+def _by_plugin(
+    labels: NDArray[np.integer], count: int, spec: PartitionSpec, rng: Generator
+) -> Partition:
+    """Return the partition of a rule that an installed package adds."""
+    try:
+        owner = as_owner(assign_by_plugin(labels, count, spec, rng), labels.size)
+        return Partition.of_owner(owner, count=count)
+    except BadInput as error:
+        raise error.within(f"learning.partition.kind = {spec.kind!r}") from error
 
 
 def _table(supply: Ints, count: int, spec: PartitionSpec, rng: Generator) -> skew.Skewed:
@@ -142,7 +160,7 @@ def _table(supply: Ints, count: int, spec: PartitionSpec, rng: Generator) -> ske
             return skew.dirichlet(supply, count, spec.alpha, least, balance, rng)
         case "inner-dirichlet":
             return skew.inner_dirichlet(supply, weight, spec.alpha, rng)
-        case "given":
+        case _:  # "given"; a plugin has been called already
             raise skew.refusal('kind = "given": nothing is dealt, see Partition.of_owner')
 
 
