@@ -19,7 +19,7 @@ from fedcell.learning.data.dataset import Dataset, file_stamp, load_data
 from fedcell.learning.engines.engine import Engine, vector_width
 from fedcell.learning.evaluation import Judgement, Sampling
 from fedcell.learning.learner import Learner, Scores, evaluated, warm_up
-from fedcell.learning.server_optimizer import OwnServer
+from fedcell.learning.server_optimizer import CustomServer
 from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.trace import Fleet, Trace
@@ -106,7 +106,7 @@ def train_curve(
     learner: Learner,
     seed: int,
     until: Until,
-    server: OwnServer | None = None,
+    server: CustomServer | None = None,
     judge: Learner | None = None,
 ) -> Trained:
     """Rounds until the target is reached, training blows up, or there were enough. A `judge` tells
@@ -153,7 +153,7 @@ def _sampled(
     trace: Trace,
     first: State,
     until: Until,
-    server: OwnServer | None,
+    server: CustomServer | None,
     judge: Learner | None,
 ) -> Trained:
     """The same with models that are judged on as many samples as the target needs."""

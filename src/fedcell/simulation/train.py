@@ -15,7 +15,7 @@ from fedcell.core.errors import BadInput, FedcellWarning
 from fedcell.core.streams import check_count
 from fedcell.learning.aggregate import aggregate
 from fedcell.learning.learner import Learner, Remote, Scores, evaluated
-from fedcell.learning.server_optimizer import OwnServer, Server
+from fedcell.learning.server_optimizer import CustomServer, ServerOptimizer
 from fedcell.network.draw import draw_fleet, draw_trace, has_enough_data
 from fedcell.network.ledger import Ledger, require_usable
 from fedcell.network.policies.names import PolicyLike, policy_name
@@ -79,7 +79,7 @@ def train_rounds(
     trace: Trace,
     state: State | None = None,
     stop: Sequence[Stop] = (),
-    server: OwnServer | None = None,
+    server: CustomServer | None = None,
     judge: Judge | None = None,
     stopwatch: Stopwatch | None = None,
 ) -> Iterator[State]:
@@ -94,7 +94,7 @@ def train_rounds(
     scores it; where left out, the learner does. A `stopwatch` counts where the time goes.
     """
     stopwatch = Stopwatch() if stopwatch is None else stopwatch
-    serving = Server.of(scenario.learning, server)
+    serving = ServerOptimizer.of(scenario.learning, server)
     for doubt in aggregation_doubts(scenario):
         warnings.warn(doubt, FedcellWarning, stacklevel=3)
     every = scenario.learning.evaluate_every if scenario.learning else 1
@@ -162,7 +162,7 @@ def simulate(
     report: Report | None = None,
     state: State | None = None,
     trace: Trace | None = None,
-    server: OwnServer | None = None,
+    server: CustomServer | None = None,
 ) -> Ledger:
     """A run: at most `rounds` rounds, or until a `target` is reached: a training loss, or
     `Target(accuracy=0.9)`.
