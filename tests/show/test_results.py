@@ -40,7 +40,7 @@ from fedcell.experiments.sweep import run_sweep
 from fedcell.learning.partition_report import describe_partition
 from fedcell.network.compare import CostSweep
 from fedcell.network.ledger import Ledger
-from fedcell.paper.catalogue import judge
+from fedcell.paper.catalogue import panel_verdicts
 from fedcell.paper.reproduce import Reproduction
 from fedcell.planning.constants import measure_constants
 from fedcell.planning.pilot.validation import validate_pilot
@@ -132,7 +132,7 @@ def results(tmp_path_factory):
             panel="fig3c",
             quick=True,
             table=swept.table,
-            verdicts=tuple(judge("fig3c", swept.table)),
+            verdicts=tuple(panel_verdicts("fig3c", swept.table)),
         ),
         schedule_round(draw_problem()),
         compare(Scenario(), ["even", "optimal"], rounds=5),

@@ -67,7 +67,7 @@ class ServerOptimizer:
         return cls(learning.server, rate, *adaptive)
 
     def start(self, learner: Learner, size: int) -> Floats | None:
-        """Return the state before the first round, (vector, trained parameter); None if it has none.
+        """Return the state before the first round, (vector, trained parameter), or None.
 
         Parameters that are not trained, such as buffers of BatchNorm, have no state.
         """

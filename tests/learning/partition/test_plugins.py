@@ -126,7 +126,7 @@ def test_check_partition_accepts_a_rule_that_keeps_the_contract():
         (lambda labels, count, *_: labels * 0 + count, "and there are 20 clients"),
         (lambda labels, *_: labels * 0.0, "expected the number of a client"),
         (lambda labels, *_: np.full(labels.size, "a"), "owner names 1 clients"),
-        (lambda labels, *_: labels * 0 - 1, "every training sample belongs to nobody"),
+        (lambda labels, *_: labels * 0 - 1, "no training sample belongs to a client"),
         (
             lambda labels, count, *_: np.random.default_rng().integers(count, size=labels.size),
             "the same seed assigns other clients the second time",

@@ -38,7 +38,7 @@ class PartitionRule(Protocol):
         count : int
             N, the number of clients.
         spec : PartitionSpec
-            The table [learning.partition], whose options the rule may use.
+            The table [learning.partition]; the rule may use its options.
         rng : numpy.random.Generator
             The only source of random numbers: the same seed must give the same clients.
 
@@ -64,7 +64,7 @@ def assign_by_plugin(
 def plugin_fingerprint(kind: str | None) -> str | None:
     """Return a checksum of the source of a rule; None for built-in kinds.
 
-    Runs with a rule whose code has changed are other runs.
+    A run after a change of the rule's code is another run.
     """
     if kind is None or kind in KINDS:
         return None
