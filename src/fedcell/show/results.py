@@ -173,7 +173,7 @@ PANELS: Mapping[type, Mapping[str, Panel]] = {
     },
     Pilot: {"checks": lambda ax, pilot: plans.draw_checks(ax, *_pilot_checks(pilot))},
     FittedLaw: {"law": plans.draw_law},
-    Validation: {"checks": lambda ax, found: plans.draw_checks(ax, *_validation_checks(found))},
+    Validation: {"checks": lambda ax, each: plans.draw_checks(ax, *_validation_checks(each))},
     TrainingPlan: {"plan": plans.draw_plan},
     PlanOutcome: {"outcome": plans.draw_outcome},
     ExchangeReport: {
@@ -185,7 +185,7 @@ PANELS: Mapping[type, Mapping[str, Panel]] = {
         "errors": testbed_figures.draw_errors,
     },
     ConstantsReport: {"diversities": plans.draw_diversities, "pl_ratios": plans.draw_pl_ratios},
-    SweepResult: {"sweep": lambda ax, found, **o: sweeps.draw_sweep(ax, found.table, **o)},
+    SweepResult: {"sweep": lambda ax, swept, **o: sweeps.draw_sweep(ax, swept.table, **o)},
     SweepTable: {"sweep": sweeps.draw_sweep},
     Reproduction: {"panel": paper.draw_panel},
 }

@@ -41,7 +41,7 @@ class HtmlConsole(Console):
             self._parts.append(f"<p>{_escaped(text, '<br>')}</p>")
 
     def print_preformatted(self, text: str) -> None:
-        """Add text whose spaces and line breaks are kept."""
+        """Add text with its spaces and line breaks."""
         self._parts.append(f"<pre>{_escaped(text, chr(10))}</pre>")
 
     def print_columns(self, title: str, columns: Mapping[str, Sequence[str]]) -> None:
