@@ -63,10 +63,10 @@ def test_samples_of_nobody_and_clients_without_any_are_said():
     partition = Partition.of_owner([3, -1, 3, -1], count=9)
     assert partition.notes == (
         "2 of 4 training samples belong to no client and are not used, the first of them sample 1",
-        "8 clients hold no samples, never trained: 0, 1, 2, 4, 5, ...",
+        "8 clients hold no samples and never train: 0, 1, 2, 4, 5, ...",
     )
     named = Partition.of_owner(["a"], names=["b", "a"])
-    assert named.notes == ("1 client holds no samples, never trained: b",)
+    assert named.notes == ("1 client holds no samples and never trains: b",)
 
 
 EXPECTED = "expected the number of a client, from 0, or its name"
@@ -225,11 +225,11 @@ def test_sizes_that_were_asked_for_contradict_owners_that_the_data_names():
         prepare_training(scenario, data=owned(THREE))
 
 
-def test_clients_without_samples_sit_all_rounds_out():
-    """The others learn as if these were not there: from the same data, on other dice."""
+def test_clients_without_samples_never_train():
+    """The others learn from the same data with other random numbers."""
     data = owned(np.where(THREE == 2, 5, THREE))
     scenario = LOGISTIC.using(plan={"cohort": 3}, cell={"gain_threshold": 0})
-    with pytest.warns(FedcellWarning, match="3 clients hold no samples and sit all .*: 2, 3, 4$"):
+    with pytest.warns(FedcellWarning, match=r"3 clients hold no samples and never train: 2, 3, 4$"):
         setup = prepare_training(scenario, data=data)
     learner = setup.learner()
     ledger = simulate(setup.scenario, "optimal", learner, 20)

@@ -139,7 +139,7 @@ def test_pilots_and_plans_know_their_owners(tmp_path, fedcell, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = fedcell("pilot", "world.toml", "--budget", "8s", "--workers", 2, "--out", "pilot.json")
     assert said.code == 0, said.err
-    assert said.err.count("1 client holds no samples, never trained: b") == 1
+    assert said.err.count("1 client holds no samples and never trains: b") == 1
     assert max(s.cohort for s in load_pilot("pilot.json").tried) <= 3
     said = fedcell("plan", "world.toml", "--pilot", "pilot.json", "--out", "plan.json")
     assert said.code == 0, said.err

@@ -204,7 +204,7 @@ def _layer_rows(network: NeuralNetwork, batch: int) -> tuple[list[tuple[int, ...
     row = shapes[0].height * shapes[0].width * shapes[0].channels
     room = batch * row + SLACK
     x, dx = take("arena", room), take("arena", room)
-    rows = []
+    rows: list[tuple[int, ...]] = []
     for i, shape in enumerate(shapes):
         conv, k, C, O, (P, Q) = (
             shape.conv,

@@ -147,6 +147,8 @@ def owner_notes(number: Ints, sizes: Ints, names: Sequence[str] | None) -> tuple
     if (empty := np.flatnonzero(sizes == 0)).size:
         some = [str(j) if names is None else names[j] for j in empty[:MAX_NAMED_CLIENTS].tolist()]
         more = ["..."] if empty.size > MAX_NAMED_CLIENTS else []
-        holds = "client holds" if empty.size == 1 else "clients hold"
-        notes.append(f"{empty.size} {holds} no samples, never trained: {', '.join(some + more)}")
+        idle = "clients hold no samples and never train"
+        if empty.size == 1:
+            idle = "client holds no samples and never trains"
+        notes.append(f"{empty.size} {idle}: {', '.join(some + more)}")
     return tuple(notes)

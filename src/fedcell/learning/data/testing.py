@@ -44,7 +44,6 @@ def check_dataset(factory: DatasetFactory, folder: Path | None = None) -> None:
     again = factory(chosen)
     if not isinstance(again, Dataset) or again.fingerprint != data.fingerprint:
         raise AssertionError(f"{data.name}: the second call made other samples")
-    if (data.owner is None) != (again.owner is None) or (
-        data.owner is not None and not np.array_equal(data.owner, again.owner)
-    ):
+    first, second = ([] if owner is None else owner for owner in (data.owner, again.owner))
+    if not np.array_equal(first, second):
         raise AssertionError(f"{data.name}: the second call made other owners")

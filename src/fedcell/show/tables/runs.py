@@ -75,8 +75,8 @@ def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
         out.print(sentence)
     if {"optimal", "optimal-staged"} <= set(columns["policy"]):
         out.print(
-            "optimal-staged minimises this cost; optimal minimises one in which no client waits for "
-            "others before uploading"
+            "optimal-staged minimises this cost; optimal minimises one in which no client "
+            "waits for others before uploading"
         )
     _print_changes(out, run)
     print_notes(out, run.notes)
