@@ -32,7 +32,7 @@ def test_table_json_and_files_tell_of_the_same_changes(fedcell, world, tmp_path)
             for row in csv.DictReader(file)
         ]
     assert rows == changes
-    table = told.out.split("How the plan was changed\n")[1].split("\nround 6:")[0]
+    table = told.out.split("Changes of the plan\n")[1].split("\nround 6:")[0]
     shown = [list(map(int, line.split())) for line in table.splitlines()[2:]]
     assert shown == [[c["round"], c["cohort"], c["local_steps"]] for c in changes]
     sentences = " ".join(told.out.split())

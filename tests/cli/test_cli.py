@@ -360,7 +360,7 @@ def test_each_file_is_told_from_the_other_kind(fedcell, tmp_path, round_file):
 
 def test_drawn_after_training_says_whose_joules(fedcell, tmp_path):
     (tmp_path / "mine.toml").write_text('[plan]\ncohort_drawn = "after-training"')
-    assert "all who may be called train" in fedcell("cost", tmp_path / "mine.toml").out
+    assert "all eligible clients train" in fedcell("cost", tmp_path / "mine.toml").out
 
 
 def test_rounds_that_nobody_joins_are_told_and_left_out(fedcell, tmp_path):
@@ -372,7 +372,7 @@ def test_rounds_that_nobody_joins_are_told_and_left_out(fedcell, tmp_path):
     row = answer["policies"][0]
     assert row["compute_cost"]["value"] == pytest.approx(16.16, rel=1e-3)  # as in any joined round
     said = " ".join(fedcell("cost", tmp_path / "mine.toml").out.split())
-    assert "nobody, which the means leave out" in said
+    assert " none, which the means leave out" in said
 
 
 def test_scenario_prints_a_file_to_start_from(fedcell, tmp_path):

@@ -130,7 +130,7 @@ def test_machines_of_one_s_own_line_by_line(shell):
     lines = read_exchanges(home / "my-run")
     assert {e.name for e in lines if e.round == 0} == {f"pump-{j}" for j in range(4)}
     assert {e.outcome for e in lines if e.round > 0} <= {"arrived", "lost"}
-    assert "what came of the calls of 2 rounds" in said
+    assert "outcomes of the calls of 2 rounds" in said
     losses = next(iter(result.ledgers.values())).train_loss
     for t in (1, 2):  # in the log that --stream shows
         assert f"fedcell: round {t}: loss {losses[t - 1]:.4f}" in said

@@ -150,7 +150,7 @@ def test_what_is_printed_is_what_programs_are_told(fedcell, folder):
     assert clock["in all [MB]"] == megabytes
     assert model["device"] == clock["device"] == ["pump-0", "pump-1"]
     counts = ", ".join(f"{count} {what}" for what, count in answer["outcomes"].items())
-    assert f"what came of the calls of {answer['rounds']} rounds: {counts}" in flat(said.out)
+    assert f"outcomes of the calls of {answer['rounds']} rounds: {counts}" in flat(said.out)
     for event in answer["events"]:
         assert event["why"] in flat(said.out)
     assert "round 3: pump-1 was failed: raised an error: [red]no[/red] pump" in flat(said.out)
@@ -178,7 +178,7 @@ def test_many_devices_and_events_are_cut_and_counted():
 
 def test_a_federation_in_which_nobody_was_called_says_so():
     nobody = ExchangeReport(exchanges=tuple(LINES[:2]))
-    assert "what came of the calls of 0 rounds: nobody was called" in nobody.summary()
+    assert "outcomes of the calls of 0 rounds: no client was called" in nobody.summary()
     assert repr(nobody) == "<ExchangeReport, 0 rounds: nobody was called>"
     assert repr(REPORT).startswith("<ExchangeReport, 4 rounds: 1 refused, 3 arrived")
     assert nobody.plot().axes[0].get_xlabel() == "upload by the model [s]"

@@ -23,7 +23,7 @@ LOGISTIC = Scenario().using(learning={"model": "logistic"}, plan={"cohort": 2, "
 @given(st.lists(st.integers(-1, 6), min_size=1, max_size=40), st.integers(7, 9) | st.none())
 def test_each_sample_is_held_by_its_owner_and_by_nobody_else(owner, count):
     if max(owner) < 0:
-        with pytest.raises(BadInput, match="every training sample belongs to nobody"):
+        with pytest.raises(BadInput, match="no training sample belongs to a client"):
             Partition.of_owner(owner, count=count)
         return
     partition = Partition.of_owner(np.array(owner), count=count)
@@ -62,11 +62,11 @@ def test_names_are_in_the_order_in_which_people_count():
 def test_samples_of_nobody_and_clients_without_any_are_said():
     partition = Partition.of_owner([3, -1, 3, -1], count=9)
     assert partition.notes == (
-        "2 of 4 training samples belong to nobody and are not used, the first of them sample 1",
-        "8 clients hold no samples and sit all rounds out: 0, 1, 2, 4, 5, ...",
+        "2 of 4 training samples belong to no client and are not used, the first of them sample 1",
+        "8 clients hold no samples and never train: 0, 1, 2, 4, 5, ...",
     )
     named = Partition.of_owner(["a"], names=["b", "a"])
-    assert named.notes == ("1 client holds no samples and sits all rounds out: b",)
+    assert named.notes == ("1 client holds no samples and never trains: b",)
 
 
 EXPECTED = "expected the number of a client, from 0, or its name"
@@ -106,10 +106,10 @@ def test_what_is_no_owner_of_each_sample_is_refused(owner, message):
         (["a", "c"], {"names": ["aa", "a"]}, "sample 1 belongs to 'c', and no client has that"),
         (["a", "b"], {"count": 3}, "owner names 2 clients, and clients.count = 3: leave"),
         ([0], {"names": ["a"], "count": 2}, "1 clients have names, and clients.count = 2"),
-        ([-1, -1], {}, "every training sample belongs to nobody"),
-        (["", " "], {}, "every training sample belongs to nobody"),
+        ([-1, -1], {}, "no training sample belongs to a client"),
+        (["", " "], {}, "no training sample belongs to a client"),
         ([], {}, "owner holds float64"),
-        (np.array([], int), {}, "every training sample belongs to nobody"),
+        (np.array([], int), {}, "no training sample belongs to a client"),
     ],
 )
 def test_owners_that_are_not_among_the_clients_are_refused(owner, how, message):
@@ -225,11 +225,11 @@ def test_sizes_that_were_asked_for_contradict_owners_that_the_data_names():
         prepare_training(scenario, data=owned(THREE))
 
 
-def test_clients_without_samples_sit_all_rounds_out():
-    """The others learn as if these were not there: from the same data, on other dice."""
+def test_clients_without_samples_never_train():
+    """The others learn from the same data with other random numbers."""
     data = owned(np.where(THREE == 2, 5, THREE))
     scenario = LOGISTIC.using(plan={"cohort": 3}, cell={"gain_threshold": 0})
-    with pytest.warns(FedcellWarning, match="3 clients hold no samples and sit all .*: 2, 3, 4$"):
+    with pytest.warns(FedcellWarning, match=r"3 clients hold no samples and never train: 2, 3, 4$"):
         setup = prepare_training(scenario, data=data)
     learner = setup.learner()
     ledger = simulate(setup.scenario, "optimal", learner, 20)
@@ -247,7 +247,7 @@ def test_clients_without_samples_sit_all_rounds_out():
 
 
 def test_a_report_tells_who_holds_what_by_name():
-    with pytest.warns(FedcellWarning, match="belong to nobody"):
+    with pytest.warns(FedcellWarning, match="belong to no client"):
         setup = prepare_training(LOGISTIC, data=owned(np.array(["b", "a", ""])[THREE]))
     report = describe_partition(setup)
     assert report.rows() == [

@@ -390,7 +390,7 @@ def test_the_skew_of_an_iid_split_is_foretold(count):
         (
             1000,
             {"same_skew_as": 1, "kind": "dirichlet", "min_partition_size": 1798},
-            "min_partition_size = 1798: 1 clients with so many need 1798 samples",
+            "min_partition_size = 1798: 1 clients with that need 1798 samples",
         ),
         (
             1700,
@@ -429,8 +429,7 @@ def test_the_skew_of_an_iid_split_is_foretold(count):
         (
             100,
             {"kind": "dirichlet", "min_partition_size": 18},
-            "min_partition_size = 18: 100 clients with so many need 1800 samples, "
-            "and there are 1797",
+            "min_partition_size = 18: 100 clients with that need 1800 samples, and there are 1797",
         ),
         (
             100,

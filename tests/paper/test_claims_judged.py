@@ -16,7 +16,7 @@ from fedcell.experiments.result import SweepResult
 from fedcell.experiments.table import SweepTable
 from fedcell.experiments.training import Curve
 from fedcell.learning.setup import require_learning
-from fedcell.paper.catalogue import PANELS, judge
+from fedcell.paper.catalogue import PANELS, panel_verdicts
 from fedcell.paper.reproduce import load_panel
 from fedcell.paper.verdicts import larger, series, small
 
@@ -48,7 +48,7 @@ K = {"variant": SETS, "clients.count": [50, 100], "plan.cohort": [5, 10, 20, 50]
 
 
 def outcomes(panel: str, found: SweepTable) -> dict[tuple[str, str], str]:
-    return {(v.claim, v.where): v.outcome for v in judge(panel, found)}
+    return {(v.claim, v.where): v.outcome for v in panel_verdicts(panel, found)}
 
 
 def test_rounds_as_the_theorem_says_hold():
@@ -122,7 +122,7 @@ def test_nothing_is_concluded_from_runs_that_were_cut(panel):
     found = result(axes, lambda p: 400 / p["plan.cohort"] * 10)
     assert set(outcomes(panel, found).values()) == {"inconclusive"}
     if panel == "fig3b":
-        assert "runs were cut" in judge(panel, found)[0].number
+        assert "runs were cut" in panel_verdicts(panel, found)[0].number
 
 
 def test_what_is_cut_on_the_larger_side_is_larger():

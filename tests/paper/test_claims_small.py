@@ -13,7 +13,7 @@ from fedcell.experiments.executors import Inline
 from fedcell.experiments.experiment import Experiment
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
-from fedcell.paper.catalogue import judge
+from fedcell.paper.catalogue import panel_verdicts
 from fedcell.paper.measurements import constants_of
 from fedcell.scenario.partition import PartitionSpec
 
@@ -66,7 +66,7 @@ def said(tmp_path_factory):
         if panel in ("fig5b", "theory"):
             about["constants"], missed = constants_of(experiment, store, Inline())
             assert not missed
-        return judge(panel, replace(table, about=about))
+        return panel_verdicts(panel, replace(table, about=about))
 
     return verdicts
 

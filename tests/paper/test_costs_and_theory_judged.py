@@ -9,7 +9,7 @@ import pytest
 
 from fedcell import BadInput
 from fedcell.experiments.table import FIRST, SweepTable
-from fedcell.paper.catalogue import judge
+from fedcell.paper.catalogue import panel_verdicts
 from fedcell.paper.laws import LAWS, left_out_errors
 from fedcell.paper.optimum import best_clients
 from fedcell.planning.law.theory import Constants
@@ -53,7 +53,7 @@ def rounds(law):
 
 
 def outcomes(panel: str, found: SweepTable) -> dict[tuple[str, str], str]:
-    return {(v.claim, v.where): v.outcome for v in judge(panel, found)}
+    return {(v.claim, v.where): v.outcome for v in panel_verdicts(panel, found)}
 
 
 K = {
@@ -202,7 +202,7 @@ def test_settings_that_nobody_got_through_judge_no_law():
 
     (errors,) = left_out_errors(table(SETTINGS, cut)).values()
     assert all(each.size == 6 for each in errors.values())
-    assert "over 6 settings" in judge("laws", table(SETTINGS, cut))[0].number
+    assert "over 6 settings" in panel_verdicts("laws", table(SETTINGS, cut))[0].number
 
 
 def test_a_best_k_beyond_all_clients_decides_nothing_by_being_cut():
@@ -222,4 +222,4 @@ def test_one_seed_decides_nothing():
 def test_a_panel_that_lacks_what_it_needs_says_so():
     bare = replace(table(SETTINGS, rounds(lambda _: 20)), about={"asked": {"clients": 5}})
     with pytest.raises(BadInput, match=r"does not say which clients.count was asked for"):
-        judge("laws", bare)
+        panel_verdicts("laws", bare)

@@ -218,6 +218,6 @@ def test_the_answer_comes_before_the_picture(fedcell, tmp_path, monkeypatch):
     )
     said = fedcell("run", tmp_path / "world.json", "--out", tmp_path / "o")
     assert (said.code, "no ink" in said.err) == (2, True)
-    assert "In all, on the same dice" in said.out
+    assert "In all, with common random numbers" in said.out
     names = {file.name for file in (tmp_path / "o").iterdir()}
     assert names >= {"ledger.csv", "clients.csv", "summary.json"}

@@ -1,10 +1,12 @@
 """Results show themselves: every kind has its table and its figure, and says what it is."""
 
+import dataclasses
 import inspect
 import json
 import pkgutil
 import re
 import sys
+from html.parser import HTMLParser
 from importlib import import_module
 
 import pytest
@@ -37,7 +39,8 @@ from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
 from fedcell.learning.partition_report import describe_partition
 from fedcell.network.compare import CostSweep
-from fedcell.paper.catalogue import judge
+from fedcell.network.ledger import Ledger
+from fedcell.paper.catalogue import panel_verdicts
 from fedcell.paper.reproduce import Reproduction
 from fedcell.planning.constants import measure_constants
 from fedcell.planning.pilot.validation import validate_pilot
@@ -57,7 +60,8 @@ def kinds_of_result():
                 if str(error.name).partition(".")[0] != "flwr":  # which need not be installed
                     raise
     found = Showable.__subclasses__()
-    return [kind for kind in found if not inspect.isabstract(kind)]
+    ours = (kind for kind in found if kind.__module__.startswith("fedcell."))
+    return [kind for kind in ours if not inspect.isabstract(kind)]
 
 
 def test_every_result_has_a_table_a_figure_and_a_repr():
@@ -128,7 +132,7 @@ def results(tmp_path_factory):
             panel="fig3c",
             quick=True,
             table=swept.table,
-            verdicts=tuple(judge("fig3c", swept.table)),
+            verdicts=tuple(panel_verdicts("fig3c", swept.table)),
         ),
         schedule_round(draw_problem()),
         compare(Scenario(), ["even", "optimal"], rounds=5),
@@ -178,6 +182,7 @@ def test_every_result_tells_itself_and_is_drawn(results, kind, tmp_path):
     result = results[kind]
     assert repr(result).startswith(f"<{kind.__name__}")
     assert len(result.summary()) > 40
+    assert_html_shows_the_summary(result)
     rows = result.rows()
     assert rows
     assert {tuple(row) for row in rows} == {tuple(rows[0])}
@@ -208,3 +213,100 @@ def test_a_sweep_in_words(results):
     for cell, point in zip(over_k.columns["even [s]"], points, strict=True):
         estimate = point.comparison["even"].mean["staged_cost"]
         assert is_plus_minus(cell, vars(estimate))
+
+
+class NamedLedger(Ledger):
+    """A subclass of a result."""
+
+
+class Weather(Showable):
+    """A result of another package."""
+
+    def __init__(self, rows):
+        self._rows = rows
+
+    def rows(self):
+        return self._rows
+
+
+class Poem(Weather):
+    """A result that defines its summary."""
+
+    def summary(self, **_options):
+        return "roses <red>\n  violets"
+
+
+def text_of(html):
+    """The text of each element, unescaped, and the names of all elements."""
+
+    class Reader(HTMLParser):
+        def __init__(self):
+            super().__init__()
+            self.texts, self.elements = [], set()
+
+        def handle_starttag(self, tag, attrs):
+            assert not attrs
+            self.elements.add(tag)
+
+        def handle_data(self, data):
+            self.texts.append(data)
+
+    reader = Reader()
+    reader.feed(html)
+    return reader.texts, reader.elements
+
+
+def assert_html_shows_the_summary(result):
+    """The same cells, and the same words, as in the text."""
+    texts, elements = text_of(result._repr_html_())
+    assert elements <= {"div", "p", "br", "table", "caption", "thead", "tbody", "tr", "th", "td"}
+    words = set(re.findall(r"[\w.]+", " ".join(texts)))
+    assert words == set(re.findall(r"[\w.]+", result.summary()))
+
+
+def test_a_subclass_is_shown_like_its_base():
+    ledger = simulate_network(Scenario(), "even", 5)
+    columns = {field.name: getattr(ledger, field.name) for field in dataclasses.fields(Ledger)}
+    mine = NamedLedger(**columns)
+    assert mine.summary() == ledger.summary()
+    assert mine._repr_html_() == ledger._repr_html_()
+    with drawing():
+        assert faults(mine.plot()) == []
+        assert faults(mine.plot(panel="energy")) == []
+
+
+def test_a_result_of_another_package_is_printed_by_its_rows():
+    mine = Weather([{"day": 1, "rain [mm]": 2.34567}, {"day": 2, "wind": "north"}])
+    (table,) = tables(mine.summary()).values()
+    assert table.columns == {
+        "day": ["1", "2"],
+        "rain [mm]": ["2.346", "-"],
+        "wind": ["-", "north"],
+    }
+    assert mine.summary(name="July").splitlines()[0] == "July"
+    assert_html_shows_the_summary(mine)
+    assert Weather([]).summary() == "Weather: no rows"
+    assert (
+        Weather([{"day": day} for day in range(100)])
+        .summary()
+        .endswith("and 40 more rows, see `rows()`")
+    )
+    for panel in (None, "rain"):
+        with pytest.raises(BadInput, match="no figure for a Weather: define `plot`"):
+            mine.plot(panel=panel)
+
+
+def test_html_escapes_names_of_clients():
+    name = "<script>alert('x')</script> & \x1b[31m"
+    lines = [Exchange(round=1, client=0, name=name, outcome="arrived", share=0.5)]
+    shown = ExchangeReport(exchanges=tuple(lines))._repr_html_()
+    texts, elements = text_of(shown)
+    assert "script" not in elements
+    assert "<script>alert('x')</script> & \\x1b[31m" in texts
+    assert "\x1b" not in shown
+
+
+def test_html_of_a_class_with_its_own_summary_is_preformatted():
+    texts, elements = text_of(Poem([])._repr_html_())
+    assert elements == {"div", "pre"}
+    assert "roses <red>\n  violets" in texts

@@ -79,7 +79,7 @@ def test_a_table_that_is_too_wide_goes_on_below(width):
 def test_the_cost_of_a_round(both):
     printed, text, answer = both("cost", "cnn", "--rounds", 40, "--seed", 3)
     means = printed["Cost of a round: upload, compute, staged (20), and joint (22)"]
-    spent = printed["Really spent in a round"]
+    spent = printed["Spent in a round"]
     headings = {
         "C_u [s]": ("upload_cost", means),
         "C_n [s]": ("compute_cost", means),
@@ -92,7 +92,7 @@ def test_the_cost_of_a_round(both):
     for heading, (measure, table) in headings.items():
         for cell, row in zip(table.columns[heading], answer["policies"], strict=True):
             assert is_plus_minus(cell, row[measure]), (heading, cell, row[measure])
-    changes = printed["Change against even, on the same dice"]
+    changes = printed["Change against even, with common random numbers"]
     assert changes.columns["policy"] == [row["policy"] for row in answer["policies"][1:]]
     for heading, (measure, _) in list(headings.items())[2:]:
         for cell, row in zip(changes.columns[heading], answer["policies"][1:], strict=True):
@@ -240,7 +240,9 @@ def test_a_run_and_its_files(fedcell, tmp_path, monkeypatch, world):
     monkeypatch.chdir(tmp_path)
     told = fedcell("run", world, "--out", "told")
     answer = json.loads(fedcell("run", world, "--out", "answered", "--json").out)
-    table = tables(told.out)["To training loss 0.4 at the first passage, on the same dice"].rows()
+    table = tables(told.out)[
+        "To training loss 0.4 at the first passage, with common random numbers"
+    ].rows()
     for shown, row in zip(table, answer["policies"], strict=True):
         assert shown["policy"] == row["policy"]
         assert shown["rounds"] == str(row["to_target"]["rounds"])

@@ -168,10 +168,10 @@ def test_a_result_says_which_model_was_judged():
         scenario = DIGITS.using(learning={"deliver": deliver})
         result = run(scenario, ["even"], rounds=3)
         said = " ".join(summary(result).split())
-        assert f"judged and delivered: {words[deliver]} after 3 rounds: training loss" in said
+        assert f"evaluated and delivered: {words[deliver]} after 3 rounds: training loss" in said
         assert f"{words[other]}: training loss {result.outcome.other.train_loss:.4g}" in said
         seeds = summary(run_seeds(scenario, ["even"], seeds=2, rounds=2))
-        assert f"judged and delivered: {words[deliver]}\n" in seeds
+        assert f"evaluated and delivered: {words[deliver]}\n" in seeds
         assert any(text.endswith(f", {deliver} model") for text in labels_of(result))
         assert result.outcome.to_dict()["deliver"] == deliver
 
@@ -235,7 +235,7 @@ def test_the_command_resumes_an_old_run_with_the_last_model(fedcell, tmp_path):
     before.write_text('[learning]\nmodel = "quadratic-apart"\ntarget = 1e-9\n')
     said = fedcell("run", before, *words, "--rounds", 5, "--resume")
     assert (said.code, said.err) == (0, "")
-    assert "judged and delivered: the last model" in said.out
+    assert "evaluated and delivered: the last model" in said.out
     assert "in the mean of 5 rounds was not reached" in said.out
 
 

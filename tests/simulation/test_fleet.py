@@ -110,7 +110,7 @@ def test_a_run_says_whose_battery_would_have_been_empty(fedcell, tmp_path, monke
     assert [row["battery"] for row in rows] == ["0.25"] * 5 + [""] * 3
     first = min(empty.values())
     words = " ".join(said.out.split())
-    assert "under even, batteries would have been empty: meter-" in words
+    assert "under even, depleted batteries: meter-" in words
     assert f"in round {first}" in words
     (outcome,) = result.outcome.to_dict()["policies"]
     assert {e["client"]: e["round"] for e in outcome["empty_batteries"]} == empty
@@ -156,7 +156,7 @@ def test_fleets_without_batteries_or_names_say_nothing_of_them(fedcell, tmp_path
     (outcome,) = json.loads((tmp_path / "r" / "summary.json").read_text())["policies"]
     assert outcome["empty_batteries"] == []
     payer = outcome["energy_per_client"]["client"]
-    assert f"the client that pays most: client {payer}" in said.out
+    assert f"highest energy use: client {payer}" in said.out
 
 
 def test_labels_that_are_called_like_a_column_keep_their_own(fedcell, tmp_path, monkeypatch):

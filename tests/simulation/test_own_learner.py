@@ -23,7 +23,7 @@ from fedcell import (
     run,
     run_pilot,
 )
-from fedcell.learning.custom import OwnLearner
+from fedcell.learning.custom import CustomLearner
 from fedcell.learning.learner import Scores
 from fedcell.planning.pilot.validation import validate_pilot
 from fedcell.scenario.identity import run_identity
@@ -429,12 +429,12 @@ def test_a_learner_is_known_by_its_name():
     def here(*_):
         return None
 
-    assert OwnLearner.of(None) is None
-    own = OwnLearner.of(here)
+    assert CustomLearner.of(None) is None
+    own = CustomLearner.of(here)
     assert own is not None
     assert own.name.endswith(":test_a_learner_is_known_by_its_name.<locals>.here")
     with pytest.raises(BadInput, match="cannot be called"):
-        OwnLearner.of(3)
+        CustomLearner.of(3)
 
 
 def test_scores_may_be_numbers_of_numpy():

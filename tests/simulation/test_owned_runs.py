@@ -139,7 +139,7 @@ def test_pilots_and_plans_know_their_owners(tmp_path, fedcell, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = fedcell("pilot", "world.toml", "--budget", "8s", "--workers", 2, "--out", "pilot.json")
     assert said.code == 0, said.err
-    assert said.err.count("1 client holds no samples and sits all rounds out: b") == 1
+    assert said.err.count("1 client holds no samples and never trains: b") == 1
     assert max(s.cohort for s in load_pilot("pilot.json").tried) <= 3
     said = fedcell("plan", "world.toml", "--pilot", "pilot.json", "--out", "plan.json")
     assert said.code == 0, said.err
@@ -225,7 +225,7 @@ def test_the_command_shows_the_samples_of_clients_by_name(tmp_path, fedcell, mon
     rows = [line.split() for line in said.out.splitlines()]
     assert ["a", "20", "1", "0", "(100%)", "0.50"] in rows
     assert ["c", "20", "1", "2", "(100%)", "0.50"] in rows
-    assert said.err.count("20 of 60 training samples belong to nobody") == 1
+    assert said.err.count("20 of 60 training samples belong to no client") == 1
     assert (tmp_path / "held.png").read_bytes().startswith(b"\x89PNG")
     found = json.loads(fedcell("partition", "world.toml", "--json").out)
     assert [row["name"] for row in found["owners"]] == ["a", "c"]

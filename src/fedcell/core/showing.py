@@ -67,6 +67,12 @@ class Showable(ABC):
 
         return plot(self, path, ax, panel, **options)
 
+    def _repr_html_(self) -> str:
+        """Return the summary as HTML, which notebooks show."""
+        from fedcell.show.results import html
+
+        return html(self)
+
     def to_pandas(self) -> Any:
         """Return the rows as a pandas DataFrame; needs pandas."""
         try:

@@ -17,7 +17,7 @@ from fedcell.core.types import Floats
 from fedcell.learning.engines.engine import Engine, vector_width
 from fedcell.learning.evaluation import Judgement, Sampling
 from fedcell.learning.learner import Learner, Scores, evaluated, warm_up
-from fedcell.learning.server_optimizer import OwnServer
+from fedcell.learning.server_optimizer import CustomServer
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
@@ -103,7 +103,7 @@ def train_curve(
     learner: Learner,
     seed: int,
     until: Until,
-    server: OwnServer | None = None,
+    server: CustomServer | None = None,
     tester: Learner | None = None,
 ) -> TrainingResult:
     """Train until the target is reached, the training diverges, or it has done all rounds. A
@@ -150,7 +150,7 @@ def _sampled(
     trace: Trace,
     first: State,
     until: Until,
-    server: OwnServer | None,
+    server: CustomServer | None,
     tester: Learner | None,
 ) -> TrainingResult:
     """Train with models that are evaluated on as many samples as the target needs."""

@@ -13,7 +13,7 @@ from math import isfinite, isnan, sqrt
 
 from fedcell.core.types import Array, Floats
 from fedcell.learning.evaluation import Judgement, Part, Sampling
-from fedcell.learning.server_optimizer import OwnServer
+from fedcell.learning.server_optimizer import CustomServer
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target, rounds_to
@@ -149,7 +149,7 @@ def train_sampled(
     trace: Trace,
     first: State,
     until: Until,
-    server: OwnServer | None,
+    server: CustomServer | None,
     is_baseline: Callable[[Floats], bool],
 ) -> SampledTraining:
     """Train until the target is reached, the training diverges, or it is cut."""

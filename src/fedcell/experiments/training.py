@@ -94,7 +94,7 @@ class Training:
         if not learning.analytic:
             data, owner, samples = _described(learning.dataset, file_stamp(learning.dataset))
             scenario, partition = settle_owners(scenario, learning, owner, samples)
-            data = data_fingerprint(data, partition)
+            data = data_fingerprint(data, partition, learning.partition.kind)
         identity = training_identity(scenario, data, self.seed)
         text = json.dumps(identity, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""A network with weights and the scale of its inputs: what tells classes apart, once trained."""
+"""A trained network with its weights and the scale of its inputs."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,12 +12,12 @@ from fedcell.core.types import Floats, Ints
 from .data.checks import as_images, as_labels, as_numbers, image_of
 from .neural import NeuralNetwork, Workspace
 
-BATCH = 64  # samples that go through the network at a time
+BATCH = 64  # samples that are evaluated at a time
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a model is worth on labelled samples."""
+    """Loss and accuracy of a model on labelled samples."""
 
     loss: float  # mean cross-entropy
     accuracy: float
@@ -26,27 +26,49 @@ class Evaluation:
 
 @dataclass(frozen=True, eq=False)
 class Classifier:
-    """Weights, the network that they are of, and how samples are standardised before it."""
+    """A network with its weights and the standardisation of its inputs.
+
+    Attributes
+    ----------
+    network : NeuralNetwork
+        The layers.
+    weights : array of float32, (parameter,)
+        Weights and biases, layer by layer.
+    scale, shift : array of float32, (channel,)
+        The network is fed x * scale + shift.
+    kind : {"uint8", "float32"}
+        The type of the samples that it was trained on.
+    """
 
     network: NeuralNetwork
     weights: Floats
-    scale: Floats  # a model is fed x * scale + shift, (channel,)
+    scale: Floats
     shift: Floats
-    kind: str  # uint8 or float32: the numbers that it was trained on
+    kind: str
 
     def __post_init__(self) -> None:
-        """Machine code takes the sizes at their word."""
+        """Check the shapes: the kernels check nothing."""
         channels = self.network.image[2:]
         if self.weights.shape != (self.network.size,):
             raise BadInput(f"the network has {self.network.size} weights, not {self.weights.shape}")
         if self.scale.shape != channels or self.shift.shape != channels:
             raise BadInput(f"scale and shift have one number for each of {channels[0]} channels")
 
-    def logits(self, x: Any) -> Floats:
-        """What the last layer says of samples: (sample, class).
+    def __repr__(self) -> str:
+        return f"<Classifier of {self.kind} samples: {self.network!r}>"
 
-        x is (sample, height, width, channel), or without channel, or (sample, feature), of the
-        kind of numbers that the model was trained on: bytes are standardised here.
+    def logits(self, x: Any) -> Floats:
+        """Return the outputs of the last layer.
+
+        Parameters
+        ----------
+        x : array, (sample, height, width, channel)
+            Or without channel, or (sample, feature); of the type that the model was trained on.
+            Bytes are standardised here.
+
+        Returns
+        -------
+        array of float32, (sample, class)
         """
         from .kernels.predict import predict
 
@@ -78,11 +100,11 @@ class Classifier:
         return as_images("x", given).view()
 
     def predict(self, x: Any) -> Ints:
-        """The class of each sample, for x as `logits` takes it."""
+        """Return the class of each sample; x is as in `logits`."""
         return np.asarray(self.logits(x).argmax(1))
 
     def evaluate(self, x: Any, y: Any) -> Evaluation:
-        """Loss and accuracy on samples with labels."""
+        """Return loss and accuracy on labelled samples; x is as in `logits`."""
         labels, logits = as_labels("y", as_numbers("y", y)), self.logits(x).astype(float)
         if labels.size != len(logits) or labels.max() >= logits.shape[1]:
             raise BadInput(

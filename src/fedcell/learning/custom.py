@@ -1,6 +1,6 @@
-"""A learner of one's own: a function of a scenario and a seed, or its name, `module:callable`.
+"""Custom learners: a function of a scenario and a seed, or its name, `module:callable`.
 
-A name is given by whoever types it. Files remember which learner made them, and never load one.
+Only callers name a learner. Files record which learner made them, and never load one.
 """
 
 import hashlib
@@ -23,21 +23,31 @@ from fedcell.scenario.scenario import Scenario
 from .learner import Buffered, Differentiable, Learner, Scores, first_model, warm_up
 
 LearnerFactory = Callable[[Scenario, int], Learner]
-LearnerLike = LearnerFactory | str  # or its name, as it is typed
+LearnerLike = LearnerFactory | str  # a function, or its name, module:callable
 
 
 @dataclass(frozen=True)
-class OwnLearner:
-    """Makes learners for scenarios and seeds, and knows what it is called."""
+class CustomLearner:
+    """A factory of learners and its name.
+
+    Attributes
+    ----------
+    name : str
+        `module:callable`, as files record it.
+    make : callable
+        From a scenario and a seed to a Learner.
+    guarded : bool
+        Whether exceptions of its code become one sentence.
+    """
 
     name: str
     make: LearnerFactory
-    guarded: bool = False  # what goes wrong in it is said in a sentence
+    guarded: bool = False
 
     @classmethod
-    def of(cls, given: Any) -> "OwnLearner | None":
-        """What a caller gave as a learner; None where that is none, so that it is ours."""
-        if given is None or isinstance(given, OwnLearner):
+    def of(cls, given: Any) -> "CustomLearner | None":
+        """Return the custom learner that a caller gave; None for the built-in one."""
+        if given is None or isinstance(given, CustomLearner):
             return given
         named = isinstance(given, str)
         if named and ":" not in given:
@@ -51,15 +61,15 @@ class OwnLearner:
         return cls(name, made, guarded=named)
 
     def __call__(self, scenario: Scenario, seed: int) -> Learner:
-        """The learner of a scenario on a seed."""
+        """Return the learner of a scenario on a seed."""
         if not self.guarded:
-            return self._checked(self.make(scenario, seed))
+            return self._check_learner(self.make(scenario, seed))
         with blaming(f"the learner {self.name} failed"):
-            made = self._checked(self.make(scenario, seed))
+            made = self._check_learner(self.make(scenario, seed))
             guard = GuardedDifferentiable if isinstance(made, Differentiable) else Guarded
             return guard(made, self.name)
 
-    def _checked(self, made: Any) -> Learner:
+    def _check_learner(self, made: Any) -> Learner:
         if not isinstance(made, Learner):
             raise BadInput(
                 f"the learner {self.name} made a {type(made).__name__}, which lacks one of sizes, "
@@ -68,7 +78,7 @@ class OwnLearner:
         return made
 
     def identity(self, learner: Learner) -> dict[str, str]:
-        """By what a run knows it again: its name, its first model, and who holds how much."""
+        """Return what identifies a learner in a run: its name, first model and sizes."""
         return {
             "name": self.name,
             "start": digest(first_model(learner)),
@@ -82,31 +92,36 @@ Sources = Mapping[str, str]  # checksums of source files, by path
 
 
 def sources_of(given: Any, name: str) -> dict[str, str]:
-    """The source files of a function or a class: that of the module of its name, and that in which
-    it is defined, where they are files. What these import is not looked at."""
+    """Return the checksums of the source files of a function or a class, by path.
+
+    These are the file of the module in its name and the file that defines it; imports of these are
+    not followed.
+    """
     while isinstance(given, partial):
         given = given.func
     defined = inspect.unwrap(given) if hasattr(given, "__qualname__") else type(given)
     named = sys.modules.get(name.partition(":")[0])
-    found: dict[str, str] = {}
+    checksums: dict[str, str] = {}
     for one in (named, defined):
         try:
             file = Path(inspect.getsourcefile(one) or "").absolute()  # type: ignore[arg-type]
-            found[str(file)] = checksum_of(file.read_bytes())
+            checksums[str(file)] = checksum_of(file.read_bytes())
         except (TypeError, OSError, ValueError):  # built in, or typed at a prompt
             continue
-    return found
+    return checksums
 
 
-def code_of(learner: OwnLearner | None, server: Any) -> Mapping[str, Sources]:
-    """The sources of a learner and of a server of one's own, where they are given."""
-    found = {} if learner is None else {"learner": sources_of(learner.make, learner.name)}
-    return found | ({} if server is None else {"server": sources_of(server, name_of(server))})
+def code_of(learner: CustomLearner | None, server: Any) -> Mapping[str, Sources]:
+    """Return the sources of a custom learner and of a custom server, where they are given."""
+    sources = {} if learner is None else {"learner": sources_of(learner.make, learner.name)}
+    return sources | ({} if server is None else {"server": sources_of(server, name_of(server))})
 
 
 def changed_sources(before: Any, now: Mapping[str, Sources]) -> list[str]:
-    """What has changed since, by the sources of each part as they were and as they are: a sentence
-    for each part, as in "the learner (mine.py)". Nothing where it is not known how they were."""
+    """Return the parts whose sources have changed, such as "the learner (mine.py)".
+
+    Parts without known earlier sources are left out.
+    """
     changed = []
     for part, files in now.items():
         then = before.get(part) if isinstance(before, dict) else None
@@ -117,34 +132,34 @@ def changed_sources(before: Any, now: Mapping[str, Sources]) -> list[str]:
 
 
 class Guarded:
-    """A learner that was given by its name: whatever its code raises becomes a sentence."""
+    """A learner given by its name: any exception of its code becomes one sentence."""
 
     def __init__(self, learner: Learner, name: str) -> None:
-        self.learner, self.whom = learner, f"the learner {name} failed"
+        self.learner, self.failure = learner, f"the learner {name} failed"
         self.sizes: Ints = learner.sizes
         size = first_model(learner).size
         self.trained = learner.trained if isinstance(learner, Buffered) else size
 
     def warm_up(self) -> None:
-        with blaming(self.whom):
+        with blaming(self.failure):
             warm_up(self.learner)
 
     def start(self) -> Floats:
-        with blaming(self.whom):
+        with blaming(self.failure):
             return self.learner.start()
 
     def train(self, model: Floats, clients: Sequence[int], round: int) -> Iterator[Floats]:
         return self._each(lambda: self.learner.train(model, clients, round))
 
     def evaluate(self, model: Floats) -> Scores:
-        with blaming(self.whom):
+        with blaming(self.failure):
             return self.learner.evaluate(model)
 
     def _each(self, begin: Callable[[], Iterable[Floats]]) -> Iterator[Floats]:
-        with blaming(self.whom):
+        with blaming(self.failure):
             vectors = iter(begin())
         while True:
-            with blaming(self.whom):
+            with blaming(self.failure):
                 vector = next(vectors, None)
             if vector is None:
                 return
@@ -152,7 +167,7 @@ class Guarded:
 
 
 class GuardedDifferentiable(Guarded):
-    """The same of a learner that shows its gradients."""
+    """A guarded learner that also returns gradients."""
 
     learner: Differentiable
 
@@ -163,16 +178,16 @@ class GuardedDifferentiable(Guarded):
 
 
 def unguarded(learner: Learner) -> Learner:
-    """The learner itself."""
+    """Return the learner inside a guard."""
     return learner.learner if isinstance(learner, Guarded) else learner
 
 
 def name_of(given: Any) -> str:
-    """module:callable of a function or a class, as far as it has a name."""
+    """Return module:callable of a function or a class, or of the class of an object."""
     named = given if hasattr(given, "__qualname__") else type(given)
     return f"{named.__module__}:{named.__qualname__}"
 
 
 def digest(values: Any) -> str:
-    """By which arrays are known again."""
+    """Return a short checksum of an array."""
     return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()[:16]

@@ -1,6 +1,6 @@
-"""A trained network as layers of PyTorch, in plain values: no PyTorch is needed to write them down.
+"""Export a trained network as layers of PyTorch, in plain values; PyTorch is not needed for it.
 
-The module takes (sample, channel, row, column) in the numbers of the data, as float32, and gives
+The module takes (sample, channel, row, column) in the numbers of the data, as float32, and returns
 logits. Its first layer standardises them: a convolution of one pixel, channel by channel.
 """
 
@@ -16,7 +16,7 @@ from .classifier import Classifier
 
 @dataclass(frozen=True)
 class PlainLayer:
-    """A layer of torch.nn by its name, what it is made with, and its arrays."""
+    """A layer of torch.nn: its name, arguments and arrays."""
 
     name: str
     sizes: tuple[int, ...] = ()
@@ -24,13 +24,16 @@ class PlainLayer:
     arrays: dict[str, Floats] = field(default_factory=dict)  # weight and bias
     comment: str = ""
 
+    def __repr__(self) -> str:
+        return f"<PlainLayer {self}>"
+
     def __str__(self) -> str:
         named = (f"{name}={value}" for name, value in self.options.items())
         return f"nn.{self.name}({', '.join([*map(str, self.sizes), *named])})"
 
 
 def plain_layers(model: Classifier) -> list[PlainLayer]:
-    """The layers of nn.Sequential, in order."""
+    """Return the layers of nn.Sequential, in order."""
     height, width, channels = model.network.image
     standard = {"weight": model.scale.reshape(-1, 1, 1, 1), "bias": model.shift}
     options = {"groups": channels}
@@ -50,7 +53,7 @@ def plain_layers(model: Classifier) -> list[PlainLayer]:
             continue
         flat = layers[-1].name != "Linear"
         layers.append(PlainLayer("Flatten") if flat else PlainLayer("ReLU"))
-        # Ours are flattened with channels last, those of PyTorch with channels first.
+        # fedcell flattens with channels last, PyTorch with channels first.
         by_channel: Floats = weight.reshape(height, width, channels, outputs).transpose(3, 2, 0, 1)
         arrays = {"weight": by_channel.reshape(outputs, inputs), "bias": bias}
         layers.append(PlainLayer("Linear", (inputs, outputs), {}, arrays))
@@ -59,7 +62,7 @@ def plain_layers(model: Classifier) -> list[PlainLayer]:
 
 
 def state_of(layers: list[PlainLayer]) -> dict[str, Floats]:
-    """The state_dict of nn.Sequential, as arrays."""
+    """Return the state_dict of nn.Sequential, as arrays."""
     return {
         f"{i}.{name}": np.ascontiguousarray(values, np.float32)
         for i, layer in enumerate(layers)
@@ -68,7 +71,7 @@ def state_of(layers: list[PlainLayer]) -> dict[str, Floats]:
 
 
 def constructor(layers: list[PlainLayer]) -> str:
-    """How to make the module, as Python."""
+    """Return the Python expression that makes the module."""
     lines: list[Any] = [
         f"    {layer}," + (f"  # {layer.comment}" if layer.comment else "") for layer in layers
     ]

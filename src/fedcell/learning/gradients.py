@@ -1,4 +1,4 @@
-"""Gradients of real clients at a model, and what Definition 1 and Assumption 3 ask of them."""
+"""Measure gradients of the clients at a model, for Definition 1 and Assumption 3."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,9 +13,14 @@ from .learner import Differentiable
 
 
 def diversity(gradients: Array, weights: Array) -> float:
-    """lambda of Definition 1: 1 if all gradients are equal, infinite if they cancel. (15)
+    """Return lambda of Definition 1 (15): 1 if all gradients are equal, infinite if they cancel.
 
-    `gradients` is (client, coordinate), `weights` are pi_j with sum 1.
+    Parameters
+    ----------
+    gradients : array, (client, coordinate)
+        The gradient of each client.
+    weights : array, (client,)
+        pi_j from 0, with sum 1.
     """
     g, pi = np.asarray(gradients, float), np.asarray(weights, float)
     if g.ndim != 2 or pi.shape != (len(g),) or (pi < 0).any() or not np.isclose(pi.sum(), 1):
@@ -36,7 +41,7 @@ def _diversity(mean_square: float, square_of_mean: float) -> float:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Probe:
-    """The gradients at one model, as far as the theory's constants need them."""
+    """Statistics of the gradients at one model, from which the theory's constants follow."""
 
     round: int
     model: Floats
@@ -47,6 +52,9 @@ class Probe:
     shares: Array  # q_j
     clients: Ints  # some of them, and
     variances: Array  # E |g~_j - g_j|^2 of their batches
+
+    def __repr__(self) -> str:
+        return f"<Probe: round {self.round}, loss {self.loss:.4g}, diversity {self.diversity:.4g}>"
 
     @property
     def square(self) -> float:
@@ -67,9 +75,9 @@ def probe(
     clients: int = 0,
     draws: int = 8,
 ) -> Probe:
-    """Whole gradients of all clients, one after the other, and of `draws` batches of some."""
+    """Measure the full gradients of all clients, and those of `draws` batches of some clients."""
     sizes = np.asarray(learner.sizes)
-    holders = np.flatnonzero(sizes)  # who has no data has no gradient
+    holders = np.flatnonzero(sizes)  # clients with data
     shares, count = sizes / sizes.sum(), holders.size
     weighted, plain = np.zeros(model.size), np.zeros(model.size)
     squares = np.zeros(sizes.size)

@@ -1,8 +1,8 @@
-"""What a learner is: all that a run asks of whatever is trained. It knows nothing of radios.
+"""The learner protocol: all that a run needs of the model that is trained.
 
-Bring your own framework by writing these three methods; models travel as flat vectors of
-32-bit floats. A learner keeps no state between rounds: what it does follows from its
-arguments and its seed, so that a run can be cut and resumed.
+Any framework can implement it; models are flat vectors of 32-bit floats. A learner keeps no state
+between rounds: its results follow from its arguments and its seed, so that a run can be stopped and
+resumed.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,102 +18,158 @@ from fedcell.core.streams import Purpose, stream
 from fedcell.core.types import Floats, Ints
 
 FLAT = "expected a flat vector of finite 32-bit floats"
-BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # of Adam, as Kingma and Ba (2015) and PyTorch have them
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # of Adam, as in Kingma and Ba (2015) and PyTorch
 
 
 @dataclass(frozen=True)
 class Scores:
-    """What is measured on a model; NaN where there is nothing to measure."""
+    """Losses and accuracy of a model; NaN where not measured.
 
-    train_loss: float  # (2): sum_j q_j f_j(w), what targets are judged on (DECISIONS.md, 3)
+    Attributes
+    ----------
+    train_loss : float
+        f(w) = sum_j q_j f_j(w), eq. (2); targets refer to it (DECISIONS.md, 3).
+    test_loss : float
+        Mean loss over the test samples.
+    accuracy : float
+        Share of the test samples that are classified correctly.
+    majority : float
+        Share of the most common class among the test samples: the accuracy of a constant answer.
+    """
+
+    train_loss: float
     test_loss: float = float("nan")
-    accuracy: float = float("nan")  # share of the test samples whose class is found
-    majority: float = float("nan")  # share of these samples that are of the most common class
+    accuracy: float = float("nan")
+    majority: float = float("nan")
 
     @property
     def guesses(self) -> bool:
-        """Whether a model finds no more classes than one that always answers with the most
-        common."""
+        """Whether the model is no more accurate than always predicting the most common class."""
         return self.accuracy <= self.majority
 
 
 @runtime_checkable
 class Learner(Protocol):
-    """Trains models for the clients of a round. examples/4_own_learner.py writes one."""
+    """Trains models for the clients of a round. examples/4_own_learner.py implements one."""
 
     @property
     def sizes(self) -> Ints:
-        """D_j of every client."""
+        """D_j, the number of samples of each client, array of int, (client,)."""
         ...
 
     def start(self) -> Floats:
-        """The model before the first round."""
+        """Return the model before the first round.
+
+        Returns
+        -------
+        array of float32, (parameter,)
+            The same at each call.
+        """
         ...
 
     def train(self, model: Floats, clients: Sequence[int], round: int) -> Iterator[Floats]:
-        """What each of the clients makes of the model, in the order given."""
+        """Train the model on each of the clients, separately.
+
+        Parameters
+        ----------
+        model : array of float32, (parameter,)
+            The global model w at the start of the round; must not be changed.
+        clients : sequence of int
+            The clients to train, counted from 0.
+        round : int
+            The round, counted from 0; with the client it determines the random numbers.
+
+        Yields
+        ------
+        array of float32, (parameter,)
+            w_j after the local steps, in the order of `clients`.
+        """
         ...
 
     def evaluate(self, model: Floats) -> Scores:
-        """What the model is worth: losses, and accuracy if there are classes."""
+        """Return the losses of a model, and its accuracy if there are classes.
+
+        Parameters
+        ----------
+        model : array of float32, (parameter,)
+            The global model.
+        """
         ...
 
 
 @runtime_checkable
 class Compiled(Learner, Protocol):
-    """A learner that has something to do before its first round, as compiling."""
+    """A learner with work to do before its first round, such as compiling."""
 
     def warm_up(self) -> None:
-        """Makes the learner ready; what it has done before is not done again."""
+        """Prepare the learner; a second call does nothing."""
         ...
 
 
 @runtime_checkable
 class Differentiable(Learner, Protocol):
-    """A learner that also shows its gradients, from which the constants of the theory are
-    measured. Ours do; nothing else asks for it."""
+    """A learner that also returns gradients; needed only to measure the theory's constants.
+
+    The built-in learners do.
+    """
 
     def gradients(
         self, model: Floats, batches: Iterable[tuple[int, Ints | None]]
     ) -> Iterator[Floats]:
-        """The gradient of the mean loss for each (client, places in its data); of its whole
-        loss f_j (1) where the places are None."""
+        """Yield a gradient for each batch.
+
+        Parameters
+        ----------
+        model : array of float32, (parameter,)
+            The model at which gradients are taken.
+        batches : iterable of (client, places)
+            A client and indices into its own data; None for all of them, the gradient of f_j (1).
+
+        Yields
+        ------
+        array of float32, (parameter,)
+            The gradient of the mean loss over the batch.
+        """
         ...
 
 
 @runtime_checkable
 class Buffered(Learner, Protocol):
-    """A learner whose model ends in numbers that are not trained, as the running means of
-    BatchNorm: a server averages them, and takes its steps with the others alone."""
+    """A learner with untrained numbers at the end of its model, such as BatchNorm's running means.
+
+    A server averages them; its optimizer steps with the others only.
+    """
 
     @property
     def trained(self) -> int:
-        """How many numbers, from the first on, are trained."""
+        """Number of trained parameters, which come first."""
         ...
 
 
 @runtime_checkable
 class Remote(Learner, Protocol):
-    """A learner whose clients are elsewhere, as the devices of a real federation: an upload may
-    fail to come, and `train` gives None in its place."""
+    """A learner with remote clients, such as the devices of a real federation.
+
+    An upload may be lost: `train` yields None in its place.
+    """
 
     def missing(self, round: int) -> Sequence[int]:
-        """The clients of a round, counted from 0, whose uploads were expected and did not come."""
+        """Return the clients of a round, counted from 0, with expected but lost uploads."""
         ...
 
 
 @runtime_checkable
 class KnownOptimum(Learner, Protocol):
-    """A learner whose least loss f* is known."""
+    """A learner with a known minimum of the loss, f*."""
 
     @property
     def least_loss(self) -> float:
-        """f*, the least that the loss (2) can be."""
+        """f*, the minimum of the loss (2)."""
         ...
 
 
 def first_model(learner: Learner) -> Floats:
-    """The model before the first round, if it is one."""
+    """Return the model before the first round; refuse anything but a finite flat vector."""
     given = learner.start()
     try:
         model = np.asarray(given, np.float32)
@@ -126,7 +182,7 @@ def first_model(learner: Learner) -> Floats:
 
 
 def evaluated(learner: Learner, model: Floats) -> Scores:
-    """What a model is worth, if a learner gives it as it should; NaN is for what blew up."""
+    """Return the scores of a model; refuse values out of range. NaN means that it diverged."""
     scores = learner.evaluate(model)
     if not isinstance(scores, Scores):
         raise BadInput(f"the learner evaluates to a {type(scores).__name__}: expected Scores")
@@ -140,35 +196,55 @@ def evaluated(learner: Learner, model: Floats) -> Scores:
 
 
 def majority_of(labels: Ints) -> float:
-    """The share of the most common class; NaN where there are fewer than two classes, for then no
-    model finds more than a constant answer does."""
+    """Return the share of the most common class; NaN with fewer than two classes."""
     counts = np.unique(labels, return_counts=True)[1]
     return float(counts.max() / counts.sum()) if counts.size > 1 else nan
 
 
 def warm_up(learner: Learner) -> None:
-    """Makes a learner ready, if it has something to do for that."""
+    """Prepare a learner if it has a `warm_up` method."""
     if isinstance(learner, Compiled):
         learner.warm_up()
 
 
 @dataclass(frozen=True)
 class LocalTraining:
-    """What one client does in one round: batch size, steps or epochs, optimiser.
+    """Local training of one client in one round.
 
-    Whatever an optimiser remembers begins at zero in each round: clients keep nothing between
-    rounds (DECISIONS.md, 59).
+    The state of an optimiser begins at zero in each round: clients keep nothing between rounds
+    (DECISIONS.md, 59).
+
+    Attributes
+    ----------
+    batch : int
+        Samples of a step.
+    steps : int or None
+        E_l, the number of steps; or
+    epochs : int or None
+        the number of passes over the client's data. Exactly one of both is given.
+    rate : float
+        eta of the first step.
+    rate_decay : float
+        eta_t = rate / (1 + rate_decay t).
+    momentum : float
+        Momentum of SGD.
+    seed : int
+        Seed of the batches.
+    optimiser : {"sgd", "adam"}
+        The rule of a step.
+    proximal : float
+        mu of FedProx, the pull back to the model of the round.
     """
 
-    batch: int  # samples of a step
-    steps: int | None  # E_l, or
-    epochs: int | None  # passes over its own data
-    rate: float  # eta of the first step
+    batch: int
+    steps: int | None
+    epochs: int | None
+    rate: float
     rate_decay: float = 0.0
     momentum: float = 0.0
     seed: int = 0
     optimiser: Literal["sgd", "adam"] = "sgd"
-    proximal: float = 0.0  # mu of FedProx, the pull back to the model of the round
+    proximal: float = 0.0
 
     def __post_init__(self) -> None:
         if (self.steps is None) == (self.epochs is None):
@@ -181,20 +257,22 @@ class LocalTraining:
             raise BadInput(f"{self}: proximal is a number from 0")
 
     def sizes(self, samples: int) -> Ints:
-        """The batches of a round, for a client with so many samples: the last of each pass is
-        short where the batch size does not divide the data."""
+        """Return the batch sizes of a round for a client with `samples` samples.
+
+        The last batch of a pass is smaller where `batch` does not divide `samples`.
+        """
         if samples < 1:
-            raise BadInput("a client without samples cannot train: it is not to be called")
+            raise BadInput("a client without samples cannot train: do not call it")
         each = -(-samples // self.batch)  # batches of a pass
         batch = np.arange(self.steps or each * (self.epochs or 1))
         last = samples - (each - 1) * self.batch
         return np.where(batch % each == each - 1, last, self.batch)
 
     def batches(self, client: int, round: int, samples: int) -> tuple[Ints, Ints]:
-        """Places in the client's own data, batch after batch, and the sizes of the batches.
+        """Return indices into the client's data, batch after batch, and the batch sizes.
 
-        Each pass is shuffled anew. They depend on client and round alone, so every learner
-        that asks here sees the same ones.
+        Each pass is shuffled again. Batches depend on seed, client and round only, so all learners
+        that call this use the same ones.
         """
         rng, sizes = stream(Purpose.BATCHES, self.seed, client, round), self.sizes(samples)
         passes = -(-int(sizes.sum()) // samples)
@@ -202,6 +280,6 @@ class LocalTraining:
         return order[: sizes.sum()], sizes
 
     def rates(self, round: int, steps: int) -> Floats:
-        """eta_t of the steps of a round: constant, or falling as 1/t."""
+        """Return eta_t of the steps of a round: constant, or falling as 1/t."""
         t = round * steps + np.arange(steps)
         return (self.rate / (1 + self.rate_decay * t)).astype(np.float32)

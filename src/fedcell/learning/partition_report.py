@@ -1,4 +1,4 @@
-"""Who holds what, as a result that is shown: numbers of a partition, and labels by client."""
+"""Describe a partition: statistics, and label counts by client."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,26 +14,41 @@ from .setup import TrainingSetup, require_learning
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PartitionReport(Showable):
-    """How a scenario deals its training data to the clients."""
+    """The partition of a scenario's training data over its clients.
 
-    name: str  # of the scenario
+    Attributes
+    ----------
+    name : str
+        Name of the scenario.
+    dataset, kind, sizes : str
+        The dataset, and how it was partitioned.
+    seed : int
+        Seed of the partition.
+    statistics : PartitionSummary
+        Sizes and label skew.
+    label_counts : array of int, (client, class)
+        Samples of each class that each client holds.
+    names : tuple of str, optional
+        Names of the clients, if they have any.
+    """
+
+    name: str
     dataset: str
     kind: str
     sizes: str
     seed: int
     statistics: PartitionSummary
-    label_counts: Ints  # (client, class)
-    names: tuple[str, ...] | None = None  # of the clients, where they are known by them
+    label_counts: Ints
+    names: tuple[str, ...] | None = None
 
     @property
     def given(self) -> bool:
-        """Whether owners were given, and nothing was dealt."""
+        """Whether owners were given."""
         return self.kind == "given"
 
     @property
     def skews(self) -> Array:
-        """Total variation distance between the labels of each client and all labels; NaN where it
-        has none."""
+        """Total variation distance of each client's labels from all labels; NaN without data."""
         held = self.label_counts.sum(1, keepdims=True)
         shares = np.divide(
             self.label_counts, held, out=np.full(self.label_counts.shape, np.nan), where=held > 0
@@ -41,7 +56,7 @@ class PartitionReport(Showable):
         return np.asarray(np.abs(shares - self.label_counts.sum(0) / held.sum()).sum(1) / 2)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row for each client: its name if it has one, its samples, and those of each class."""
+        """Return a row for each client: name if any, samples, and samples of each class."""
         return [
             {"client": j}
             | ({} if self.names is None else {"name": self.names[j]})
@@ -51,8 +66,7 @@ class PartitionReport(Showable):
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as `fedcell partition --json` prints them; with a row for each client
-        where owners were given."""
+        """Return plain values, as `fedcell partition --json` prints them."""
         how = {"dataset": self.dataset, "kind": self.kind, "sizes": self.sizes}
         return how | asdict(self.statistics) | ({"owners": self.rows()} if self.given else {})
 
@@ -63,7 +77,19 @@ class PartitionReport(Showable):
 
 
 def describe_partition(setup: TrainingSetup, name: str = "scenario") -> PartitionReport:
-    """Who holds what, in numbers."""
+    """Describe how a prepared scenario partitions its data.
+
+    Parameters
+    ----------
+    setup : TrainingSetup
+        From `prepare_training`.
+    name : str
+        Name of the scenario in the report.
+
+    Returns
+    -------
+    PartitionReport
+    """
     spec = require_learning(setup.scenario).partition
     return PartitionReport(
         name=name,

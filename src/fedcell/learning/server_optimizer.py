@@ -1,6 +1,6 @@
-"""What the server makes of the mean of the uploads: the next model, or a direction to step in.
+"""Server optimizers: the next model from the old one and the mean of the uploads.
 
-With Delta = mean - old, what all clients together would change (Reddi et al., Adaptive Federated
+With Delta = mean - old, the mean change of the clients (Reddi et al., Adaptive Federated
 Optimization, ICLR 2021; "momentum" is FedAvgM of Hsu et al. 2019):
 
     average     new = mean
@@ -9,8 +9,8 @@ Optimization, ICLR 2021; "momentum" is FedAvgM of Hsu et al. 2019):
                 v = beta_2 v + (1 - beta_2) Delta^2
     yogi        as adam, but v = v - (1 - beta_2) Delta^2 sign(v - Delta^2)
 
-m begins at 0 and v at tau^2. A function of one's own, `server(old, mean) -> new`, keeps nothing
-from round to round.
+m begins at 0 and v at tau^2. A custom function, `server(old, mean) -> new`, has no state between
+rounds.
 """
 
 from collections.abc import Callable
@@ -25,50 +25,66 @@ from fedcell.scenario.learning import Learning
 
 from .learner import Buffered, Learner
 
-OwnServer = Callable[[Floats, Floats], Floats]  # (old, mean) -> new, flat vectors
-RATES = {"momentum": 1.0, "adam": 0.01, "yogi": 0.01}  # where a scenario leaves them out
-VECTORS = {"momentum": 1, "adam": 2, "yogi": 2}  # that are remembered: m, or m and v
+CustomServer = Callable[[Floats, Floats], Floats]  # (old, mean) -> new, flat vectors
+DEFAULT_RATES = {"momentum": 1.0, "adam": 0.01, "yogi": 0.01}  # without learning.server_rate
+STATE_VECTORS = {"momentum": 1, "adam": 2, "yogi": 2}  # m, or m and v
 
 
 @dataclass(frozen=True)
-class Server:
-    """A rule from the old model and the mean of the uploads to the new model."""
+class ServerOptimizer:
+    """A rule from the old model and the mean of the uploads to the new model.
+
+    Attributes
+    ----------
+    kind : {"average", "momentum", "adam", "yogi"}
+        The rule.
+    rate : float
+        Step size of the server.
+    momentum, beta2, tau : float
+        beta_1, beta_2 and tau of the rules above.
+    custom : callable, optional
+        (old, mean) -> new; it replaces all of these.
+    """
 
     kind: str = "average"
     rate: float = 1.0
     momentum: float = 0.9  # beta_1
     beta2: float = 0.99
     tau: float = 1e-3
-    own: OwnServer | None = None  # instead of all of that
+    custom: CustomServer | None = None
 
     @classmethod
-    def of(cls, learning: Learning | None, own: OwnServer | None = None) -> "Server":
-        """That of a scenario; or one's own, beside which a scenario may not name another."""
-        if own is not None and not callable(own):
-            raise BadInput(f"`server` = {own!r}: expected a function, (old, mean) -> new")
-        if own is not None and learning is not None and learning.server != "average":
+    def of(cls, learning: Learning | None, custom: CustomServer | None = None) -> "ServerOptimizer":
+        """Return the optimizer of a scenario, or a custom one; both together are refused."""
+        if custom is not None and not callable(custom):
+            raise BadInput(f"`server` = {custom!r}: expected a function, (old, mean) -> new")
+        if custom is not None and learning is not None and learning.server != "average":
             raise BadInput(f'`server` and learning.server = "{learning.server}": give one of them')
-        if own is not None or learning is None:
-            return cls(own=own)
-        rate = learning.server_rate or RATES.get(learning.server, 1.0)
+        if custom is not None or learning is None:
+            return cls(custom=custom)
+        rate = learning.server_rate or DEFAULT_RATES.get(learning.server, 1.0)
         adaptive = learning.server_momentum, learning.server_beta2, learning.server_tau
         return cls(learning.server, rate, *adaptive)
 
     def start(self, learner: Learner, size: int) -> Floats | None:
-        """What it remembers before the first round of a model of so many numbers: (vector,
-        number), or nothing. Numbers that are not trained have no part in it."""
-        if self.own is not None or self.kind == "average":
+        """Return the state before the first round, (vector, trained parameter), or None.
+
+        Parameters that are not trained, such as buffers of BatchNorm, have no state.
+        """
+        if self.custom is not None or self.kind == "average":
             return None
         trained = learner.trained if isinstance(learner, Buffered) else size
-        memory = np.zeros((VECTORS[self.kind], trained), np.float32)
+        memory = np.zeros((STATE_VECTORS[self.kind], trained), np.float32)
         memory[1:] = self.tau**2
         return memory
 
     def step(self, old: Floats, mean: Floats, memory: Floats | None) -> tuple[Floats, Any]:
-        """The new model, and what is remembered for the next round. A step that leaves the range
-        of 32-bit floats is not made."""
-        if self.own is not None:
-            return _checked(self.own(old, mean), old), None
+        """Return the new model and the state for the next round.
+
+        A step out of the range of 32-bit floats is not made.
+        """
+        if self.custom is not None:
+            return _check_model(self.custom(old, mean), old), None
         if memory is None:
             return mean, None
         trained = memory.shape[1]  # numbers after these are averaged
@@ -95,8 +111,8 @@ class Server:
         return old + self.rate * m / (np.sqrt(v) + self.tau), np.stack([m, v])
 
 
-def _checked(given: Any, old: Floats) -> Floats:
-    """What a server of one's own gave, if it is a model."""
+def _check_model(given: Any, old: Floats) -> Floats:
+    """Return what a custom server gave; refuse anything but a finite model."""
     try:
         new = np.asarray(given, np.float32)
     except (TypeError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""From a scenario to what is trained: data, partition, model, learner."""
+"""Prepare the training of a scenario: data, partition, network and learner."""
 
 import warnings
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from fedcell.core.streams import Purpose, spread_evenly, stream
 from fedcell.core.types import Array, Ints
 from fedcell.learning.partition.given import settle_owners
 from fedcell.learning.partition.make import Partition, make_partition
+from fedcell.learning.partition.plugins import plugin_fingerprint
 from fedcell.scenario.learning import Learning
 from fedcell.scenario.scenario import Scenario, check_scenario
 
@@ -19,12 +20,12 @@ from .data.download import Report
 from .learner import Differentiable, LocalTraining
 from .neural import NeuralNetwork
 
-MOST_SAMPLES = 10**9
+MAX_SAMPLES = 10**9  # of a client
 
 
 @dataclass(frozen=True, eq=False)
 class DealtData:
-    """Data, who holds it, and the network that learns from it."""
+    """Data, its partition over the clients, and the network that is trained on it."""
 
     data: Dataset
     partition: Partition
@@ -33,14 +34,24 @@ class DealtData:
 
 @dataclass(frozen=True, eq=False)
 class TrainingSetup:
-    """What a scenario learns from."""
+    """A scenario that is ready to train. `prepare_training` makes one.
 
-    scenario: Scenario  # with D_j of the partition, z_m and alpha_0 of the model
+    Attributes
+    ----------
+    scenario : Scenario
+        With D_j of the partition, and z_m and alpha_0 of the model.
+    seed : int
+        Seed of the partition and of the training.
+    dealt : DealtData or None
+        Data, partition and network; None for quadratics, which need no data.
+    """
+
+    scenario: Scenario
     seed: int
-    dealt: DealtData | None = None  # None for quadratics, which need no data
+    dealt: DealtData | None = None
 
     def __post_init__(self) -> None:
-        """D_j drive time, energy and weight: they are those of who really holds the data."""
+        """Refuse D_j other than those of the partition: time, energy and weights follow them."""
         sizes = self.scenario.clients.sizes
         if self.dealt is None or sizes is None:
             return
@@ -52,37 +63,40 @@ class TrainingSetup:
 
     @property
     def data(self) -> Dataset:
-        """What is learnt from."""
+        """The dataset."""
         return self._dealt().data
 
     @property
     def partition(self) -> Partition:
-        """Who holds which samples."""
+        """The samples of each client."""
         return self._dealt().partition
 
     @property
     def network(self) -> NeuralNetwork:
-        """What is trained."""
+        """The network that is trained."""
         return self._dealt().network
 
     @property
     def fingerprint(self) -> str | None:
-        """That of the data, and of who holds it where that is given: by which runs tell other
-        data. None where there is none."""
+        """Fingerprint of the data, and of a given partition; None without data.
+
+        Runs with another fingerprint are other runs.
+        """
         if self.dealt is None:
             return None
-        given = require_learning(self.scenario).partition.kind == "given"
-        return data_fingerprint(self.data.fingerprint, self.partition if given else None)
+        kind = require_learning(self.scenario).partition.kind
+        given = self.partition if kind == "given" else None
+        return data_fingerprint(self.data.fingerprint, given, kind)
 
     @property
     def client_names(self) -> tuple[str, ...] | None:
-        """What the clients are called, where the owners of the data or a table say so."""
+        """Names of the clients, from the owners of the data or from clients.table."""
         own = None if self.dealt is None else self.dealt.partition.names
         return own or self.scenario.clients.names
 
     @property
     def label_counts(self) -> Ints | None:
-        """Samples of each class that each client holds, (client, class); None without data."""
+        """Samples of each class of each client, (client, class); None without data."""
         if self.dealt is None:
             return None
         return self.partition.label_counts(self.data.y_train, self.data.classes)
@@ -94,7 +108,7 @@ class TrainingSetup:
 
     @property
     def local_training(self) -> LocalTraining:
-        """How the clients learn in a round."""
+        """The local training of a client in one round."""
         learning, plan = require_learning(self.scenario), self.scenario.plan
         return LocalTraining(
             batch=self.scenario.task.batch_size,
@@ -109,10 +123,14 @@ class TrainingSetup:
         )
 
     def learner(self, threads: int | None = None, test: bool = True) -> Differentiable:
-        """The learner of the scenario, ours: the compiled engine, or quadratics.
+        """Return the built-in learner of the scenario: the compiled engine, or quadratics.
 
-        `threads` are all processors where left out; without `test` it does not judge models on
-        test data.
+        Parameters
+        ----------
+        threads : int, optional
+            Threads of the engine; all processors where left out.
+        test : bool
+            Whether models are evaluated on test data, too.
         """
         learning, training = require_learning(self.scenario), self.local_training
         if self.dealt is None:
@@ -128,6 +146,13 @@ class TrainingSetup:
             *(learning.evaluate_samples, threads, test),
         )
 
+    def __repr__(self) -> str:
+        if self.dealt is None:
+            count, model = self.scenario.clients.count, require_learning(self.scenario).model
+            return f"<TrainingSetup: {model} of {count} clients, seed {self.seed}>"
+        parts = "".join(f"\n  {part}" for part in (self.data, self.partition, self.network))
+        return f"<TrainingSetup, seed {self.seed}:{parts}\n>"
+
 
 def prepare_training(
     scenario: Scenario,
@@ -137,13 +162,40 @@ def prepare_training(
     data: Dataset | None = None,
     partition: Partition | None = None,
 ) -> TrainingSetup:
-    """Data, its partition and the network, and the scenario that follows from them.
+    """Load the data of a scenario, partition it and build its network.
 
-    What the task leaves out comes from the model; a local step is a batch (DECISIONS.md, 2).
-    Published datasets lie in, or go to, `data_dir`; `report` hears of downloads; `data` of
-    your own stands in place of learning.dataset, and a `partition` of your own
-    (`Partition.of_owner`) in that of learning.partition.
+    The model gives what the task leaves out, z_m and alpha_0; a local step is a batch
+    (DECISIONS.md, 2).
 
+    Parameters
+    ----------
+    scenario : Scenario
+        With a [learning] table.
+    seed : int
+        Seed of the partition and of the training.
+    data_dir : Path, optional
+        The folder of published datasets; missing files are downloaded into it.
+    report : callable, optional
+        Called with file, bytes so far and bytes in total during downloads.
+    data : Dataset, optional
+        Your data, in place of learning.dataset.
+    partition : Partition, optional
+        Your partition (`Partition.of_owner`), in place of learning.partition.
+
+    Returns
+    -------
+    TrainingSetup
+        Its scenario has D_j, z_m and alpha_0.
+
+    Raises
+    ------
+    BadInput
+        If the scenario has no [learning], or data and partition do not fit it.
+    DataUnavailable
+        If a dataset cannot be downloaded.
+
+    Examples
+    --------
     >>> from fedcell import load_scenario
     >>> setup = prepare_training(load_scenario("digits"))
     >>> int(setup.scenario.clients.sizes.values.sum()), setup.scenario.model_bits
@@ -182,13 +234,14 @@ def prepare_training(
     return TrainingSetup(settled, seed, DealtData(data, partition, network))
 
 
-def data_fingerprint(of_data: str, given: Partition | None) -> str:
-    """That of data, and of who holds it where that is given and not dealt."""
-    return of_data if given is None else f"{of_data}-{given.fingerprint}"
+def data_fingerprint(of_data: str, given: Partition | None, kind: str | None = None) -> str:
+    """Return the fingerprint of data, with that of a given partition or of a plugin's rule."""
+    more = plugin_fingerprint(kind) if given is None else given.fingerprint
+    return of_data if more is None else f"{of_data}-{more}"
 
 
 def require_learning(scenario: Scenario) -> Learning:
-    """The learning of a scenario that must have one."""
+    """Return the [learning] table of a scenario; refuse a scenario without one."""
     learning = check_scenario(scenario).learning
     if learning is None:
         raise BadInput("the scenario has no [learning]: say what is trained, see docs/training.md")
@@ -196,7 +249,7 @@ def require_learning(scenario: Scenario) -> Learning:
 
 
 def _analytic_sizes(scenario: Scenario, seed: int) -> Array:
-    """D_j of quadratics: those that are given, or drawn, in whole numbers."""
+    """Return D_j of quadratics, given or drawn, rounded to whole numbers."""
     clients = scenario.clients
     if clients.sizes is not None:
         sizes = clients.sizes.values
@@ -204,8 +257,8 @@ def _analytic_sizes(scenario: Scenario, seed: int) -> Array:
         var = 0.0 if clients.table is not None else clients.spread
         sizes = spread_evenly(clients.samples, var, Purpose.SAMPLES, seed, clients.count)
     sizes = np.maximum(1, np.rint(sizes))
-    if sizes.max() > MOST_SAMPLES:
-        raise BadInput(f"clients.samples: a client can learn from {MOST_SAMPLES:g} at most")
+    if sizes.max() > MAX_SAMPLES:
+        raise BadInput(f"clients.samples: a client can learn from {MAX_SAMPLES:g} at most")
     return np.asarray(sizes)
 
 

@@ -1,1 +1,1 @@
-"""The paper: its figures as experiments, and its sentences judged by them."""
+"""The paper: its figures as experiments, and verdicts on its claims."""

@@ -1,4 +1,4 @@
-"""The panels of the paper: which experiment each is, and who judges what is said of it."""
+"""The panels of the paper and the claims that each one tests."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -9,15 +9,15 @@ from fedcell.experiments.table import SweepTable
 from .claims import best_clients, costs, rounds, theory
 from .verdicts import Verdict
 
-Judge = Callable[[SweepTable], Iterator[Verdict]]
+Claim = Callable[[SweepTable], Iterator[Verdict]]
 K, STEPS = "plan.cohort", "plan.local_steps"
 
 
 @dataclass(frozen=True)
 class Panel:
-    """Who judges a panel, and whether the constants of Theorem 1 are measured for it."""
+    """The claims of a panel, and whether the constants of Theorem 1 are measured for it."""
 
-    judges: tuple[Judge, ...]
+    claims: tuple[Claim, ...]
     constants: bool = False
 
 
@@ -77,6 +77,14 @@ PANELS: Mapping[str, Panel] = {
 }
 
 
-def judge(panel: str, table: SweepTable) -> list[Verdict]:
-    """All that a panel says of the paper's sentences."""
-    return [verdict for judged in PANELS[panel].judges for verdict in judged(table)]
+def panel_verdicts(panel: str, table: SweepTable) -> list[Verdict]:
+    """Return the verdicts of a panel on the claims of the paper.
+
+    Parameters
+    ----------
+    panel : str
+        One of `PANELS`.
+    table : SweepTable
+        The runs of the panel.
+    """
+    return [verdict for claim in PANELS[panel].claims for verdict in claim(table)]

@@ -1,4 +1,4 @@
-"""Laws of rounds side by side: each is fitted to all settings but one, and asked for that one."""
+"""Compare laws of rounds: each is fitted to all settings but one, and predicts that one."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ def _paper(k: Array, e: Array, _: float) -> Array:
     return np.stack([1 / k, e, 1 / e], 1)
 
 
-def _ours(k: Array, e: Array, _: float) -> Array:
-    """The same with a floor (DECISIONS.md, 12): four."""
+def _with_floor(k: Array, e: Array, _: float) -> Array:
+    """Theorem 1 with a floor (DECISIONS.md, 12): four coefficients."""
     return np.stack([1 / k, e, 1 / e, np.ones(k.size)], 1)
 
 
 def _luo(k: Array, e: Array, n: float) -> Array:
-    """Luo et al., "Cost-Effective Federated Learning Design" (INFOCOM 2021): two.
+    """Luo et al., "Cost-Effective Federated Learning Design" (INFOCOM 2021): two coefficients.
 
-    The bound of Li et al. (ICLR 2020) that theirs rests on is (A + B E^2 + C E^2 (N - K) /
+    Their bound, of Li et al. (ICLR 2020), is (A + B E^2 + C E^2 (N - K) /
     (K (N - 1))) / (R E) after R rounds of E steps; they take B = C, so that
     R = A / E + B E (1 + (N - K) / (K (N - 1))).
     """
@@ -35,14 +35,14 @@ def _luo(k: Array, e: Array, n: float) -> Array:
 
 
 PAPER, FLOOR, LUO = "the paper's", "with a floor", "Luo et al.'s"
-LAWS: Mapping[str, Features] = {PAPER: _paper, FLOOR: _ours, LUO: _luo}
-LEAST_SETTINGS = 5  # as many coefficients as a law has, and one more
+LAWS: Mapping[str, Features] = {PAPER: _paper, FLOOR: _with_floor, LUO: _luo}
+MIN_SETTINGS = 5  # one more than the coefficients of a law
 RESAMPLED = 200
 
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """Rounds at settings of one dataset, of which all runs got there."""
+    """Rounds at settings of one dataset at which all runs reached the target."""
 
     cohort: Array
     steps: Array
@@ -50,33 +50,33 @@ class Settings:
 
 
 def left_out_errors(table: SweepTable) -> dict[Labels, dict[str, Array]]:
-    """By line (dataset): for each law its relative error at each setting, left out of the fit."""
+    """Return the relative error of each law at each left-out setting, by dataset."""
     clients = asked_number(table, "clients", "count")
     return {
         labels: {
-            name: _errors(law, found, found.rounds.mean(1), clients) for name, law in LAWS.items()
+            name: _errors(law, settings, settings.rounds.mean(1), clients)
+            for name, law in LAWS.items()
         }
-        for labels, found in _settings(table).items()
+        for labels, settings in _settings(table).items()
     }
 
 
 def resampled_errors(table: SweepTable) -> dict[Labels, dict[str, Array]]:
-    """By line: for each law the median of its absolute errors, for each resample of the seeds."""
+    """Return the median absolute error of each law for each resample of the seeds, by dataset."""
     clients = asked_number(table, "clients", "count")
     result: dict[Labels, dict[str, Array]] = {}
-    for labels, found in _settings(table).items():
-        rng, seeds = stream(Purpose.BOOTSTRAP, 6), found.rounds.shape[1]
+    for labels, settings in _settings(table).items():
+        rng, seeds = stream(Purpose.BOOTSTRAP, 6), settings.rounds.shape[1]
         drawn = rng.integers(seeds, size=(RESAMPLED, seeds))
-        means = [found.rounds[:, some].mean(1) for some in drawn]
+        means = [settings.rounds[:, some].mean(1) for some in drawn]
         for name, law in LAWS.items():
-            errors = np.array([_errors(law, found, mean, clients) for mean in means])
+            errors = np.array([_errors(law, settings, mean, clients) for mean in means])
             result.setdefault(labels, {})[name] = np.median(np.abs(errors), axis=1)
     return result
 
 
 def _settings(table: SweepTable) -> dict[Labels, Settings]:
-    """By line. Settings that some seed did not get through are left out: no law says what they
-    take."""
+    """Return the settings by dataset, without those at which a run missed the target."""
     rows: dict[Labels, list[tuple[float, float, list[float]]]] = {}
     for labels, runs in table.points().items():
         here, rounds = dict(labels), [run[FIRST] for run in runs]
@@ -87,18 +87,18 @@ def _settings(table: SweepTable) -> dict[Labels, Settings]:
     return {
         others: Settings(*(np.array(column) for column in zip(*each, strict=True)))
         for others, each in rows.items()
-        if len(each) >= LEAST_SETTINGS
+        if len(each) >= MIN_SETTINGS
     }
 
 
-def _errors(law: Features, found: Settings, rounds: Array, clients: float) -> Array:
-    """Relative, at each setting, of the law that all others come to."""
-    features = law(found.cohort, found.steps, clients)
+def _errors(law: Features, settings: Settings, rounds: Array, clients: float) -> Array:
+    """Return the relative error at each setting of the law fitted to all others."""
+    features = law(settings.cohort, settings.steps, clients)
     return np.array([_left_out(features, rounds, place) for place in range(rounds.size)])
 
 
 def _left_out(features: Array, rounds: Array, place: int) -> float:
-    """How far the law of all others is off at one setting, in parts of what it took."""
+    """Return the relative error at one setting of the law fitted to all others."""
     from scipy.optimize import nnls
 
     rest = np.arange(rounds.size) != place

@@ -1,4 +1,4 @@
-"""The constants of Theorem 1 at points of a panel, measured once and kept beside the trainings."""
+"""Measure the constants of Theorem 1 at points of a panel, and store them with the trainings."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ from fedcell.scenario.target import Target
 from .verdicts import where
 
 KIND = "constants"
-USUAL = 10  # K of the points at which they are measured, or what is nearest
-SEEDS = 3  # at most, along which they are measured
+DEFAULT_COHORT = 10  # constants are measured at this K, or the nearest one,
+MAX_SEEDS = 3  # on this number of seeds
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Constants that are to be measured: along which training, to which loss."""
+    """A measurement of the constants along a training, up to a target."""
 
     training: Training
     target: Target | None
@@ -41,7 +41,7 @@ class Measurement:
 
 
 def measure(job: Measurement) -> dict[str, Any]:
-    """Measures them, on one thread."""
+    """Measure the constants on one thread."""
     training = job.training
     setup = prepare_training(training.scenario, training.seed, job.data_dir)
     return measure_constants(setup, job.rounds, job.target, threads=1).to_dict()
@@ -50,22 +50,24 @@ def measure(job: Measurement) -> dict[str, Any]:
 def constants_of(
     experiment: Experiment, store: Store, engine: Executor, data_dir: Path | None = None
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    """A row for each point of the usual K and some seeds: its labels, and the constants along the
-    training; and why there are none at others."""
+    """Return a row of labels and constants for each point at the default K, and failures.
+
+    Failures are sentences by point.
+    """
     jobs = {
         (tuple(point.labels.items()), seed): Measurement(
             point.training(seed), point.target, experiment.rounds, data_dir
         )
-        for point in _usual(experiment)
-        for seed in experiment.seeds[:SEEDS]
+        for point in _at_default_cohort(experiment)
+        for seed in experiment.seeds[:MAX_SEEDS]
     }
     missing = {job.key: job for job in jobs.values() if store.kept(KIND, job.key) is None}
     failures: dict[str, str] = {}
-    for job, found in engine.run(measure, missing.values()):
-        if isinstance(found, Exception):
-            failures[job.key] = printable(str(found))
+    for job, constants in engine.run(measure, missing.values()):
+        if isinstance(constants, Exception):
+            failures[job.key] = printable(str(constants))
         else:
-            store.keep(KIND, job.key, found)
+            store.keep(KIND, job.key, constants)
     measured = [
         {"labels": dict(labels), "seed": seed, **row}
         for (labels, seed), job in jobs.items()
@@ -75,13 +77,15 @@ def constants_of(
     return measured, missed
 
 
-def _usual(experiment: Experiment) -> list[Point]:
-    nearest = min(experiment.axes.get("plan.cohort", (USUAL,)), key=lambda k: abs(k - USUAL))
+def _at_default_cohort(experiment: Experiment) -> list[Point]:
+    nearest = min(
+        experiment.axes.get("plan.cohort", (DEFAULT_COHORT,)), key=lambda k: abs(k - DEFAULT_COHORT)
+    )
     return [p for p in experiment.points if p.labels.get("plan.cohort", nearest) == nearest]
 
 
 def measured_at(about: Mapping[str, Any], labels: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The constants that were measured where the labels agree, K apart: a row for each seed."""
+    """Return the constants measured at these labels, apart from K: a row for each seed."""
     return [
         dict(row)
         for row in about.get(KIND, ())

@@ -1,4 +1,4 @@
-"""The best K over the cost ratio E_l C_n0 / C_u0 (Fig. 5): as measured, and as Theorem 2 has it."""
+"""The best K over the cost ratio E_l C_n0 / C_u0 (Fig. 5): measured, and by Theorem 2."""
 
 from dataclasses import dataclass
 
@@ -20,19 +20,19 @@ RESAMPLED = 400
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BestClients:
-    """Over the ratios, for one N; but for `tried` real numbers, also where they lie beyond N."""
+    """The best K for each ratio and one N; real numbers except `tried`, and possibly above N."""
 
     ratios: Array
-    tried: Array  # of the K that were run, the one whose G (K + ratio) is least
+    tried: Array  # the K that was run with the least G (K + ratio)
     by_law: Array  # of a + b / K, fitted to the same runs
     tried_again: Array  # (resample of seeds, ratio)
     law_again: Array
-    known: bool  # nearly all runs got to their target
+    known: bool  # nearly all runs reached the target
     printed: Array | None  # (21) with measured constants
-    exact: Array | None  # the least of (19) with them
+    exact: Array | None  # the minimum of (19) with them
 
     def band(self, again: Array) -> list[Estimate]:
-        """Over seeds, at 95 %."""
+        """Return 95 % intervals over seeds."""
         low, high = np.quantile(again, [0.025, 0.975], axis=0)
         middle = np.median(again, axis=0)
         lines = zip(middle.tolist(), low.tolist(), high.tolist(), strict=True)
@@ -40,16 +40,16 @@ class BestClients:
 
 
 def best_clients(table: SweepTable, ratios: Array = RATIOS) -> dict[Labels, BestClients]:
-    """By the labels of each line of Fig. 3(a)."""
+    """Return the best K by the labels of each curve of Fig. 3(a)."""
     steps = asked_number(table, "plan", "local_steps")
-    found = {}
+    best = {}
     for labels, runs in series(table, "plan.cohort").items():
         rng = stream(Purpose.BOOTSTRAP, 5)
         seeds = runs.each.shape[1]
         drawn = rng.integers(seeds, size=(RESAMPLED, seeds))
         means = np.stack([runs.each[:, some].mean(1) for some in drawn])
         printed, exact = _theorem_2(table, labels, ratios, steps)
-        found[labels] = BestClients(
+        best[labels] = BestClients(
             ratios=ratios,
             tried=_tried(runs, runs.means, ratios),
             by_law=_by_law(runs, runs.means, ratios),
@@ -59,17 +59,17 @@ def best_clients(table: SweepTable, ratios: Array = RATIOS) -> dict[Labels, Best
             printed=printed,
             exact=exact,
         )
-    return found
+    return best
 
 
 def _tried(runs: Series, means: Array, ratios: Array) -> Array:
-    """argmin of G (K C_u0 + E_l C_n0), in units of C_u0, over the K that were run."""
+    """Return the argmin of G (K C_u0 + E_l C_n0), in units of C_u0, over the K that were run."""
     k = np.array(runs.x)
     return np.asarray(k[(means * (k + ratios[:, None])).argmin(1)])  # (19)
 
 
 def one_over_k(runs: Series, means: Array) -> tuple[float, float]:
-    """a and b of G = a + b / K, by relative least squares, neither below 0."""
+    """Return a and b of G = a + b / K, by relative least squares, neither below 0."""
     from scipy.optimize import nnls
 
     columns = np.stack([np.ones(len(runs.x)), 1 / np.array(runs.x)], 1)
@@ -90,8 +90,10 @@ def _costs(ratio: float, steps: float) -> UnitCosts:
 def _theorem_2(
     table: SweepTable, labels: Labels, ratios: Array, steps: float
 ) -> tuple[Array | None, Array | None]:
-    """(21) as printed and the exact minimum of (19), with measured constants: medians over the
-    seeds that they were measured on."""
+    """Return (21) as printed and the exact minimum of (19), with measured constants.
+
+    Both are medians over the seeds of the measurements.
+    """
     rows = [row for row in measured_at(table.about, dict(labels)) if row.get("target") is not None]
     if not rows:
         return None, None

@@ -1,4 +1,4 @@
-"""Making a panel of the paper anew: run it, and judge what the paper says of it."""
+"""Reproduce a panel of the paper: run it, and give verdicts on the paper's claims."""
 
 import copy
 import tomllib
@@ -19,11 +19,11 @@ from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import SweepProgress, run_sweep
 from fedcell.experiments.table import FIRST, HELD, SweepTable, load_sweep
 
-from .catalogue import PANELS, judge
+from .catalogue import PANELS, panel_verdicts
 from .measurements import KIND, constants_of
 from .verdicts import Verdict
 
-SETS = ("MNIST", "CIFAR-10")  # variants that stand for data which a rough version does without
+SETS = ("MNIST", "CIFAR-10")  # variants that a rough version replaces by digits
 # A rough version on the digits that come with the package: fewer points, a few seeds.
 QUICK_SEEDS = 4
 QUICK_VALUES = {
@@ -35,23 +35,39 @@ QUICK_VALUES = {
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Reproduction(Showable):
-    """A panel as it came out, and what that says of the paper's sentences."""
+    """A reproduced panel and its verdicts on the paper's claims.
+
+    Attributes
+    ----------
+    panel : str
+        Name of the panel, such as "fig3a".
+    quick : bool
+        Whether it is the rough version, on digits with few seeds.
+    table : SweepTable
+        The runs.
+    verdicts : tuple of Verdict
+        A verdict for each claim and dataset.
+    otherwise : tuple of Verdict
+        Verdicts that differ if the target must hold.
+    result : SweepResult or None
+        The curves; None if it was read from a folder.
+    """
 
     panel: str
     quick: bool
     table: SweepTable
     verdicts: tuple[Verdict, ...]
-    otherwise: tuple[Verdict, ...] = ()  # those that a target that holds turns into another
-    result: SweepResult | None = None  # its curves; None where it was read from a folder
+    otherwise: tuple[Verdict, ...] = ()
+    result: SweepResult | None = None
 
     @property
     def failures(self) -> Mapping[str, str]:
-        """Why trainings failed, by point and seed."""
+        """Reasons of failed trainings, by point and seed."""
         return self.table.failures
 
     @property
     def notes(self) -> list[str]:
-        """What to know of it."""
+        """Remarks on failed and missing runs."""
         about = self.table.about
         full = sum(len(runs) >= len(self.table.seeds) for runs in self.table.points().values())
         short = int(about.get("points", full)) - full
@@ -59,15 +75,15 @@ class Reproduction(Showable):
         for where, why in about.get("unmeasured", {}).items():
             words.append(f"the constants of {where} could not be measured: {why}")
         if short:
-            words.append(f"{short} points lack seeds, and nothing is judged by them")
+            words.append(f"{short} points lack seeds and count in no verdict")
         return words
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row for each verdict."""
+        """Return a row for each verdict."""
         return [{"panel": self.panel, "quick": self.quick, **asdict(v)} for v in self.verdicts]
 
     def save(self, folder: Path) -> None:
-        """Writes the table of its runs, and verdicts.csv beside."""
+        """Write the table of runs and verdicts.csv into a folder."""
         self.table.save(folder)
         if self.result is not None:
             self.result.save_ledgers(folder)
@@ -81,15 +97,24 @@ class Reproduction(Showable):
 
 
 def panel_text(name: str) -> str:
-    """The file of a panel."""
+    """Return the text of a panel's file."""
     if name not in PANELS:
         raise BadInput(f"{name} is not a panel: {suggestion(name, PANELS)}")
     return (resources.files(__package__) / "panels" / f"{name}.toml").read_text("utf-8")
 
 
 def load_panel(name: str, quick: bool = False) -> Experiment:
-    """The experiment of a panel, or its rough version.
+    """Return the experiment of a panel.
 
+    Parameters
+    ----------
+    name : str
+        One of `PANELS`, such as "fig3a".
+    quick : bool
+        Whether to return the rough version, on digits with few seeds.
+
+    Examples
+    --------
     >>> len(load_panel("fig3c").points), len(load_panel("fig3c", quick=True).points)
     (14, 4)
     """
@@ -98,7 +123,7 @@ def load_panel(name: str, quick: bool = False) -> Experiment:
 
 
 def _quick(given: dict[str, Any]) -> dict[str, Any]:
-    """Digits instead of images, and few seeds; where nothing is trained only the latter."""
+    """Return the rough version: digits instead of images, and few seeds."""
     rough = copy.deepcopy(given)
     rough["seeds"] = QUICK_SEEDS
     if "variant" not in rough:
@@ -145,7 +170,31 @@ def reproduce(
     data_dir: Path | None = None,
     report: Callable[[SweepProgress], None] | None = None,
 ) -> Reproduction:
-    """Runs a panel as far as it is not in the store, and judges it."""
+    """Run what the store lacks of a panel, and return it with verdicts.
+
+    Parameters
+    ----------
+    panel : str
+        One of `PANELS`, such as "fig3a".
+    store : Store
+        Finished trainings, which are reused; new ones are added.
+    engine : SweepEngine, optional
+        Runs the trainings; local processes where left out.
+    quick : bool
+        Whether to run the rough version, on digits with few seeds.
+    retry : bool
+        Whether to run failed trainings again.
+    seeds : int, optional
+        Number of seeds, in place of the panel's.
+    data_dir : Path, optional
+        The folder of published datasets.
+    report : callable, optional
+        Called with the progress of the sweep.
+
+    Returns
+    -------
+    Reproduction
+    """
     experiment = load_panel(panel, quick).with_seeds(seeds)
     engine = engine or LocalProcesses()
     result = run_sweep(experiment, store, engine, data_dir=data_dir, retry=retry, report=report)
@@ -154,35 +203,35 @@ def reproduce(
     about["seconds"] = round(store.seconds(curve.key for curve in result.curves.values()))
     if PANELS[panel].constants:
         about[KIND], about["unmeasured"] = constants_of(experiment, store, engine, data_dir)
-    return _judged(replace(result.table, about=about), result)
+    return _with_verdicts(replace(result.table, about=about), result)
 
 
 def load_reproduction(folder: str | Path) -> Reproduction:
-    """A panel from the folder that it was written to, judged again; nothing is simulated."""
+    """Load a panel from its folder and compute its verdicts again; nothing is simulated."""
     table = load_sweep(folder)
     if table.about.get("panel") not in PANELS:
         raise BadInput(f"{folder}: holds a sweep, but no panel of the paper")
-    return _judged(table)
+    return _with_verdicts(table)
 
 
-def _judged(table: SweepTable, result: SweepResult | None = None) -> Reproduction:
+def _with_verdicts(table: SweepTable, result: SweepResult | None = None) -> Reproduction:
     panel = str(table.about["panel"])
     return Reproduction(
         panel=panel,
         quick=bool(table.about.get("quick")),
         table=table,
-        verdicts=(verdicts := tuple(judge(panel, table))),
+        verdicts=(verdicts := tuple(panel_verdicts(panel, table))),
         otherwise=tuple(_by_hold(table, verdicts)),
         result=result,
     )
 
 
 def _by_hold(table: SweepTable, verdicts: Iterable[Verdict]) -> Iterator[Verdict]:
-    """Verdicts that are others where rounds count until the target holds."""
+    """Yield verdicts that differ if rounds count until the target holds."""
     if not table.trained or table.hold == 1:
         return
     held = replace(table, runs=[{**run, FIRST: run.get(HELD)} for run in table.runs])
     before = {(v.claim, v.where): v.outcome for v in verdicts}
-    for verdict in judge(str(table.about["panel"]), held):
+    for verdict in panel_verdicts(str(table.about["panel"]), held):
         if before.get((verdict.claim, verdict.where)) != verdict.outcome:
             yield verdict

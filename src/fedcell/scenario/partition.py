@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from msgspec import Meta
 
 from fedcell.core.errors import UNPRINTABLE
+from fedcell.core.plugins import plugin_names
 from fedcell.core.schema import (
     Count,
     Doc,
@@ -15,9 +16,13 @@ from fedcell.core.schema import (
     Text,
     documented,
     fields_of,
+    suggestion,
     unused_options,
 )
 
+KINDS = ("iid", "shards", "pathological", "dirichlet", "inner-dirichlet", "given")
+PARTITION_GROUP = "fedcell.partitions"  # entry points of other packages, looked up by name
+_EXPECTED = " or ".join(f'"{kind}"' for kind in KINDS) + ", or the name of an installed partition"
 USERS = {  # the options that only some kinds, or some sizes, use
     "num_shards_per_partition": ("kind", ["shards"]),
     "num_classes_per_partition": ("kind", ["pathological"]),
@@ -53,7 +58,7 @@ class PartitionSpec(Table, frozen=True, kw_only=True):
     table_name: ClassVar[str] = "learning.partition"
 
     kind: Annotated[
-        Literal["iid", "shards", "pathological", "dirichlet", "inner-dirichlet", "given"] | None,
+        Annotated[Text | None, Meta(description=_EXPECTED)],
         Doc(
             'which labels clients hold; where left out, "given" if owners or the data assign '
             'samples to clients, else "iid"',
@@ -109,7 +114,13 @@ class PartitionSpec(Table, frozen=True, kw_only=True):
 
     def faults(self) -> list[str]:
         kind = self.kind or ("iid" if self.owners is None else "given")
-        faults = unused_options(self, USERS, {"kind": kind})
+        plugin = kind not in KINDS
+        users = {k: v for k, v in USERS.items() if k == "owners" or v[0] != "kind" or not plugin}
+        faults = unused_options(self, users, {"kind": kind})
+        if plugin and kind not in (names := [*KINDS, *plugin_names(PARTITION_GROUP)]):
+            faults.append(f'kind = "{kind}": {suggestion(kind, names)}')
+        elif plugin and self.same_skew_as is not None:
+            faults.append(f"same_skew_as is for built-in kinds, and kind is {kind!r}: leave it out")
         default = {field.name: field.default for field in fields_of(type(self))}
         if kind == "given":
             faults += [

@@ -1,5 +1,7 @@
-"""A sweep as one page of HTML that needs nothing beside it: figures, verdicts, tables, what was
-asked and with which versions. It is read on a screen, on a phone, and in print."""
+"""Write a sweep as one self-contained page of HTML, for screens, phones and print.
+
+It has the figures, verdicts, tables, settings and versions.
+"""
 
 import base64
 import io
@@ -19,22 +21,22 @@ from fedcell.show.figures.paper import SPECIAL
 from fedcell.show.tables.sweeps import point_columns, policy_columns
 
 from .figures import style
-from .results import FIGURES
+from .results import figure
 
-MOST_RUNS = 5000  # rows of single runs on a page; runs.csv has all
-
-
-def write_report(path: Path, found: SweepTable | Reproduction, command: str = "") -> None:
-    """Writes the page of a sweep or of a panel, whole or not at all."""
-    write_text(path, report_page(found, command))
+MAX_RUNS = 5000  # rows of single runs on a page; runs.csv has all
 
 
-def report_page(found: SweepTable | Reproduction, command: str = "") -> str:
-    """The page as text."""
-    table = found.table if isinstance(found, Reproduction) else found
-    parts = [_head(table), *_figures(found)]
-    if isinstance(found, Reproduction):
-        parts.append(_verdicts(found))
+def write_report(path: Path, sweep: SweepTable | Reproduction, command: str = "") -> None:
+    """Write the page of a sweep or of a panel atomically."""
+    write_text(path, report_page(sweep, command))
+
+
+def report_page(sweep: SweepTable | Reproduction, command: str = "") -> str:
+    """Return the page as text."""
+    table = sweep.table if isinstance(sweep, Reproduction) else sweep
+    parts = [_head(table), *_figures(sweep)]
+    if isinstance(sweep, Reproduction):
+        parts.append(_verdicts(sweep))
     columns, notes = point_columns(table)
     parts += ["<h2>Points</h2>", f"<p class=quiet>{_intervals(table)}</p>", _table(columns)]
     parts += [f"<p class=quiet>Note: {_text(note)}.</p>" for note in notes]
@@ -67,18 +69,18 @@ def _head(table: SweepTable) -> str:
     points = len(table.points())
     seeds = f"{len(table.seeds)} seeds" if len(table.seeds) > 1 else "1 seed"
     words = f"{len(table.runs)} runs at {points} points, {seeds}, at most {table.rounds} rounds"
-    rough = ", a rough version that judges nothing for good" if table.about.get("quick") else ""
+    rough = ", a rough version without final verdicts" if table.about.get("quick") else ""
     return f"<h1>{_text(table.title)}</h1>\n<p class=quiet>{words}{rough}.</p>"
 
 
-def _figures(found: SweepTable | Reproduction) -> list[str]:
-    """The picture of the panel, and the same by the other question where there are two."""
-    table = found.table if isinstance(found, Reproduction) else found
+def _figures(sweep: SweepTable | Reproduction) -> list[str]:
+    """Return the figures of the panel, by each definition of the target."""
+    table = sweep.table if isinstance(sweep, Reproduction) else sweep
     kinds: dict[str, dict[str, Any]] = {"Bands are 95 % over seeds.": {}}
-    if isinstance(found, Reproduction) and found.panel in SPECIAL:
+    if isinstance(sweep, Reproduction) and sweep.panel in SPECIAL:
         kinds["The rounds that it rests on, to the first passage."] = {"by": FIRST}
     elif table.trained and table.hold > 1:
-        held = f"The same by a target that holds: the mean of {table.hold} rounds is there."
+        held = f"The same if the target must hold: the mean of {table.hold} rounds reaches it."
         reached = table.about.get("reached", "at the first passage")
         first = f"Rounds to the target {reached}; bands are 95 % over seeds."
         kinds = {first: {}, held: {"by": HELD}}
@@ -87,7 +89,7 @@ def _figures(found: SweepTable | Reproduction) -> list[str]:
     parts = []
     for words, options in kinds.items():
         try:
-            screen, phone = _svg(found, options), _svg(found, {**options, "columns": 1})
+            screen, phone = _svg(sweep, options), _svg(sweep, {**options, "columns": 1})
         except BadInput:  # nothing to draw over
             continue
         caption = f"<figcaption>{_text(words)}</figcaption>" if words else ""
@@ -98,26 +100,28 @@ def _figures(found: SweepTable | Reproduction) -> list[str]:
     return parts
 
 
-def _svg(found: SweepTable | Reproduction, options: Mapping[str, Any]) -> str:
+def _svg(sweep: SweepTable | Reproduction, options: Mapping[str, Any]) -> str:
     text = io.BytesIO()
     with style.drawing():
         import matplotlib
 
         matplotlib.rcParams["svg.hashsalt"] = "fedcell"  # the same figure, the same bytes
-        figure = FIGURES[type(found)](found, **options)
-        for panel in figure.axes:
+        drawn = figure(sweep, **options)
+        for panel in drawn.axes:
             panel.set_title("")  # the page has it
-        figure.savefig(text, format="svg", metadata={"Date": None})
+        drawn.savefig(text, format="svg", metadata={"Date": None})
     return f"data:image/svg+xml;base64,{base64.b64encode(text.getvalue()).decode()}"
 
 
-def _verdicts(found: Reproduction) -> str:
-    items = [_verdict(verdict) for verdict in found.verdicts]
-    others = "\n".join(_verdict(verdict) for verdict in found.otherwise)
-    said = "<h2>What the paper says of it</h2>\n<ul class=verdicts>" + "\n".join(items) + "</ul>"
-    if not found.otherwise:
+def _verdicts(sweep: Reproduction) -> str:
+    items = [_verdict(verdict) for verdict in sweep.verdicts]
+    others = "\n".join(_verdict(verdict) for verdict in sweep.otherwise)
+    said = (
+        "<h2>Verdicts on the paper's claims</h2>\n<ul class=verdicts>" + "\n".join(items) + "</ul>"
+    )
+    if not sweep.otherwise:
         return said
-    return f"{said}\n<p>If the target is to hold:</p>\n<ul class=verdicts>{others}</ul>"
+    return f"{said}\n<p>If the target must hold:</p>\n<ul class=verdicts>{others}</ul>"
 
 
 def _verdict(verdict: Verdict) -> str:
@@ -136,8 +140,8 @@ def _intervals(table: SweepTable) -> str:
         )
     return (
         f"Rounds are the restricted mean over seeds, that of min(G, {table.rounds}), with "
-        "Student's interval at 95 %; runs that did not get there count as that many, and are "
-        "never averaged as if they had."
+        "Student's interval at 95 %; runs that missed the target count as that many rounds, so the "
+        "mean is a lower bound."
     )
 
 
@@ -165,9 +169,9 @@ def _cell(value: Any) -> str:
 
 def _runs(table: SweepTable) -> str:
     names = list(dict.fromkeys(name for run in table.runs for name in run if name != "key"))
-    shown = table.runs[:MOST_RUNS]
+    shown = table.runs[:MAX_RUNS]
     columns = {name: [run.get(name) for run in shown] for name in names}
-    more = "" if len(shown) == len(table.runs) else f", the first {MOST_RUNS}; runs.csv has all"
+    more = "" if len(shown) == len(table.runs) else f", the first {MAX_RUNS}; runs.csv has all"
     return (
         f"<h2>Runs</h2>\n<details class=runs><summary>{len(table.runs)} runs{more}</summary>\n"
         f"{_table(columns) if shown else ''}</details>"

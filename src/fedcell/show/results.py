@@ -1,10 +1,14 @@
-"""How each kind of result is told and drawn: the one place where results meet their looks."""
+"""Map each class of result to its table, its figure and its panels.
+
+A subclass of a result is shown like the class that it inherits from. A `Showable` of another
+package is printed as a table of its `rows()`.
+"""
 
 import io
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.console import Console
 
@@ -38,7 +42,9 @@ from .tables import rounds as round_tables
 from .tables import runs as run_tables
 from .tables import sweeps as sweep_tables
 from .tables import testbeds as testbed_tables
-from .tables.console import WIDTH
+from .tables.console import WIDTH, HtmlConsole, print_rows
+
+Look = TypeVar("Look")
 
 TABLES: Mapping[type, Callable[..., None]] = {
     ScheduledRound: round_tables.print_schedule,
@@ -83,8 +89,9 @@ def _run_drawing(result: RunResult) -> RunsDrawing:
 
 
 def _seeds_drawing(result: SeedsResult) -> RunsDrawing:
-    deliver = next((found.outcome.deliver for found in result.finished), None)
-    return RunsDrawing([found.ledgers for found in result.finished], result.target, deliver=deliver)
+    runs_done = result.finished
+    deliver = next((each.outcome.deliver for each in runs_done), None)
+    return RunsDrawing([each.ledgers for each in runs_done], result.target, deliver=deliver)
 
 
 def _pilot_checks(pilot: Pilot) -> tuple[Any, str]:
@@ -128,10 +135,13 @@ Panel = Callable[..., None]  # draws a result on axes
 
 
 def _panels(result: Showable) -> Mapping[str, Panel]:
-    """What can be drawn on axes of one's own, by name; the first is drawn where none is named."""
+    """Return the panels that can be drawn on given axes, by name; the first is the default."""
     if isinstance(result, Ledger) and result.trained:
         return _of_runs(lambda ledger: RunsDrawing([{"this run": ledger}]))
-    return PANELS[type(result)]
+    panels = _look_up(PANELS, result)
+    if panels is None:
+        raise _no_figure(result)
+    return panels
 
 
 def _of_runs(drawing: Callable[[Any], RunsDrawing]) -> dict[str, Panel]:
@@ -142,7 +152,7 @@ def _of_runs(drawing: Callable[[Any], RunsDrawing]) -> dict[str, Panel]:
 
 
 def _each(draw: Panel, names: Iterable[str]) -> dict[str, Panel]:
-    """Panels that differ in the measure that they show."""
+    """Return a panel for each measure."""
     return {name: partial(_named, draw, name) for name in names}
 
 
@@ -163,7 +173,7 @@ PANELS: Mapping[type, Mapping[str, Panel]] = {
     },
     Pilot: {"checks": lambda ax, pilot: plans.draw_checks(ax, *_pilot_checks(pilot))},
     FittedLaw: {"law": plans.draw_law},
-    Validation: {"checks": lambda ax, found: plans.draw_checks(ax, *_validation_checks(found))},
+    Validation: {"checks": lambda ax, each: plans.draw_checks(ax, *_validation_checks(each))},
     TrainingPlan: {"plan": plans.draw_plan},
     PlanOutcome: {"outcome": plans.draw_outcome},
     ExchangeReport: {
@@ -175,22 +185,67 @@ PANELS: Mapping[type, Mapping[str, Panel]] = {
         "errors": testbed_figures.draw_errors,
     },
     ConstantsReport: {"diversities": plans.draw_diversities, "pl_ratios": plans.draw_pl_ratios},
-    SweepResult: {"sweep": lambda ax, found, **o: sweeps.draw_sweep(ax, found.table, **o)},
+    SweepResult: {"sweep": lambda ax, swept, **o: sweeps.draw_sweep(ax, swept.table, **o)},
     SweepTable: {"sweep": sweeps.draw_sweep},
     Reproduction: {"panel": paper.draw_panel},
 }
 
 
+def _look_up(looks: Mapping[type, Look], result: Showable) -> Look | None:
+    """Return the entry of the class of a result, or of the nearest class that it inherits from."""
+    return next((looks[kind] for kind in type(result).__mro__ if kind in looks), None)
+
+
+def _no_figure(result: Showable) -> BadInput:
+    return BadInput(
+        f"fedcell has no figure for a {type(result).__name__}: define `plot` in this class"
+    )
+
+
 def print_result(out: Console, result: Showable, **options: Any) -> None:
-    """Tells a result on a console."""
-    TABLES[type(result)](out, result, **options)
+    """Print a result on a console: its own tables, or else a table of its rows."""
+    (_look_up(TABLES, result) or print_rows)(out, result, **options)
 
 
 def summary(result: Showable, **options: Any) -> str:
-    """A result in words and tables."""
+    """Return a result as text: sentences and tables.
+
+    Parameters
+    ----------
+    result : Showable
+        Any result of fedcell, a subclass of one, or a class of yours with `rows()`.
+    **options
+        Those of the class of the result, such as `name` or `details`.
+
+    Returns
+    -------
+    str
+        Lines of at most 80 characters.
+    """
     text = io.StringIO()
     print_result(Console(file=text, width=WIDTH, markup=False, highlight=False), result, **options)
     return text.getvalue().strip("\n")
+
+
+def html(result: Showable) -> str:
+    """Return the summary of a result as HTML, for notebooks; all text in it is escaped.
+
+    A class that defines `summary` itself is shown as preformatted text.
+    """
+    out = HtmlConsole()
+    if type(result).summary is not Showable.summary:
+        out.print_preformatted(result.summary())
+    else:
+        print_result(out, result)
+    return out.html
+
+
+def figure(result: Showable, **options: Any) -> Any:
+    """Return the matplotlib Figure of a result, in the style that is active."""
+    draw = _look_up(FIGURES, result)
+    if draw is None:
+        raise _no_figure(result)
+    return draw(result, **options)
 
 
 def plot(
@@ -200,30 +255,51 @@ def plot(
     panel: str | None = None,
     **options: Any,
 ) -> Any:
-    """A result as a matplotlib Figure, written to `path` if given; or one panel of it on axes of
-    one's own, which are given back."""
+    """Return a result as a matplotlib Figure, or draw one panel of it on given axes.
+
+    Parameters
+    ----------
+    result : Showable
+        Any result of fedcell, or a subclass of one.
+    path : str or Path, optional
+        The file to write: .png, .pdf or .svg. Not with `ax`.
+    ax : matplotlib Axes, optional
+        The axes to draw one panel on, in your style.
+    panel : str, optional
+        The name of the panel; the first one where left out.
+    **options
+        Those of the figure of this class.
+
+    Returns
+    -------
+    Figure or Axes
+        `ax` where given, otherwise a new Figure.
+
+    Raises
+    ------
+    BadInput
+        If the result has no figure or no such panel, or there is nothing to draw.
+    """
     if ax is not None:
         if path is not None:
-            raise BadInput(
-                "what is drawn on axes of your own goes with your figure: leave `path` out"
-            )
+            raise BadInput("`path` and `ax`: save the figure of your axes yourself, or omit `ax`")
         _draw_panel(ax, result, panel, options)
         return ax
     with style.drawing():
         if panel is None:
-            figure = FIGURES[type(result)](result, **options)
+            drawn = figure(result, **options)
         else:
-            figure = style.new_figure(6.4, 4.2)
-            _draw_panel(figure.subplots(), result, panel, options)
+            drawn = style.new_figure(6.4, 4.2)
+            _draw_panel(drawn.subplots(), result, panel, options)
         if path is not None:
-            style.save_figure(figure, path)
-    return figure
+            style.save_figure(drawn, path)
+    return drawn
 
 
 def _draw_panel(ax: Any, result: Showable, name: str | None, options: dict[str, Any]) -> None:
-    """Draws one panel, with the names of its lines inside."""
+    """Draw one panel, with its legend inside."""
     panels = _panels(result)
     if name is not None and name not in panels:
-        raise BadInput(f"there is no panel {name!r} of this result: choose of {', '.join(panels)}")
+        raise BadInput(f"this result has no panel {name!r}: choose one of {', '.join(panels)}")
     panels[name or next(iter(panels))](ax, result, **options)
     style.legend_inside(ax)

@@ -6,7 +6,7 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.learning.aggregate import Rule
-from fedcell.learning.custom import OwnLearner
+from fedcell.learning.custom import CustomLearner
 from fedcell.learning.learner import Learner, Scores, first_model
 from fedcell.learning.setup import TrainingSetup
 from fedcell.scenario.learning import Learning
@@ -76,7 +76,7 @@ def with_learner_sizes(scenario: Scenario, learner: Learner) -> Scenario:
     return scenario.using(clients={"sizes": sizes})
 
 
-def learning_of(scenario: Scenario, own: OwnLearner | None) -> Learning | None:
+def learning_of(scenario: Scenario, own: CustomLearner | None) -> Learning | None:
     """Return the [learning] of a scenario; a scenario with a custom learner needs none."""
     if own is None and check_scenario(scenario).learning is None:
         raise BadInput(

@@ -8,7 +8,7 @@ from typing import Any
 
 from fedcell.learning.custom import LearnerLike
 from fedcell.learning.data.download import Report as DownloadReport
-from fedcell.learning.server_optimizer import OwnServer
+from fedcell.learning.server_optimizer import CustomServer
 
 from .summary import Report
 
@@ -46,7 +46,7 @@ class Compute:
     workers: int | None = None
     store: str | Path | None = None
     learner: LearnerLike | None = None
-    server: OwnServer | None = None
+    server: CustomServer | None = None
 
     @property
     def data_path(self) -> Path | None:

@@ -6,7 +6,7 @@ Most runs have one segment, with one K and E_l. A controller may begin a new one
 from pathlib import Path
 
 from fedcell.learning.learner import Learner, Scores, evaluated, warm_up
-from fedcell.learning.server_optimizer import OwnServer, Server
+from fedcell.learning.server_optimizer import CustomServer, ServerOptimizer
 from fedcell.scenario.scenario import Scenario
 
 from .checks import check_scored
@@ -19,9 +19,9 @@ from .summary import Reporter, RunResult, summarise
 from .train import at_target, train_rounds, with_training
 
 
-def start_of(learner: Learner, scenario: Scenario, server: OwnServer | None) -> State:
+def start_of(learner: Learner, scenario: Scenario, server: CustomServer | None) -> State:
     """Return the state before the first round."""
-    return State.start(learner, scenario.deliver, Server.of(scenario.learning, server))
+    return State.start(learner, scenario.deliver, ServerOptimizer.of(scenario.learning, server))
 
 
 def carry_out(

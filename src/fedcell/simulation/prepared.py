@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from fedcell.learning.custom import Sources
 from fedcell.learning.learner import Learner, Remote
-from fedcell.learning.server_optimizer import OwnServer
+from fedcell.learning.server_optimizer import CustomServer
 from fedcell.learning.setup import TrainingSetup
 from fedcell.network.draw import draw_trace
 from fedcell.network.ledger import Ledger, require_usable
@@ -72,7 +72,7 @@ class PreparedRun:
     learner_of: Callable[[Scenario], Learner]  # same data, another K or E_l
     vector_width: int | None = None
     code: Mapping[str, Sources] = field(default_factory=dict)  # of a custom learner or server
-    server: OwnServer | None = None
+    server: CustomServer | None = None
     steering: Controller | None = None
 
     @property

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from fedcell.core.errors import BadInput
 from fedcell.core.streams import check_count
-from fedcell.learning.custom import OwnLearner, code_of, name_of, unguarded
+from fedcell.learning.custom import CustomLearner, code_of, name_of, unguarded
 from fedcell.learning.engines.engine import Engine, vector_width
 from fedcell.learning.learner import Learner
-from fedcell.learning.server_optimizer import Server
+from fedcell.learning.server_optimizer import ServerOptimizer
 from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet
 from fedcell.network.policies.names import NAMED, Policies, policies_by_name
@@ -121,9 +121,9 @@ def prepare_run(
     is trained or written yet. The parameters are those of `run`."""
     check_scenario(scenario)
     rounds = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
-    custom, server = OwnLearner.of(compute.learner), compute.server
+    custom, server = CustomLearner.of(compute.learner), compute.server
     learning = learning_of(scenario, custom)
-    Server.of(learning, server)  # refuses two of them at once
+    ServerOptimizer.of(learning, server)  # refuses two of them at once
     goal = scenario.goal(target)
     known = policies_by_name(policies)
     mine = None if custom is None else custom(scenario, seed)

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedcell.core.types import Array, Floats, Ints
 from fedcell.learning.learner import Learner, Scores, first_model
-from fedcell.learning.server_optimizer import Server
+from fedcell.learning.server_optimizer import ServerOptimizer
 from fedcell.scenario.learning import Deliver
 from fedcell.scenario.target import Scored
 
@@ -152,7 +152,9 @@ class State:
         return float(self.history.train_loss[-1]) if self.rounds else float("nan")
 
     @classmethod
-    def start(cls, learner: Learner, deliver: Deliver, server: Server = Server()) -> "State":  # noqa: B008
+    def start(
+        cls, learner: Learner, deliver: Deliver, server: ServerOptimizer = ServerOptimizer()
+    ) -> "State":  # noqa: B008
         """Return the state before the first round."""
         model = first_model(learner)
         memory = server.start(learner, model.size)

@@ -16,7 +16,7 @@ from fedcell.core.streams import check_count
 from fedcell.core.types import Floats
 from fedcell.learning.aggregate import aggregate
 from fedcell.learning.learner import Learner, Remote, Scores, evaluated
-from fedcell.learning.server_optimizer import OwnServer, Server
+from fedcell.learning.server_optimizer import CustomServer, ServerOptimizer
 from fedcell.network.draw import draw_fleet, draw_trace, has_enough_data
 from fedcell.network.ledger import Ledger, require_usable
 from fedcell.network.policies.names import PolicyLike, policy_name
@@ -90,7 +90,7 @@ def train_rounds(
     trace: Trace,
     state: State | None = None,
     stop: Sequence[Stop] = (),
-    server: OwnServer | None = None,
+    server: CustomServer | None = None,
     evaluator: Evaluator | None = None,
     stopwatch: Stopwatch | None = None,
 ) -> Iterator[State]:
@@ -103,7 +103,7 @@ def train_rounds(
     that is left out, by the learner. A `stopwatch` counts seconds of training and evaluation.
     """
     stopwatch = Stopwatch() if stopwatch is None else stopwatch
-    serving = Server.of(scenario.learning, server)
+    serving = ServerOptimizer.of(scenario.learning, server)
     for doubt in aggregation_doubts(scenario):
         warnings.warn(doubt, FedcellWarning, stacklevel=3)
     every = scenario.learning.evaluate_every if scenario.learning else 1
@@ -135,7 +135,7 @@ def train_rounds(
         yield state
 
 
-def _with_mean(state: State, mean: Floats, serving: Server, t: int) -> State:
+def _with_mean(state: State, mean: Floats, serving: ServerOptimizer, t: int) -> State:
     """Return a state with the model that the server makes of the mean upload of round t, from 0."""
     model, memory = mean, state.server
     if mean is not state.model:  # else no upload arrived, and nothing changes

@@ -189,7 +189,7 @@ def test_a_lock_that_was_removed_is_taken_again_or_the_run_ends(tmp_path):
             lock.unlink()
             stack.enter_context(locked(lock, "mine"))
 
-    with ExitStack() as stack, pytest.raises(BadFile, match=r"another fedcell .* is at work on it"):
+    with ExitStack() as stack, pytest.raises(BadFile, match=r"another fedcell .* is using it"):
         run(SCENARIO, ["even"], folder=folder, report=steal)
     assert load_run(folder).state.rounds == 4
 

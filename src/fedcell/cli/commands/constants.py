@@ -20,7 +20,7 @@ from fedcell.cli.options import (
 )
 from fedcell.cli.progress import progress_bars
 from fedcell.cli.targets import target_of
-from fedcell.learning.custom import OwnLearner
+from fedcell.learning.custom import CustomLearner
 from fedcell.learning.setup import prepare_training
 from fedcell.planning.constants import measure_constants
 from fedcell.scenario.load import load_scenario
@@ -66,7 +66,7 @@ def constants(
     world = load_scenario(scenario)
     target = target_of(world, target_loss, target_accuracy, hold)
     with progress_bars() as progress:
-        own = OwnLearner.of(learner)
+        own = CustomLearner.of(learner)
         mine = None if own is None else own(world, seed)
         if mine is None:
             setup = prepare_training(world, seed, data_dir, progress.download)

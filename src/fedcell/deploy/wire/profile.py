@@ -13,13 +13,13 @@ import numpy as np
 from fedcell.core.errors import BadInput
 from fedcell.core.schema import LARGE, SMALL
 from fedcell.core.showing import shortened
-from fedcell.learning.setup import MOST_SAMPLES
+from fedcell.learning.setup import MAX_SAMPLES
 from fedcell.network.channel import gain_at_rate
 from fedcell.scenario.arrays import MAX_NAME_LENGTH, ClientTable, in_range
 from fedcell.scenario.scenario import Scenario
 
 LONGEST_VALUE = 60  # characters of a value that a refusal quotes
-WHOLE = {"client": 10**7, "samples": MOST_SAMPLES}  # the largest of each
+WHOLE = {"client": 10**7, "samples": MAX_SAMPLES}  # the largest of each
 NUMBERS = ("kappa", "power", "gain", "rate", "freq_min", "freq_max", "cycles_per_sample", "battery")
 
 

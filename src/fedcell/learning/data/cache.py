@@ -1,6 +1,6 @@
-"""Published datasets decoded once, then mapped from the user's cache directory.
+"""Decode published datasets once, then map them from the user's cache directory.
 
-Each array is kept with its checksum, which is looked at whenever it is used again.
+Each array is stored with its checksum, which is checked at each use.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ CHECKSUMS = "sha256.json"  # by the name of an array
 def decoded(
     source: Source, folder: Path | None, mirror: str | None, report: Report | None
 ) -> Arrays:
-    """x_train, y_train, x_test, y_test, scale and shift of a published dataset."""
+    """Return x_train, y_train, x_test, y_test, scale and shift of a published dataset."""
     home = user_cache() / "decoded" / f"{source.name}-{source.fingerprint}"
     if (arrays := _recall(home, source)) is None:
         arrays = FORMATS[source.format](contents(source, folder, mirror, report))
@@ -39,7 +39,7 @@ def decoded(
 
 
 def _recall(home: Path, source: Source) -> Arrays | None:
-    """The arrays in the cache, mapped; None if they are not there, or not as they should be."""
+    """Return the arrays in the cache, mapped; None if they are absent or damaged."""
     (train, test), image = source.sizes, source.image
     shapes = {"x_train": (train, *image), "y_train": (train,), "x_test": (test, *image)}
     shapes |= {"y_test": (test,), "scale": image[2:], "shift": image[2:]}
@@ -65,7 +65,7 @@ def _checksum(array: NDArray[Any]) -> str:
 
 
 def _remember(home: Path, source: Source, arrays: Arrays) -> None:
-    """Puts the arrays into the cache, all at once, whoever else is doing so now."""
+    """Write the arrays into the cache, all at once, safely beside other processes."""
     with made_folder(home.parent), aside(home, folder=True) as folder:
         fresh = folder / "fresh"
         fresh.mkdir()

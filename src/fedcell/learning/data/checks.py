@@ -1,4 +1,4 @@
-"""Labelled samples as arrays: what they must be, and how they are made so."""
+"""Check and convert the arrays of labelled samples."""
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping
@@ -15,12 +15,13 @@ from fedcell.core.files.npz import Arrays
 from fedcell.core.schema import suggestion
 
 PARTS = ("x_train", "y_train", "x_test", "y_test")
-MOST_CLASSES = 10_000  # a larger label is taken for a mistake
+MAX_CLASSES = 10_000  # a larger label is a mistake
 
 Labels = NDArray[np.int64]
 
 
 def as_numbers(name: str, given: Any) -> NDArray[Any]:
+    """Return an array of real numbers with at least one sample."""
     if isinstance(given, np.ma.MaskedArray):
         raise BadInput(f"{name} has masked values: fill them in first")
     try:
@@ -37,7 +38,7 @@ def as_numbers(name: str, given: Any) -> NDArray[Any]:
 
 
 def check_shapes(arrays: Arrays) -> None:
-    """Refuses arrays that cannot be labelled samples, by their shapes and types alone."""
+    """Refuse arrays that cannot be labelled samples, by their shapes and types."""
     each({part: partial(_check_shape, part, values) for part, values in arrays.items()})
     x, x_test = image_of(arrays["x_train"]), image_of(arrays["x_test"])
     faults = [
@@ -52,14 +53,14 @@ def check_shapes(arrays: Arrays) -> None:
 
 
 def check_pair(arrays: Arrays) -> None:
-    """Refuses an x and a y that cannot be the labelled samples of a client."""
+    """Refuse an x and a y that cannot be the labelled samples of a client."""
     each({part: partial(_check_shape, part, values) for part, values in arrays.items()})
     if len(arrays["x"]) != len(arrays["y"]):
         raise BadInput(f"y has {len(arrays['y'])} labels for the {len(arrays['x'])} samples of x")
 
 
 def note_unused(path: Path, held: Iterable[str], known: Iterable[str]) -> None:
-    """Names arrays of a file that nobody reads: one may be misspelt."""
+    """Warn of arrays in a file that are not read: one may be misspelt."""
     known = list(known)
     if unused := sorted(name for name in held if name not in known):
         note = f"{path}: {', '.join(unused)}: not used; {suggestion(unused[0], known)}"
@@ -78,16 +79,16 @@ def _check_shape(name: str, given: NDArray[Any]) -> None:
 
 
 def image_of(x: NDArray[Any]) -> tuple[int, ...]:
-    """Height, width and channels of samples that may lack some of them."""
+    """Return height, width and channels of samples, with 1 for axes they lack."""
     return {2: (1, *x.shape[1:], 1), 3: (*x.shape[1:], 1)}.get(x.ndim, x.shape[1:])
 
 
 def as_images(name: str, x: NDArray[Any]) -> NDArray[Any]:
-    """(sample, height, width, channel) in uint8 or finite float32."""
+    """Return samples as (sample, height, width, channel) in uint8 or finite float32."""
     x = np.ascontiguousarray(x.reshape(len(x), *image_of(x)))  # as the engine is compiled for
     if x.dtype == np.uint8:
         return x
-    with np.errstate(over="ignore"):  # what is too large becomes infinite and is named
+    with np.errstate(over="ignore"):  # values that are too large become infinite and are refused
         x = x.astype(np.float32, copy=False)
     sound = np.isfinite(x).all(axis=(1, 2, 3))
     if not sound.all():
@@ -98,20 +99,20 @@ def as_images(name: str, x: NDArray[Any]) -> NDArray[Any]:
 
 
 def as_labels(name: str, y: NDArray[Any]) -> Labels:
-    """Whole numbers from 0, in an array of their own: machine code looks up by them."""
+    """Return labels as a new array of whole numbers from 0: the kernels index by them."""
     y = y.reshape(len(y))
-    sound = (y >= 0) & (y < MOST_CLASSES) & (y == np.floor(y))
+    sound = (y >= 0) & (y < MAX_CLASSES) & (y == np.floor(y))
     if not sound.all():
         i = np.argmin(sound)
         raise BadInput(
             f"{name}: sample {i} has the label {y[i]}: "
-            f"expected a whole number from 0 to {MOST_CLASSES - 1}"
+            f"expected a whole number from 0 to {MAX_CLASSES - 1}"
         )
     return y.astype(np.int64)
 
 
 def each(makers: Mapping[str, Callable[[], Any]]) -> Arrays:
-    """What each makes, by name; what several find wrong is said together."""
+    """Return the result of each maker, by name; report the faults of all of them together."""
     made: Arrays = {}
     faults: list[str] = []
     for part, make in makers.items():
@@ -125,29 +126,29 @@ def each(makers: Mapping[str, Callable[[], Any]]) -> Arrays:
 
 
 LARGE_INPUT = 10.0  # root mean square of inputs, beyond which a network learns badly
-MOST_NAMED = 5
+MAX_LABELS = 5  # named in a sentence
 
 
 def doubts(x: NDArray[Any], y: Labels, y_test: Labels) -> list[str]:
-    """What speaks against learning from training samples x, y; nothing where all is well."""
-    found = []
+    """Return reasons against training on samples x, y; empty where there are none."""
+    reasons = []
     low, high = x.min(), x.max()
     size = float(np.linalg.norm(x.ravel())) / sqrt(x.size) if x.dtype != np.uint8 else 0.0
     if low == high:
-        found.append(f"all values of x_train are {low:g}: there is nothing to learn from")
+        reasons.append(f"all values of x_train are {low:g}: there is nothing to learn from")
     elif size > LARGE_INPUT:
-        found.append(
+        reasons.append(
             f"x_train has values from {low:g} to {high:g}, which go into the network as they are: "
             "standardise them, or it will hardly learn (images of uint8 are standardised)"
         )
     classes = int(max(y.max(), y_test.max())) + 1
     absent = np.flatnonzero(np.bincount(y, minlength=classes) == 0).tolist()
     if absent == [0]:
-        found.append("no training sample has the label 0: labels count from 0, so subtract 1")
+        reasons.append("no training sample has the label 0: labels count from 0, so subtract 1")
     elif absent:
-        some = ", ".join(map(str, absent[:MOST_NAMED])) + (", ..." if absent[MOST_NAMED:] else "")
-        found.append(
+        some = ", ".join(map(str, absent[:MAX_LABELS])) + (", ..." if absent[MAX_LABELS:] else "")
+        reasons.append(
             f"no training sample has the label {some}: the network has an output for each up to "
             f"{classes - 1}; number the classes without gaps"
         )
-    return found
+    return reasons

@@ -1,4 +1,4 @@
-"""What is learnt from: digits that come with fedcell, published datasets, the user's own."""
+"""Datasets: the digits that come with fedcell, published ones, installed ones and your own."""
 
 import hashlib
 import warnings
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from fedcell.core.errors import BadInput, FedcellWarning
+from fedcell.core.errors import BadInput, FedcellWarning, printable
 from fedcell.core.files.formats import naming
 from fedcell.core.files.npz import Arrays, array_names, read_npz
 from fedcell.core.schema import suggestion
@@ -33,10 +33,11 @@ from .decode import standard
 from .download import Report
 from .folder import read_folder
 from .owners import Owner, as_owner, check_owner_shape
+from .plugins import dataset_by_plugin, installed_datasets
 from .sources import PUBLISHED
 
 NAMES = ("digits", *PUBLISHED)
-OWNER = "owner"  # the array of an .npz that says whose each training sample is
+OWNER = "owner"  # the array of an .npz with the client of each training sample
 
 Images = NDArray[np.uint8 | np.float32]
 PerChannel = NDArray[np.float32]
@@ -44,33 +45,45 @@ PerChannel = NDArray[np.float32]
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Labelled samples, read-only: x is (sample, height, width, channel), y is (sample,).
+    """Labelled samples, read-only. `Dataset.of` makes and checks one from arrays.
 
-    A model is fed x * scale + shift, which standardises each channel of uint8 by the
-    samples to train with, and leaves float32 as it is. `Dataset.of` makes and checks one.
+    A model is fed x * scale + shift, which standardises each channel of uint8 by the training
+    samples, and leaves float32 as it is.
 
-    `owner` says whose each training sample is, where that is known: the number of a client or its
-    name, -1 or an empty name for nobody.
+    Attributes
+    ----------
+    name : str
+        Name of the dataset.
+    x_train, x_test : array of uint8 or float32, (sample, height, width, channel)
+        The samples.
+    y_train, y_test : array of int64, (sample,)
+        The classes, whole numbers from 0.
+    scale, shift : array of float32, (channel,)
+        The standardisation.
+    owner : array, (training sample,), optional
+        The client of each training sample: its number or name; -1 or an empty name for none.
 
+    Examples
+    --------
     >>> x, y = np.eye(6, 64).reshape(6, 8, 8), [0, 1, 2, 0, 1, 2]
-    >>> whose = ["pump-1"] * 4 + ["pump-2"] * 2
-    >>> data = Dataset.of(x_train=x, y_train=y, x_test=x[:3], y_test=y[:3], owner=whose)
+    >>> owner = ["pump-1"] * 4 + ["pump-2"] * 2
+    >>> data = Dataset.of(x_train=x, y_train=y, x_test=x[:3], y_test=y[:3], owner=owner)
     >>> data.classes, data.image
     (3, (8, 8, 1))
     """
 
     name: str
     x_train: Images
-    y_train: Labels  # whole numbers from 0
+    y_train: Labels
     x_test: Images
     y_test: Labels
-    scale: PerChannel  # (channel,)
+    scale: PerChannel
     shift: PerChannel
-    owner: Owner | None = None  # (sample,)
-    published: InitVar[str | None] = None  # its fingerprint, where the content is a published one
+    owner: Owner | None = None
+    published: InitVar[str | None] = None  # the fingerprint of published content
 
     def __post_init__(self, published: str | None) -> None:
-        """However it was made, what goes into machine code is checked here."""
+        """Check the arrays: the kernels check nothing."""
         # Not a field: with other arrays by `dataclasses.replace` it is another dataset.
         object.__setattr__(self, "_published", published)
         arrays: Arrays = {part: as_numbers(part, getattr(self, part)) for part in PARTS}
@@ -93,9 +106,9 @@ class Dataset:
                 )
             arrays[name] = values
         for name, values in arrays.items():
-            view = np.ascontiguousarray(values).view()  # of an array that may be the user's
+            view = np.ascontiguousarray(values).view()  # the array may be the user's
             if name[0] == "y":
-                values.flags.writeable = False  # of ours
+                values.flags.writeable = False  # a copy
             view.flags.writeable = False
             object.__setattr__(self, name, view)
         if self.owner is not None:
@@ -105,12 +118,13 @@ class Dataset:
 
     @cached_property
     def fingerprint(self) -> str:
-        """Of the content, by which a resumed run tells other data; not of owners."""
+        """Checksum of the samples, which identifies the data of a run; without owners."""
         known: str | None = getattr(self, "_published", None)
         return known or _fingerprint({part: getattr(self, part) for part in PARTS})
 
     @property
     def classes(self) -> int:
+        """Number of classes."""
         return int(max(self.y_train.max(), self.y_test.max())) + 1
 
     @property
@@ -118,6 +132,13 @@ class Dataset:
         """Height, width and channels."""
         _, height, width, channels = self.x_train.shape
         return height, width, channels
+
+    def __repr__(self) -> str:
+        counts = f"{len(self.y_train)} training and {len(self.y_test)} test samples"
+        pixels = " x ".join(map(str, self.image))
+        owners = "" if self.owner is None else f", {np.unique(self.owner).size} owners"
+        kind = f"{pixels} {self.x_train.dtype}, {self.classes} classes{owners}"
+        return f"<Dataset {printable(self.name)}: {counts} of {kind}>"
 
     @classmethod
     def of(
@@ -130,11 +151,26 @@ class Dataset:
         owner: Any = None,
         name: str = "mine",
     ) -> Self:
-        """A dataset from arrays, which are not copied where they can be used as they are.
+        """Return a dataset from arrays, which are copied only where they must be converted.
 
-        x is (sample, feature), (sample, height, width) or (sample, height, width, channel);
-        uint8 stays so and is standardised, other numbers become float32 and must be finite.
-        y is whole numbers from 0. What will hardly be learnt from is said in a note.
+        Data that is hard to learn from is reported in a FedcellWarning.
+
+        Parameters
+        ----------
+        x_train, x_test : array
+            (sample, feature), (sample, height, width) or (sample, height, width, channel). uint8 is
+            standardised; other numbers become float32 and must be finite.
+        y_train, y_test : array of int, (sample,)
+            The classes, whole numbers from 0.
+        owner : array of int or str, (training sample,), optional
+            The client of each training sample; -1 or an empty name for none.
+        name : str
+            Name of the dataset.
+
+        Raises
+        ------
+        BadInput
+            If the arrays do not fit each other, with every reason.
         """
         given: Arrays = dict(zip(PARTS, (x_train, y_train, x_test, y_test), strict=True))
         given = each({part: partial(as_numbers, part, values) for part, values in given.items()})
@@ -161,13 +197,32 @@ def load_data(
     mirror: str | None = None,
     report: Report | None = None,
 ) -> Dataset:
-    """A dataset by its name, one of `NAMES`, or from the path of an .npz file or of a folder.
+    """Load a dataset by its name or path.
 
-    The file holds x_train, y_train, x_test and y_test, as for `Dataset.of`, and may hold owner. The
-    folder has an .npz with x and y for each client, and test.npz. Published
-    datasets are looked for in `folder`, else $FEDCELL_DATA, else the user's cache directory,
-    laid out as in `PUBLISHED`, which is also how torchvision does it. What is missing is
-    downloaded, from `mirror` or $FEDCELL_MIRROR if given, and `report` hears of each block.
+    Parameters
+    ----------
+    name : str or Path
+        One of `NAMES`; the path of an .npz with x_train, y_train, x_test, y_test and perhaps owner,
+        as for `Dataset.of`; the path of a folder with test.npz and an .npz with x and y for each
+        client; or a name that an installed package adds to the entry points "fedcell.datasets".
+    folder : Path, optional
+        The data directory, else $FEDCELL_DATA, else the user's cache directory. Published datasets
+        are laid out in it as torchvision does, and missing files are downloaded.
+    mirror : str, optional
+        The address of a copy of the published files, else $FEDCELL_MIRROR.
+    report : callable, optional
+        Called with file, bytes so far and bytes in total for each downloaded block.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    BadInput
+        If there is no such dataset, or its arrays cannot be used.
+    DataUnavailable
+        If a published file is missing and cannot be downloaded.
     """
     if name == "digits":
         return _digits()
@@ -178,16 +233,26 @@ def load_data(
                 return Dataset.of(**read_folder(path), name=path.name or "mine")
         if path.suffix.lower() == ".npz":
             return _read_npz(path)
-        hint = suggestion(str(name), NAMES)
-        raise BadInput(
-            f"{name} is not a dataset: {hint}; your own is named by its .npz file, or by its folder"
-        )
+        return _installed(str(name), folder)
     arrays = decoded(source, folder, mirror, report)
     return Dataset(name=source.name, published=source.fingerprint, **arrays)
 
 
+def _installed(name: str, folder: Path | None) -> Dataset:
+    """Return a dataset that an installed package adds."""
+    if name not in (installed := installed_datasets()):
+        hint = suggestion(name, [*NAMES, *installed])
+        raise BadInput(
+            f"{name} is not a dataset: {hint}; your own is named by its .npz file, or by its folder"
+        )
+    made = dataset_by_plugin(name, folder)
+    if not isinstance(made, Dataset):
+        raise BadInput(f"the dataset {name} is a {type(made).__name__}: expected a Dataset")
+    return made
+
+
 def _digits() -> Dataset:
-    """The 1,797 digits, 8 by 8, that are known from scikit-learn; of each, every sixth a test.
+    """Return the 1,797 digits, 8 by 8, known from scikit-learn; every sixth of a class is a test.
 
     E. Alpaydin and C. Kaynak, Optical Recognition of Handwritten Digits, UCI Machine Learning
     Repository, 1998, https://doi.org/10.24432/C50P49, CC BY 4.0; the test part, as uint8.
@@ -216,7 +281,7 @@ def _read_npz(path: Path) -> Dataset:
 
 
 def file_stamp(dataset: str) -> tuple[tuple[str, int, int], ...]:
-    """Changes with the files of a dataset of one's own; empty for those that are known by name."""
+    """Return a value that changes with the files of a dataset; empty for names."""
     path = Path(dataset)
     if dataset in NAMES or not path.exists():
         return ()

@@ -1,4 +1,4 @@
-"""The published formats as arrays. What is decoded here has had its checksum."""
+"""Decode the published formats into arrays; checksums were checked before."""
 
 import io
 import pickle
@@ -12,9 +12,9 @@ from fedcell.core.files.npz import Arrays
 
 
 def standard(x: NDArray[np.uint8]) -> dict[str, NDArray[np.float32]]:
-    """What makes each channel of x, uint8 (..., channel), of mean 0 and variance 1.
+    """Return scale and shift that give each channel of x, uint8 (..., channel), mean 0, variance 1.
 
-    Counted, so exact in any order; in blocks, as bincount needs eight bytes for each.
+    By counting, so exact in any order; in blocks, as bincount needs eight bytes for each value.
     """
     pixels = x.reshape(-1, x.shape[-1])
     counts = np.zeros((x.shape[-1], 256))
@@ -29,7 +29,7 @@ def standard(x: NDArray[np.uint8]) -> dict[str, NDArray[np.float32]]:
 
 
 def idx(files: Iterable[bytes]) -> Arrays:
-    """MNIST and its kin: IDX, whose header is a type, the axes and their lengths."""
+    """Decode IDX, the format of MNIST: a header with type, axes and lengths, then the values."""
     arrays = []
     for raw in files:
         shape = np.frombuffer(raw, ">u4", raw[3], offset=4).tolist()
@@ -39,7 +39,7 @@ def idx(files: Iterable[bytes]) -> Arrays:
 
 
 def cifar(files: Iterable[bytes]) -> Arrays:
-    """CIFAR-10: pickles of rows of 1024 red, 1024 green and 1024 blue; the last is the test."""
+    """Decode CIFAR-10: pickles of rows of 1024 red, green and blue values; the last is the test."""
     batches = [_Batch(io.BytesIO(raw), encoding="latin1").load() for raw in files]
     x = [b["data"].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1) for b in batches]
     y = [b["labels"] for b in batches]
@@ -56,7 +56,7 @@ def _named(x_train: Any, y_train: Any, x_test: Any, y_test: Any) -> Arrays:
 
 
 class _Batch(pickle.Unpickler):
-    """Knows what a pickled array of bytes needs and nothing else, so it can run nothing else."""
+    """An unpickler that makes arrays of bytes only, so it can run no other code."""
 
     known: ClassVar[dict[str, Any]] = {
         "numpy.core.multiarray._reconstruct": lambda *_: np.ndarray(0, np.uint8),

@@ -1,4 +1,4 @@
-"""Published files that are not here: downloaded, with an end, and never used unchecked."""
+"""Download missing published files, within a time limit, and check them."""
 
 import hashlib
 import os
@@ -22,9 +22,9 @@ from fedcell.core.files.formats import write_file
 from .sources import ARCHIVE, Download, Source
 from .unpack import BLOCK, contents_here
 
-TIMEOUT = 30.0  # [s] without a byte, after which a download is given up
-PATIENCE = 120.0  # [s] that any download may take in all,
-SLOWEST = 50e3  # and longer where it is large: at this rate [byte/s]
+TIMEOUT = 30.0  # [s] without a byte, after which a download fails
+PATIENCE = 120.0  # [s] that any download may take,
+SLOWEST = 50e3  # plus its size at this rate [byte/s]
 
 Report = Callable[[str, int, int | None], None]  # file, bytes so far, bytes in all if known
 
@@ -36,7 +36,7 @@ def user_cache() -> Path:
 
 
 def data_folder(folder: Path | None = None) -> Path:
-    """Where datasets lie: `folder`, else $FEDCELL_DATA, else the user's cache directory."""
+    """Return the data directory: `folder`, else $FEDCELL_DATA, else the user's cache directory."""
     chosen = Path(folder or os.environ.get("FEDCELL_DATA") or user_cache()).absolute()
     if os.path.lexists(chosen) and not os.path.isdir(chosen):
         raise BadInput(f"{chosen}: is not a folder: name the one that holds the datasets")
@@ -49,10 +49,10 @@ def contents(
     mirror: str | None = None,
     report: Report | None = None,
 ) -> list[bytes]:
-    """The files of a dataset in order, unpacked and checked; downloaded where they are missing.
+    """Return the files of a dataset in order, unpacked and checked; download missing ones.
 
     `mirror`, else $FEDCELL_MIRROR, is the address of a folder that is laid out like a data
-    directory and stands in for the published places: MIRROR/mnist/train-images-idx3-ubyte.gz.
+    directory and replaces the published addresses: MIRROR/mnist/train-images-idx3-ubyte.gz.
     """
     roots = list(dict.fromkeys([data_folder(folder), user_cache()]))
     places = [root / name for root in roots for name in source.folders]
@@ -82,7 +82,7 @@ def _download_all(
 
 
 def _writable(homes: list[Path], missing: list[str], folders: ExitStack) -> Path:
-    """The first of the folders in which files can be made, itself made if need be."""
+    """Return the first folder in which files can be made, and make it if needed."""
     for home in homes:
         with suppress(OSError):
             folders.enter_context(made_folder(home))
@@ -95,8 +95,10 @@ def _writable(homes: list[Path], missing: list[str], folders: ExitStack) -> Path
 def _download(
     address: str, url: str, target: Path, published: Download, report: Report | None
 ) -> None:
-    """Makes `target`, which appears only once all of it has come and its checksum is right;
-    `url` is the address as it is told."""
+    """Download `target`, which appears only when it is complete and its checksum is right.
+
+    `url` is the address without a password, for messages.
+    """
 
     def write(temporary: Path) -> None:
         digest, done = hashlib.md5(usedforsecurity=False), 0
@@ -119,24 +121,23 @@ def _download(
         except (OSError, HTTPException, ValueError) as error:  # ValueError: not an address
             reason = getattr(error, "reason", error)
             raise DataUnavailable(f"{url} cannot be downloaded: {reason}") from error
-        found = digest.hexdigest()
-        if done < published.size and found != published.md5:
+        md5 = digest.hexdigest()
+        if done < published.size and md5 != published.md5:
             raise DataUnavailable(
                 f"{url}: the download broke off after {done} of {published.size} bytes"
             )
-        if found != published.md5:
+        if md5 != published.md5:
             raise DataUnavailable(
-                f"{url} is not the published file: its md5 is {found}, not {published.md5}"
+                f"{url} is not the published file: its md5 is {md5}, not {published.md5}"
             )
 
     write_file(target, write)
 
 
 def _blocks(address: str, url: str, size: int) -> Iterator[bytes]:
-    """What an address answers, within a time in all that even headers cannot stretch.
+    """Yield what an address answers, within a total time that slow headers cannot extend.
 
-    A thread of its own reads: a server that sends a byte now and then holds that thread, and
-    not us.
+    A separate thread reads: a server that sends a byte now and then blocks only that thread.
     """
     end = time.monotonic() + PATIENCE + size / SLOWEST
     blocks: Queue[Any] = Queue(8)
@@ -151,16 +152,16 @@ def _blocks(address: str, url: str, size: int) -> Iterator[bytes]:
     def read() -> None:
         try:
             with urlopen(address, timeout=TIMEOUT) as answer:
-                told = answer.headers.get("Content-Length")
-                if told is not None and int(told) != size:
+                length = answer.headers.get("Content-Length")
+                if length is not None and int(length) != size:
                     raise DataUnavailable(
-                        f"{url} is not the published file: it has {told} bytes, not {size}"
+                        f"{url} is not the published file: it has {length} bytes, not {size}"
                     )
-                reader = getattr(answer, "read1", answer.read)  # what has come, not all that may
+                reader = getattr(answer, "read1", answer.read)  # what has arrived, not all of it
                 while not over.is_set() and (block := reader(BLOCK)):
                     put(block)
             put(b"")
-        except BaseException as error:  # to be raised where somebody hears it
+        except BaseException as error:  # raised in the calling thread
             put(error)
 
     threading.Thread(target=read, daemon=True, name="fedcell-download").start()

@@ -1,4 +1,4 @@
-"""A dataset as devices leave it: a folder with an .npz for each client, and test.npz."""
+"""Read a dataset from a folder with an .npz for each client, and test.npz."""
 
 from pathlib import Path
 from typing import Any
@@ -13,12 +13,14 @@ from .checks import as_images, as_labels, check_pair, note_unused
 from .owners import check_name, in_order
 
 PAIR = ("x", "y")
-TEST = "test"  # the stem of the file that is no client's
+TEST = "test"  # the stem of the file with the test data
 
 
 def read_folder(path: Path) -> dict[str, Any]:
-    """The parts of a dataset, and whose each training sample is: the stem of its file is the
-    client's name. Files of other kinds may lie beside."""
+    """Return the parts of a dataset and its owners: the stem of a file is the client's name.
+
+    Files of other kinds are ignored.
+    """
     files = client_files(path)
     tests = [name for name in files if name.lower() == TEST]
     clients = [name for name in files if name not in tests]
@@ -55,13 +57,13 @@ def read_folder(path: Path) -> dict[str, Any]:
 
 
 def client_files(path: Path) -> dict[str, Path]:
-    """The .npz files of a folder by their names, in order; what begins with a dot is not ours."""
+    """Return the .npz files of a folder by name, in natural order; hidden files are ignored."""
     try:
-        found = [file for file in path.iterdir() if file.suffix.lower() == ".npz"]
+        files = [file for file in path.iterdir() if file.suffix.lower() == ".npz"]
     except OSError as error:
         raise BadInput(f"cannot be read: {error.strerror or error}") from error
     named: dict[str, Path] = {}
-    for file in sorted(found):
+    for file in sorted(files):
         if file.name.startswith(".") or not file.is_file():
             continue
         name = file.stem.strip()

@@ -1,4 +1,4 @@
-"""A table of who holds which training samples: client, first, last, a line for each range."""
+"""Read a .csv of owners: client, first and last training sample, a line for each range."""
 
 import csv
 import io
@@ -13,10 +13,10 @@ from fedcell.core.errors import BadInput
 from fedcell.core.files.formats import naming, read_text
 from fedcell.core.schema import suggestion
 
-from .owners import NOBODY, Owner, check_name
+from .owners import UNOWNED, Owner, check_name
 
 COLUMNS = ("client", "first", "last")
-MOST_FAULTS = 20  # of a table; more would hide the first
+MAX_FAULTS = 20  # that are reported
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class _Range:
 
 
 def read_owners(path: Path, samples: int, names: Sequence[str] | None = None) -> Owner:
-    """Whose each of so many samples is; those in no range are nobody's.
+    """Return the owner of each sample; samples in no range have none.
 
-    A client is named as in `names`, where there are any, or by its number. Without names, clients
-    that are not all whole numbers are names.
+    A client is given by its name in `names`, if there are any, or by its number. Without `names`,
+    clients that are not all whole numbers are names.
     """
     text = read_text(path)
     with naming(path):
@@ -41,7 +41,7 @@ def read_owners(path: Path, samples: int, names: Sequence[str] | None = None) ->
         by_name = set(names or ())
         numbers = [number for r in ranges if (number := _whole(r.client)) is not None]
         if len(numbers) == len(ranges) and not all(r.client in by_name for r in ranges):
-            return _spread(ranges, samples, numbers, NOBODY)
+            return _spread(ranges, samples, numbers, UNOWNED)
         _check_names(ranges, names)
         return _spread(ranges, samples, [r.client for r in ranges], "")
 
@@ -54,8 +54,8 @@ def _ranges(text: str, samples: int) -> list[_Range]:
         raise BadInput(f"line {reader.line_num}: {error}") from error
     heads = lines[0][1] if lines else []
     if sorted(heads) != sorted(COLUMNS):
-        found = ", ".join(heads) or "nothing"
-        raise BadInput(f"expected a first line with the columns client, first, last, not {found}")
+        columns = ", ".join(heads) or "nothing"
+        raise BadInput(f"expected a first line with the columns client, first, last, not {columns}")
     if len(lines) < 2:
         raise BadInput("has no owners: give a line for each range of samples")
     ranges: list[_Range] = []
@@ -71,7 +71,7 @@ def _ranges(text: str, samples: int) -> list[_Range]:
         if re.fullmatch(r"[+-]\d+", cell["client"]):
             faults.append(
                 f"line {number}: client = {cell['client']}: clients count from 0; samples in no "
-                "line are nobody's"
+                "line belong to no client"
             )
         elif not cell["client"]:
             faults.append(f"line {number}: client is empty: name one, or leave the line out")
@@ -87,7 +87,7 @@ def _ranges(text: str, samples: int) -> list[_Range]:
             )
         ranges.append(_Range(number, cell["client"], first, last))
     if faults:
-        raise BadInput(*faults[:MOST_FAULTS])
+        raise BadInput(*faults[:MAX_FAULTS])
     _check_overlaps(ranges)
     return ranges
 
@@ -97,7 +97,7 @@ def _whole(text: str) -> int | None:
 
 
 def _check_overlaps(ranges: list[_Range]) -> None:
-    """A sample has one owner, and stands in one range."""
+    """Refuse a sample that stands in two ranges."""
     reached: _Range | None = None
     for r in sorted(ranges, key=lambda r: (r.first, r.line)):
         if reached is not None and r.first <= reached.last:
@@ -116,10 +116,10 @@ def _check_names(ranges: list[_Range], names: Sequence[str] | None) -> None:
 
 
 def _spread(
-    ranges: list[_Range], samples: int, owners: Sequence[int | str], nobody: int | str
+    ranges: list[_Range], samples: int, owners: Sequence[int | str], unowned: int | str
 ) -> Owner:
-    kind = np.asarray([*owners, nobody]).dtype
-    owner = np.full(samples, nobody, kind)
-    for r, who in zip(ranges, owners, strict=True):
-        owner[r.first : r.last + 1] = who
+    kind = np.asarray([*owners, unowned]).dtype
+    owner = np.full(samples, unowned, kind)
+    for r, client in zip(ranges, owners, strict=True):
+        owner[r.first : r.last + 1] = client
     return owner

@@ -1,4 +1,4 @@
-"""Whose each training sample is: owners by number or by name, as numbers of clients."""
+"""Owners of training samples, by number or by name, as numbers of clients."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -12,15 +12,15 @@ from fedcell.core.schema import suggestion
 from fedcell.core.types import Ints
 from fedcell.scenario.arrays import MAX_NAME_LENGTH
 
-NOBODY = -1  # the owner of a sample that is nobody's; by name, an empty one
-MOST_CLIENTS = 10**7
-MOST_NAMED = 5  # of clients, in a sentence
+UNOWNED = -1  # the owner of a sample without a client; by name, an empty one
+MAX_CLIENTS = 10**7
+MAX_NAMED_CLIENTS = 5  # in a sentence
 
 Owner = NDArray[Any]  # (sample,): numbers (int64) or names (text)
 
 
 def as_owner(given: Any, samples: int | None = None) -> Owner:
-    """One client number or one name for each sample, in an array of its own."""
+    """Return a new array with a client number or a name for each sample."""
     if isinstance(given, np.ma.MaskedArray):
         raise BadInput("owner has masked values: fill them in first")
     try:
@@ -34,7 +34,7 @@ def as_owner(given: Any, samples: int | None = None) -> Owner:
 
 
 def check_owner_shape(values: Owner, samples: int) -> None:
-    """Refuses what cannot be owners, by its shape and type alone."""
+    """Refuse arrays that cannot be owners, by their shapes and types."""
     if values.dtype.kind not in "iuU":
         raise BadInput(
             f"owner holds {values.dtype}: expected the number of a client, from 0, or its name, "
@@ -49,12 +49,12 @@ def check_owner_shape(values: Owner, samples: int) -> None:
 
 
 def _numbers(values: Owner) -> Owner:
-    wrong = (values < NOBODY) | (values >= MOST_CLIENTS)
+    wrong = (values < UNOWNED) | (values >= MAX_CLIENTS)
     if wrong.any():
         i = int(np.argmax(wrong))
         raise BadInput(
             f"owner: sample {i} belongs to client {values[i]}: clients count from 0 to "
-            f"{MOST_CLIENTS - 1}, and {NOBODY} is nobody"
+            f"{MAX_CLIENTS - 1}, and {UNOWNED} means no client"
         )
     return values.astype(np.int64)
 
@@ -67,7 +67,7 @@ def _names(values: Owner) -> Owner:
 
 
 def check_name(name: str, belongs: str) -> None:
-    """Refuses what cannot be the name of a client; `belongs` begins the sentence."""
+    """Refuse a text that cannot be the name of a client; `belongs` begins the sentence."""
     if len(name) > MAX_NAME_LENGTH or (name and not name.isprintable()):
         raise BadInput(
             f"{belongs} {name[:MAX_NAME_LENGTH]!r}: expected a name of at most {MAX_NAME_LENGTH} "
@@ -76,7 +76,7 @@ def check_name(name: str, belongs: str) -> None:
 
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """Names as people count: pump-2 stands before pump-10."""
+    """Return names in natural order: pump-2 before pump-10."""
 
     def key(name: str) -> tuple[list[Any], str]:
         parts = re.split(r"([0-9]+)", name)  # text and numbers by turns
@@ -88,10 +88,10 @@ def in_order(names: Iterable[str]) -> tuple[str, ...]:
 def client_numbers(
     owner: Owner, names: Sequence[str] | None = None, count: int | None = None
 ) -> tuple[Ints, int, tuple[str, ...] | None]:
-    """The number of each sample's client, how many clients there are, and their names.
+    """Return the client number of each sample, the number of clients, and their names.
 
-    Names are looked up among `names`; without these, the names that there are become the clients,
-    in order. Where neither says how many there are, `count` does, or the highest number.
+    Names are looked up in `names`; without these, the names in `owner` become the clients, in
+    natural order. Without any names there are `count` clients, or as the highest number implies.
     """
     called = None if names is None else tuple(names)
     if called is not None and count not in (None, len(called)):
@@ -100,9 +100,9 @@ def client_numbers(
         number, called = _looked_up(owner, called, count)
     else:
         number = owner
-    highest = int(number.max(initial=NOBODY))
-    if highest == NOBODY:
-        raise BadInput("owner: every training sample belongs to nobody: give some to clients")
+    highest = int(number.max(initial=UNOWNED))
+    if highest == UNOWNED:
+        raise BadInput("owner: no training sample belongs to a client: assign some")
     total = (count or highest + 1) if called is None else len(called)
     if highest >= total:
         raise BadInput(
@@ -115,42 +115,40 @@ def client_numbers(
 def _looked_up(
     owner: Owner, names: tuple[str, ...] | None, count: int | None
 ) -> tuple[Ints, tuple[str, ...]]:
-    found, code = np.unique(owner, return_inverse=True)
-    there = [name for name in found.tolist() if name]
+    unique, code = np.unique(owner, return_inverse=True)
+    given = [name for name in unique.tolist() if name]
     if names is None:
-        names = in_order(there)
+        names = in_order(given)
         if count not in (None, len(names)):
             raise BadInput(
                 f"owner names {len(names)} clients, and clients.count = {count}: leave "
                 "clients.count out, or list all clients by name in clients.table"
             )
     place = {name: j for j, name in enumerate(names)}
-    if unknown := [name for name in there if name not in place]:
+    if unknown := [name for name in given if name not in place]:
         i = int(np.argmax(owner == unknown[0]))
         raise BadInput(
             f"owner: sample {i} belongs to {unknown[0]!r}, and no client has that name: "
             f"{suggestion(unknown[0], names)}"
         )
-    numbers = np.array([place.get(name, NOBODY) for name in found.tolist()], np.int64)
+    numbers = np.array([place.get(name, UNOWNED) for name in unique.tolist()], np.int64)
     return numbers[code], names
 
 
 def owner_notes(number: Ints, sizes: Ints, names: Sequence[str] | None) -> tuple[str, ...]:
-    """What one should know of given owners: samples of nobody, and clients without any."""
+    """Return notes on samples without a client, and on clients without samples."""
     notes = []
-    if lost := int((number == NOBODY).sum()):
-        first = int(np.argmax(number == NOBODY))
+    if lost := int((number == UNOWNED).sum()):
+        first = int(np.argmax(number == UNOWNED))
         notes.append(
-            f"{lost} of {number.size} training samples belong to nobody and are not used, the "
+            f"{lost} of {number.size} training samples belong to no client and are not used, the "
             f"first of them sample {first}"
         )
     if (empty := np.flatnonzero(sizes == 0)).size:
-        some = [str(j) if names is None else names[j] for j in empty[:MOST_NAMED].tolist()]
-        more = ["..."] if empty.size > MOST_NAMED else []
-        who = (
-            "client holds no samples and sits"
-            if empty.size == 1
-            else "clients hold no samples and sit"
-        )
-        notes.append(f"{empty.size} {who} all rounds out: {', '.join(some + more)}")
+        some = [str(j) if names is None else names[j] for j in empty[:MAX_NAMED_CLIENTS].tolist()]
+        more = ["..."] if empty.size > MAX_NAMED_CLIENTS else []
+        idle = "clients hold no samples and never train"
+        if empty.size == 1:
+            idle = "client holds no samples and never trains"
+        notes.append(f"{empty.size} {idle}: {', '.join(some + more)}")
     return tuple(notes)

@@ -1,4 +1,4 @@
-"""Published datasets: where their files come from, and by what they are known."""
+"""Published datasets: the addresses and checksums of their files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ ARCHIVE = ".tar.gz"  # ends the name of a download that holds all files of a dat
 
 
 class Content(NamedTuple):
-    """A file as it is when unpacked, by which every copy is judged, however it is packed."""
+    """An unpacked file, with which every copy is compared, however it is packed."""
 
     size: int  # [byte]
     sha256: str
@@ -23,7 +23,7 @@ class Download(NamedTuple):
 
 @dataclass(frozen=True)
 class Source:
-    """The files of a published dataset, where they come from and where they are looked for."""
+    """The files of a published dataset, their addresses and their folders."""
 
     name: str
     url: str  # the folder online, with its last slash
@@ -33,7 +33,7 @@ class Source:
     image: tuple[int, int, int]  # height, width, channels
     sizes: tuple[int, int]  # samples to train with, to test with
     format: Literal["idx", "cifar"]
-    fingerprint: str  # by which a resumed run tells other data; files of 0.1 know it
+    fingerprint: str  # identifies the data of a run, also in files of 0.1
 
 
 def _idx_contents(train_x: str, train_y: str, test_x: str, test_y: str) -> dict[str, Content]:

@@ -1,4 +1,4 @@
-"""Files of a dataset that are here: found, unpacked no further than they may, and judged.
+"""Find the files of a dataset, unpack them up to their published size, and check them.
 
 A copy is good if its content is what was published, however it is packed: plain, as .gz or .xz,
 or in an archive. Nothing is unpacked beyond the size that it must have.
@@ -30,12 +30,12 @@ BROKEN = (gzip.BadGzipFile, lzma.LZMAError, tarfile.TarError, zlib.error, EOFErr
 
 
 class NotPublished(BadFile):
-    """A file whose content is not the published one."""
+    """A file with other content than the published one."""
 
     sha256: str | None = None  # of that content, where all of it was read
 
     @classmethod
-    def found(cls, path: Path, how: str, sha256: str | None = None) -> Self:
+    def because(cls, path: Path, how: str, sha256: str | None = None) -> Self:
         error = cls(
             f"{path}: is not the published file ({how}): "
             "delete it to download it again, or put the published file there"
@@ -45,7 +45,7 @@ class NotPublished(BadFile):
 
 
 def contents_here(source: Source, places: Iterable[Path]) -> dict[str, bytes]:
-    """The files of a dataset that lie in some of the places, by name."""
+    """Return the files of a dataset that lie in some of the places, by name."""
     found, refused = {}, []
     places = list(places)
     for name, content in source.contents.items():
@@ -79,29 +79,29 @@ def _ending(path: Path, name: str) -> str:
 
 
 def _read(path: Path, unpacked: Callable[[BinaryIO], Any], content: Content) -> bytes:
-    """The content of a file, if it is what was published."""
+    """Return the content of a file; refuse other content than the published one."""
     try:
         with open_regular(path) as packed, unpacked(packed) as file:
-            return _checked(path, file, content)
+            return _check_content(path, file, content)
     except BROKEN as error:
-        raise NotPublished.found(path, str(error) or type(error).__name__) from error
+        raise NotPublished.because(path, str(error) or type(error).__name__) from error
     except OSError as error:
         raise BadFile(f"{path}: cannot be read: {error.strerror or error}") from error
 
 
-def _checked(path: Path, file: Any, content: Content) -> bytes:
-    """What a file holds, hashed as it comes and no more of it than there should be."""
+def _check_content(path: Path, file: Any, content: Content) -> bytes:
+    """Read and hash a file, no further than its published size."""
     digest, blocks, size = hashlib.sha256(), [], 0
     while block := file.read(min(BLOCK, content.size + 1 - size)):
         digest.update(block)
         blocks.append(block)
         size += len(block)
         if size > content.size:
-            raise NotPublished.found(path, f"it holds more than {content.size} bytes")
+            raise NotPublished.because(path, f"it holds more than {content.size} bytes")
     if size < content.size:
-        raise NotPublished.found(path, f"it holds {size} bytes, not {content.size}")
-    if (found := digest.hexdigest()) != content.sha256:
-        raise NotPublished.found(path, f"its sha256 is {found}, not {content.sha256}", found)
+        raise NotPublished.because(path, f"it holds {size} bytes, not {content.size}")
+    if (sha256 := digest.hexdigest()) != content.sha256:
+        raise NotPublished.because(path, f"its sha256 is {sha256}, not {content.sha256}", sha256)
     return b"".join(blocks)
 
 
@@ -115,12 +115,12 @@ class _Bounded:
         block: bytes = self.file.read(min(size, self.left + 1))
         self.left -= len(block)
         if self.left < 0:
-            raise NotPublished.found(self.path, "it unpacks to more than it should")
+            raise NotPublished.because(self.path, "it unpacks to more than it should")
         return block
 
 
 def _members(path: Path, contents: Mapping[str, Content]) -> dict[str, bytes]:
-    """The content of files in a .tar.gz, in one pass, as going back would unpack it anew."""
+    """Return the content of files in a .tar.gz, in one pass: going back would unpack it again."""
     found: dict[str, bytes] = {}
     most = sum(content.size for content in contents.values()) + (1 << 24)  # headers, read-mes
     try:
@@ -129,15 +129,15 @@ def _members(path: Path, contents: Mapping[str, Content]) -> dict[str, bytes]:
             with tarfile.open(fileobj=bounded, mode="r|") as archive:
                 for member in archive:
                     if member.name in contents and (inside := archive.extractfile(member)):
-                        found[member.name] = _checked(path, inside, contents[member.name])
+                        found[member.name] = _check_content(path, inside, contents[member.name])
     except BadFile:
         raise
     except BROKEN as error:
-        raise NotPublished.found(path, str(error) or type(error).__name__) from error
+        raise NotPublished.because(path, str(error) or type(error).__name__) from error
     except OSError as error:
         raise BadFile(f"{path}: cannot be read: {error.strerror or error}") from error
     except Exception as error:  # headers of an archive can be wrong in many ways
-        raise NotPublished.found(path, f"{type(error).__name__}: {error}") from error
+        raise NotPublished.because(path, f"{type(error).__name__}: {error}") from error
     if missing := [name for name in contents if name not in found]:
-        raise NotPublished.found(path, f"it has no {', '.join(missing)}")
+        raise NotPublished.because(path, f"it has no {', '.join(missing)}")
     return {name: found[name] for name in contents}

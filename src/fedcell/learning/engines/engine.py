@@ -1,4 +1,4 @@
-"""The learner that is ours: clients trained by compiled kernels, spread over threads."""
+"""The built-in learner: clients are trained by compiled kernels on several threads."""
 
 import os
 from collections import deque
@@ -19,27 +19,45 @@ from fedcell.learning.learner import BETA1, BETA2, EPSILON, LocalTraining, Score
 from fedcell.learning.neural import NeuralNetwork, Workspace
 from fedcell.learning.partition.make import Partition
 
-EVALUATED = 64  # samples that go through the network at a time when it is evaluated
-PIECE = 16 * EVALUATED  # samples that a thread evaluates before it takes others
+EVALUATED = 64  # samples of a batch of evaluation
+PIECE = 16 * EVALUATED  # samples that a thread evaluates at a time
 
 T = TypeVar("T")
 Item = TypeVar("Item")
 
 
 def available_threads() -> int:
-    """Processors that this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def vector_width() -> int:
-    """Numbers that this processor takes at a time: sums are rounded in an order that follows."""
+    """Return the floats of a vector of this processor; it determines the rounding of sums."""
     from fedcell.learning.kernels.registers import LANES
 
     return LANES
 
 
 class Engine:
-    """Trains a network on partitioned data. Same seed, same bits, however many threads."""
+    """Trains a network on partitioned data; results are the same with any number of threads.
+
+    Parameters
+    ----------
+    network : NeuralNetwork
+        The layers.
+    data : Dataset
+        Training and test samples.
+    partition : Partition
+        The training samples of each client.
+    training : LocalTraining
+        Batch size, steps or epochs, rate and optimiser.
+    evaluate_samples : int
+        Samples of each part on which models are evaluated.
+    threads : int, optional
+        Threads; all processors where left out.
+    test : bool
+        Whether models are evaluated on test data, too.
+    """
 
     def __init__(
         self,
@@ -51,7 +69,7 @@ class Engine:
         threads: int | None = None,
         test: bool = True,
     ) -> None:
-        _check(network, data, partition)  # for the kernels check nothing
+        _check_fit(network, data, partition)  # the kernels check nothing
         check_count(evaluate_samples, "learning.evaluate_samples")
         self.network, self.data, self.partition, self.training = network, data, partition, training
         self.threads = available_threads() if threads is None else check_count(threads, "`threads`")
@@ -79,7 +97,7 @@ class Engine:
         return self.partition.sizes
 
     def warm_up(self) -> None:
-        """Compiles what is not yet compiled on this machine, or loads it."""
+        """Compile the kernels, or load them if they were compiled on this machine before."""
         from fedcell.learning.kernels.sgd import evaluate
 
         none, floats = np.empty(0, np.int64), np.empty(0, np.float32)
@@ -104,7 +122,7 @@ class Engine:
         return self._in_order(lambda client: self._client(model, client, round), clients)
 
     def _client(self, model: Floats, client: int, round: int) -> Floats:
-        """One client's round: its own samples, E_l steps from the common model (3)."""
+        """Train one client for a round: E_l steps on its samples from the global model (3)."""
         own = self.partition.of(client)
         order, sizes = self.training.batches(client, round, own.size)
         batches = *self._train, *self._standard, own[order], sizes
@@ -117,7 +135,7 @@ class Engine:
             self._spaces.put(space)
 
     def _steps(self, space: Workspace, batches: tuple[Any, ...], rates: Floats) -> None:
-        """Steps of the optimiser, which begins with nothing to remember."""
+        """Take the steps of a round with a new optimiser."""
         how, ends = self.training, (space.layers, space.scratch)
         space.velocity[:] = 0
         if how.optimiser == "sgd" and how.proximal == 0:
@@ -152,11 +170,11 @@ class Engine:
 
     @cached_property
     def _strata(self) -> dict[Part, Strata]:
-        found: dict[Part, Strata] = {}
+        strata: dict[Part, Strata] = {}
         for number, (part, labels, places, weights) in enumerate(self._parts(), 2):
             rng = stream(Purpose.EVALUATION, self.training.seed, round=number)
-            found[part] = Strata.of(labels[places], weights, rng)
-        return found
+            strata[part] = Strata.of(labels[places], weights, rng)
+        return strata
 
     def _parts(self) -> Iterator[tuple[Part, Ints, Ints, Array]]:
         yield "train", self.data.y_train, self._training_samples, self._weights
@@ -181,7 +199,7 @@ class Engine:
         return self._in_order(lambda batch: self._gradient(model, *batch), batches)
 
     def _gradient(self, model: Floats, client: int, places: Ints | None) -> Floats:
-        """With momentum 1 and rate 0, training sums the gradients of its batches."""
+        """Return a gradient: with momentum 1 and rate 0, training sums those of its batches."""
         from fedcell.learning.kernels.sgd import train
 
         own = self.partition.of(client)
@@ -202,8 +220,10 @@ class Engine:
         return (total / index.size).astype(np.float32)
 
     def _losses(self, model: Floats, x: Any, y: Ints, index: Ints) -> tuple[Array, Array]:
-        """Each sample's loss and whether its class is found, by pieces that do not depend on
-        the number of threads; they are summed outside, in order."""
+        """Return each sample's loss, and 1 where it is classified correctly.
+
+        The pieces do not depend on the number of threads; the caller sums them in order.
+        """
         from fedcell.learning.kernels.sgd import evaluate
 
         losses, hits = np.empty(index.size, np.float32), np.empty(index.size, np.bool_)
@@ -225,7 +245,7 @@ class Engine:
         return losses.astype(float), hits.astype(float)
 
     def _in_order(self, work: Callable[[Item], T], items: Iterable[Item]) -> Iterator[T]:
-        """Results in the order of the items; only a few are under way, or wait, at a time."""
+        """Yield results in the order of the items, with a bounded number in progress."""
         waiting: deque[Future[T]] = deque()
         try:
             for item in items:
@@ -239,7 +259,7 @@ class Engine:
                 future.cancel()
 
 
-def _check(network: NeuralNetwork, data: Dataset, partition: Partition) -> None:
+def _check_fit(network: NeuralNetwork, data: Dataset, partition: Partition) -> None:
     index = partition.index
     if network.image != data.image:
         raise BadInput(f"the network is for images {network.image}, the data has {data.image}")
@@ -253,7 +273,7 @@ def _check(network: NeuralNetwork, data: Dataset, partition: Partition) -> None:
 
 
 def _flat(images: Any) -> Any:
-    """(sample, row, column * channel), a view."""
+    """Return images as (sample, row, column * channel), a view."""
     return images.reshape(*images.shape[:2], -1)
 
 

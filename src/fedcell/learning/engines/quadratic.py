@@ -1,4 +1,4 @@
-"""Clients with quadratic losses: every constant of the theory is known (DECISIONS.md, 17)."""
+"""Quadratic losses, for which every constant of the theory is known (DECISIONS.md, 17)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,14 +14,27 @@ from fedcell.scenario.learning import Quadratic
 
 @dataclass(frozen=True, eq=False)
 class Quadratics:
-    """f_j(w) = c_j |w - h_j|^2 / 2, learnt from gradients with noise. A Learner.
+    """A learner with losses f_j(w) = c_j |w - h_j|^2 / 2 and noisy gradients.
 
     A gradient of b samples has noise of variance noise^2 / b in every coordinate.
+
+    Attributes
+    ----------
+    curvature : array, (client,)
+        c_j.
+    home : array, (client, coordinate)
+        h_j, the minimiser of each client.
+    sizes : array of int, (client,)
+        D_j.
+    noise : float
+        Standard deviation of the gradient of one sample.
+    training : LocalTraining
+        Batch size, steps or epochs, rate and optimiser.
     """
 
-    curvature: Array  # c_j
-    home: Array  # h_j, (client, coordinate)
-    sizes: Ints  # D_j
+    curvature: Array
+    home: Array
+    sizes: Ints
     noise: float
     training: LocalTraining
 
@@ -29,7 +42,7 @@ class Quadratics:
     def draw(
         cls, how: Quadratic, apart: bool, sizes: Ints, training: LocalTraining
     ) -> "Quadratics":
-        """Curvatures spread evenly over the clients; minimisers in common, or apart."""
+        """Draw clients with evenly spread curvatures, and common or separate minimisers."""
         rng, count = stream(Purpose.MODEL, training.seed, client=1), len(sizes)
         curvature = np.linspace(how.curvature_min, how.curvature_max, count)
         home = np.zeros((count, how.dimension))
@@ -38,41 +51,48 @@ class Quadratics:
             home *= how.distance / np.linalg.norm(home, axis=1, keepdims=True)
         return cls(rng.permutation(curvature), home, sizes, how.noise, training)
 
+    def __repr__(self) -> str:
+        count, dimension = self.home.shape
+        return f"<Quadratics: {count} clients, dimension {dimension}, noise {self.noise:g}>"
+
     @property
     def shares(self) -> Array:
-        """q_j."""
+        """q_j, the share of each client's samples."""
         return np.asarray(self.sizes / self.sizes.sum())
 
     @property
     def smoothness(self) -> float:
-        """L: every f_j is smooth with it."""
+        """L, the smoothness of every f_j."""
         return float(self.curvature.max())
 
     @property
     def convexity(self) -> float:
-        """mu of the global loss, its Polyak-Lojasiewicz constant."""
+        """mu, the Polyak-Lojasiewicz constant of the global loss."""
         return float(self.shares @ self.curvature)
 
     @property
     def optimum(self) -> Array:
+        """The minimiser of the global loss, (coordinate,)."""
         weight = self.shares * self.curvature
         return np.asarray(weight @ self.home / weight.sum())
 
     @property
     def least_loss(self) -> float:
-        """The loss (2) at the optimum."""
+        """f*, the loss (2) at the optimum."""
         return self.loss(self.optimum)
 
     @property
     def gradient_diversity(self) -> float:
-        """lambda of Definition 1, the same at every w if the minimisers are common:
-        sum q c^2 / (sum q c)^2. Otherwise it has no bound near the optimum."""
+        """lambda of Definition 1: sum q c^2 / (sum q c)^2 at every w if the minimisers are common.
+
+        Otherwise it is unbounded near the optimum.
+        """
         if np.ptp(self.home, axis=0).any():
             return float("inf")
         return float(self.shares @ self.curvature**2 / (self.shares @ self.curvature) ** 2)
 
     def loss(self, model: Array) -> float:
-        """sum_j q_j f_j(w) (2)."""
+        """Return sum_j q_j f_j(w) (2)."""
         distance = ((model - self.home) ** 2).sum(1)
         return float(self.shares @ (self.curvature * distance / 2))
 

@@ -1,6 +1,6 @@
-"""Any PyTorch module as a learner (the extra `torch`).
+"""Train any PyTorch module (the extra `torch`).
 
-The same seed gives the clients the same batches as in our own engine.
+The same seed gives the clients the same batches as in the compiled engine.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,19 +22,20 @@ try:
     from torch import Tensor, nn
     from torch.nn.modules.batchnorm import _BatchNorm
 except ImportError as error:  # pragma: no cover
-    raise BadInput("fedcell.learning.torch needs PyTorch: pip install 'fedcell[torch]'") from error
+    raise BadInput("TorchLearner needs PyTorch: pip install 'fedcell[torch]'") from error
 
-Loss = Callable[[Tensor, Tensor], Tensor]  # (outputs, labels) -> the loss of each sample
+Loss = Callable[[Tensor, Tensor], Tensor]  # (outputs, labels) -> loss of each sample
 
 
 def sample_losses(outputs: Tensor, labels: Tensor) -> Tensor:
-    """Cross-entropy, sample by sample."""
+    """Return the cross-entropy of each sample."""
     return nn.functional.cross_entropy(outputs, labels, reduction="none")
 
 
 def without_single_samples(sizes: Ints) -> Ints:
-    """The sizes of a client's batches, where a batch of one takes a sample of the one before, if
-    that has some to give. Steps and samples stay as many, so a round costs what it did.
+    """Return batch sizes in which a batch of one takes a sample of the batch before, if possible.
+
+    The numbers of steps and samples do not change, so a round costs the same.
 
     >>> without_single_samples(np.array([10, 10, 1, 10, 10])).tolist()
     [10, 9, 2, 10, 10]
@@ -49,7 +50,7 @@ def without_single_samples(sizes: Ints) -> Ints:
 
 @contextmanager
 def _naming_single_samples(client: int, size: int) -> Iterator[None]:
-    """Says what to do where a module cannot be trained on a batch of one."""
+    """Explain what to do where a module cannot be trained on a batch of one."""
     try:
         yield
     except ValueError as error:
@@ -63,12 +64,26 @@ def _naming_single_samples(client: int, size: int) -> Iterator[None]:
 
 
 class TorchLearner:
-    """Trains a copy of `module` for each client, one after the other, with SGD or Adam.
+    """Trains a PyTorch module on each client, one after the other, with SGD or Adam.
 
-    `x` and `y` are tensors with a sample in each row; images of a Dataset come from `tensors`.
-    Models travel as the parameters and floating-point buffers of the module, end to end.
-    `loss` gives a number for each sample. BatchNorm cannot train on a batch of one: with it, a last
-    batch of one takes a sample of the batch before (`without_single_samples`).
+    A model is the vector of the module's parameters and floating-point buffers. BatchNorm cannot
+    train on a batch of one: with it, a last batch of one takes a sample of the batch before
+    (`without_single_samples`).
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        The network; its weights are the first model.
+    train, test : tuple of Tensor
+        Samples and labels, a sample in each row; `tensors` makes them from a Dataset.
+    partition : Partition
+        The training samples of each client.
+    training : LocalTraining
+        Batch size, steps or epochs, rate and optimiser.
+    evaluate_samples : int
+        Samples of each part on which models are evaluated.
+    loss : callable
+        From outputs and labels to a loss for each sample.
     """
 
     def __init__(
@@ -109,9 +124,9 @@ class TorchLearner:
 
     def train(self, model: Floats, clients: Sequence[int], round: int) -> Iterator[Floats]:
         for client in clients:
-            dice = stream(Purpose.NOISE, self.training.seed, client, round).integers(2**63)
+            seed = stream(Purpose.NOISE, self.training.seed, client, round).integers(2**63)
             with torch.random.fork_rng():  # what the module draws, as in dropout, depends on
-                torch.manual_seed(int(dice))  # client and round alone
+                torch.manual_seed(int(seed))  # client and round alone
                 yield self._client(model, client, round)
 
     def _client(self, model: Floats, client: int, round: int) -> Floats:
@@ -140,7 +155,7 @@ class TorchLearner:
         return self._vector()
 
     def _optimiser(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-        """A new one, that remembers nothing."""
+        """Return a new optimiser without state."""
         how = self.training
         if how.optimiser == "adam":
             return torch.optim.Adam(parameters, how.rate, (BETA1, BETA2), EPSILON)
@@ -149,7 +164,7 @@ class TorchLearner:
     def gradients(
         self, model: Floats, batches: Iterable[tuple[int, Ints | None]]
     ) -> Iterator[Floats]:
-        """Buffers have no gradient: zeros stand in their places. Dropout and the like are off."""
+        """Yield gradients in evaluation mode, without dropout; those of buffers are 0."""
         x, y = self.train_data
         for client, places in batches:
             self._load(model)
@@ -200,13 +215,13 @@ class TorchLearner:
 
 
 def travelling(module: nn.Module) -> list[Tensor]:
-    """What of a module a model is made of: its parameters, then its floating-point buffers."""
+    """Return the tensors of a model: parameters, then floating-point buffers."""
     buffers = [b for b in module.buffers() if b.is_floating_point()]
     return [*(p.data for p in module.parameters()), *buffers]
 
 
 def load_weights(module: nn.Module, weights: Floats) -> None:
-    """Puts a model into the module that it was made of, as `load_model(folder).weights`."""
+    """Load a model, such as `load_model(folder).weights`, into its module."""
     into = travelling(module)
     sizes = [tensor.numel() for tensor in into]
     if np.shape(weights) != (sum(sizes),):
@@ -216,6 +231,6 @@ def load_weights(module: nn.Module, weights: Floats) -> None:
 
 
 def tensors(x: Any, y: Ints, data: Dataset) -> tuple[Tensor, Tensor]:
-    """Images of a dataset, standardised, as (sample, channel, row, column), and their labels."""
+    """Return standardised images as (sample, channel, row, column), and their labels."""
     images = np.asarray(x, np.float32) * data.scale + data.shift
     return torch.from_numpy(images).permute(0, 3, 1, 2).contiguous(), torch.tensor(y)

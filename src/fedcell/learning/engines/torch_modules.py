@@ -1,4 +1,4 @@
-"""Our networks as PyTorch modules (the extra `torch`): with our weights, or as plain layers."""
+"""Built-in networks as PyTorch modules (the extra `torch`)."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,14 +16,14 @@ except ImportError as error:  # pragma: no cover
 
 
 def plain_module(layers: list[PlainLayer]) -> nn.Sequential:
-    """A trained network as nn.Sequential: `plain_module(load_model(folder).plain_layers())`."""
+    """Return a network as nn.Sequential: `plain_module(load_model(folder).plain_layers())`."""
     module = nn.Sequential(*(getattr(nn, x.name)(*x.sizes, **x.options) for x in layers))
     module.load_state_dict(_state(layers))
     return module
 
 
 def save_module(path: Path, layers: list[PlainLayer]) -> None:
-    """Writes the text of an nn.Sequential and its state_dict, for torch.load."""
+    """Write the text of an nn.Sequential and its state_dict, for torch.load."""
     torch.save({"module": constructor(layers), "state_dict": _state(layers)}, path)
 
 
@@ -32,7 +32,7 @@ def _state(layers: list[PlainLayer]) -> dict[str, Tensor]:
 
 
 class Module(nn.Module):
-    """A network of ours as a module with the same weights in the same order."""
+    """A built-in network as a module with the same weights in the same order."""
 
     def __init__(self, network: NeuralNetwork, weights: Floats) -> None:
         super().__init__()
@@ -48,7 +48,7 @@ class Module(nn.Module):
             self.bias.append(nn.Parameter(bias.clone()))
 
     def parameters(self, recurse: bool = True) -> Iterator[nn.Parameter]:  # noqa: ARG002
-        """Layer by layer, as our weights stand."""
+        """Yield parameters layer by layer, in the order of a model's weights."""
         for weight, bias in zip(self.weight, self.bias, strict=True):
             yield weight
             yield bias

@@ -8,7 +8,7 @@ from .vector import ABREAST, PATCHES, WIDEST, gather, window
 
 DEAD = np.uint8(4)  # a pooling winner that the ReLU stops: it carries no gradient
 MOST = max(PATCHES)
-# Vectors of the smallest gather that covers so many.
+# Vectors of the smallest gather that covers this number.
 COVER = np.array([min(w for w in (0, *PATCHES) if w >= n) for n in range(MOST)])
 TALLEST = -min(PATCHES)
 
@@ -167,5 +167,5 @@ def frame(layer, weights, framed):
 
 @jit
 def covered(floats):
-    """Vectors that gathers take to cover so many floats: MOST at a time, then what is left."""
+    """Return the vectors that gathers need for these floats: MOST at a time, then the rest."""
     return vectors(floats) // MOST * MOST + COVER[vectors(floats) % MOST]

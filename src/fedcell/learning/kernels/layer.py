@@ -37,5 +37,5 @@ Layer = np.dtype(
 
 @jit
 def vectors(floats):
-    """Vectors that hold so many floats."""
+    """Return the number of vectors that hold these floats."""
     return (floats + LANES - 1) // LANES

@@ -32,7 +32,7 @@ Emit = Callable[[Any, int, Sequence[Any]], None]
 def by_width(
     kinds: str, arrays: Sequence[Any], widths: Iterable[int], emit: Emit
 ) -> tuple[Any, Any]:
-    """Signature and code of an intrinsic whose first argument says which of the loops to run,
+    """Signature and code of an intrinsic with a first argument that says which of the loops to run,
     one for each width. `kinds` has a letter for each argument: an int or an array."""
 
     def code(context, builder, signature, args):

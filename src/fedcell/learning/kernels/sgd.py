@@ -125,7 +125,7 @@ def compiled(stamp: str, cache: bool = True) -> tuple[Any, Any]:
     def evaluate(
         weights, images, labels, scale, shift, index, batch, losses, hits, layers, scratch
     ):
-        """The cross-entropy of each sample of `index`, and whether its class was found."""
+        """The cross-entropy of each sample of `index`, and whether it is classified correctly."""
         stamp  # noqa: B018
         arena, winner, packed = scratch[0], scratch[1], scratch[2]
         last = layers[-1]
@@ -158,7 +158,7 @@ try:
 except RuntimeError:  # numba found no folder to write to
     train, evaluate = compiled(sources(), cache=False)
     warnings.warn(
-        "the engine is compiled anew at every start: there is no folder to keep it in; "
+        "the engine is compiled again at every start: no folder can hold it; "
         "name one in NUMBA_CACHE_DIR",
         FedcellWarning,
         stacklevel=2,

@@ -3,7 +3,7 @@
 Where sums are read from memory and written back at each step, that takes longer than the
 arithmetic. numba cannot keep a block of them in registers (arrays are written back, short
 loops become scalar code), so the loops that do almost all the work of training are written
-out here, for LLVM. Matrices lie inside flat arrays, at a place, with so many floats from row
+out here, for LLVM. Matrices lie inside flat arrays, at an offset, with a number of floats from row
 to row. Nothing checks bounds, and whole vectors are read and written: SLACK floats must
 stand behind every array.
 """

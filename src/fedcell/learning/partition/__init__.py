@@ -1,1 +1,1 @@
-"""Which client holds which training samples: dealt by a rule, or given."""
+"""Partitions of the training samples over the clients: by a rule, or given."""

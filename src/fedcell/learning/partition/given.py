@@ -1,4 +1,4 @@
-"""Who holds which samples where that is given and not dealt: by the data, a file, or in Python."""
+"""Partitions that are given by the data, by a file or in Python."""
 
 from pathlib import Path
 
@@ -22,10 +22,9 @@ def settle_owners(
     samples: int,
     partition: Partition | None = None,
 ) -> tuple[Scenario, Partition | None]:
-    """The partition that is given, if one is, and the scenario that says so, with N as it follows.
+    """Return the given partition, if any, and the scenario with its number of clients N.
 
-    `owner` is what the data says of its `samples`; a file of owners stands in its place, and a
-    `partition` in that of both.
+    `owner` comes with the data; a file of owners replaces it, and a `partition` replaces both.
     """
     in_python = partition is not None
     partition = partition or _given(scenario, learning, owner, samples)
@@ -61,7 +60,7 @@ def _given(
             return None
         raise BadInput(
             'learning.partition.kind = "given", and neither learning.partition.owners nor the data '
-            "says whose the samples are: name a file of owners, or give an .npz with owner, or a "
+            "has owners of the samples: name a file of owners, or give an .npz with owner, or a "
             "folder with an .npz for each client"
         )
     try:
@@ -72,7 +71,7 @@ def _given(
 
 
 def _count(scenario: Scenario) -> int | None:
-    """N where it is said; None where it follows from the owners."""
+    """Return N if the scenario gives it; None if it follows from the owners."""
     clients = scenario.clients
     said = clients.table is not None or clients.count != DEFAULT_COUNT
     return clients.count if said else None

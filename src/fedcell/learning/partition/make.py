@@ -1,7 +1,7 @@
-"""Who holds which training samples: label skew and quantity skew, alone and together.
+"""Partition the training samples over the clients, with label skew and quantity skew.
 
-`skew` decides how many samples of each class each client gets, and the samples are dealt
-by that table: so each goes to exactly one client, whatever the kind of split.
+`skew` computes how many samples of each class each client gets, and the samples are dealt by that
+table: so each goes to exactly one client, for every kind of split.
 """
 
 import hashlib
@@ -15,23 +15,36 @@ from numpy.typing import NDArray
 
 from fedcell.core.errors import BadInput
 from fedcell.core.types import Array, Ints
-from fedcell.learning.data.owners import NOBODY, as_owner, client_numbers, owner_notes
-from fedcell.scenario.partition import PartitionSpec
+from fedcell.learning.data.owners import UNOWNED, as_owner, client_numbers, owner_notes
+from fedcell.scenario.partition import KINDS, PartitionSpec
 
 from . import skew
+from .plugins import assign_by_plugin
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """Which samples each client holds."""
+    """The samples of each client. `Partition.of_owner` makes one.
 
-    index: Ints  # samples, client after client
-    start: Ints  # (N + 1,): client j has index[start[j]:start[j + 1]]
-    notes: tuple[str, ...] = ()  # what one should know before believing a result
-    names: tuple[str, ...] | None = None  # of the clients, where they are known by them
+    Attributes
+    ----------
+    index : array of int64, (sample,)
+        Samples, client after client.
+    start : array of int64, (N + 1,)
+        Client j has index[start[j]:start[j + 1]].
+    notes : tuple of str
+        Remarks on the partition, such as clients without samples.
+    names : tuple of str, optional
+        Names of the clients.
+    """
+
+    index: Ints
+    start: Ints
+    notes: tuple[str, ...] = ()
+    names: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:
-        """Machine code looks up by these: they are checked, and nobody else can write to them."""
+        """Check the arrays and make them read-only: the kernels index by them."""
         for name in ("index", "start"):
             try:
                 values = np.array(getattr(self, name))
@@ -56,45 +69,61 @@ class Partition:
     def of_owner(
         cls, owner: Any, names: Sequence[str] | None = None, count: int | None = None
     ) -> "Partition":
-        """As `owner` says: for each sample the number of its client, or its name; -1, or an empty
-        name, for nobody.
+        """Return the partition in which each sample belongs to its owner.
 
-        Names are those of `names`, where given; else the names that there are become the clients,
-        in order, pump-2 before pump-10. There are as many clients as names, or `count`, or as the
-        highest number says; some may hold nothing.
+        Parameters
+        ----------
+        owner : array of int or str, (sample,)
+            The number or the name of each sample's client; -1 or an empty name for none.
+        names : sequence of str, optional
+            Names of the clients, in order; else the names in `owner`, with pump-2 before pump-10.
+        count : int, optional
+            N, the number of clients; else the highest number + 1. Some may hold no samples.
 
+        Raises
+        ------
+        BadInput
+            If an owner is no client, or no sample has an owner.
+
+        Examples
+        --------
         >>> Partition.of_owner([0, 2, 0, 2, 2]).sizes.tolist()
         [2, 0, 3]
         >>> Partition.of_owner(["b", "a", "b", ""]).names
         ('a', 'b')
         """
         number, total, called = client_numbers(as_owner(owner), names, count)
-        index = np.argsort(number, kind="stable")[(number == NOBODY).sum() :]
+        index = np.argsort(number, kind="stable")[(number == UNOWNED).sum() :]
         sizes = np.bincount(number[index], minlength=total)
         notes = owner_notes(number, sizes, called)
         return cls(index, np.r_[0, sizes.cumsum()], notes, called)
 
     @property
     def fingerprint(self) -> str:
-        """By which a resumed run tells other owners."""
+        """Checksum that identifies the partition of a run."""
         return hashlib.sha256(self.index.tobytes() + b"|" + self.start.tobytes()).hexdigest()[:16]
 
     @property
     def count(self) -> int:
+        """N, the number of clients."""
         return self.start.size - 1
 
     @property
     def sizes(self) -> Ints:
-        """D_j."""
+        """D_j, the number of samples of each client."""
         return np.diff(self.start)
 
     def of(self, client: int) -> Ints:
-        """The samples of one client: in random order, or in that of the data where given."""
-        j = range(self.count)[client]  # refuses a client that is not there
+        """Return the samples of one client, in random order, or in that of the data if given."""
+        j = range(self.count)[client]  # refuses a client out of range
         return self.index[self.start[j] : self.start[j + 1]]
 
+    def __repr__(self) -> str:
+        each = f"{self.sizes.min()} to {self.sizes.max()} each"
+        return f"<Partition: {self.index.size} samples over {self.count} clients, {each}>"
+
     def label_counts(self, labels: NDArray[np.integer], classes: int) -> Ints:
-        """How many samples of each class each client holds, (client, class)."""
+        """Return the number of samples of each class of each client, (client, class)."""
         owner = np.repeat(np.arange(self.count), self.sizes)
         return skew.tally(owner, labels[self.index], (self.count, classes))
 
@@ -102,13 +131,32 @@ class Partition:
 def make_partition(
     labels: NDArray[np.integer], count: int, spec: PartitionSpec, rng: Generator
 ) -> Partition:
-    """The samples that have these labels, dealt to `count` clients: all of them, each once."""
+    """Deal samples with these labels to clients.
+
+    Parameters
+    ----------
+    labels : array of int, (sample,)
+        The class of each sample.
+    count : int
+        N, the number of clients.
+    spec : PartitionSpec
+        The kind of skew and its options.
+    rng : numpy.random.Generator
+        Random numbers of the partition.
+
+    Returns
+    -------
+    Partition
+        Each sample belongs to exactly one client; a plugin may leave samples out.
+    """
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise BadInput("the labels are not one whole number per sample")
     if not 1 <= count <= labels.size:
         raise BadInput(
             f"clients.count = {count}: expected 1 to {labels.size}, as many as there are samples"
         )
+    if spec.kind is not None and spec.kind not in KINDS:
+        return _by_plugin(labels, count, spec, rng)
     parts = spec.same_skew_as or count
     if count % parts:
         raise skew.refusal(
@@ -122,9 +170,20 @@ def make_partition(
     shuffled = rng.permutation(labels.size)
     by_class = shuffled[np.argsort(code[shuffled], kind="stable")]
     owner = np.repeat(np.tile(np.arange(count), supply.size), table.T.ravel())
-    mixed = rng.permutation(labels.size)  # lest a client's samples lie class after class
+    mixed = rng.permutation(labels.size)  # so that a client's samples are not sorted by class
     by_client = mixed[np.argsort(owner[mixed], kind="stable")]
     return Partition(by_class[by_client], np.r_[0, table.sum(1).cumsum()], tuple(notes))
+
+
+def _by_plugin(
+    labels: NDArray[np.integer], count: int, spec: PartitionSpec, rng: Generator
+) -> Partition:
+    """Return the partition of a rule that an installed package adds."""
+    try:
+        owner = as_owner(assign_by_plugin(labels, count, spec, rng), labels.size)
+        return Partition.of_owner(owner, count=count)
+    except BadInput as error:
+        raise error.within(f"learning.partition.kind = {spec.kind!r}") from error
 
 
 def _table(supply: Ints, count: int, spec: PartitionSpec, rng: Generator) -> skew.Skewed:
@@ -142,12 +201,12 @@ def _table(supply: Ints, count: int, spec: PartitionSpec, rng: Generator) -> ske
             return skew.dirichlet(supply, count, spec.alpha, least, balance, rng)
         case "inner-dirichlet":
             return skew.inner_dirichlet(supply, weight, spec.alpha, rng)
-        case "given":
+        case _:  # "given"; a plugin has been called already
             raise skew.refusal('kind = "given": nothing is dealt, see Partition.of_owner')
 
 
 def _weights(count: int, spec: PartitionSpec, rng: Generator) -> Array:
-    """D_j relative to each other."""
+    """Return D_j relative to each other."""
     match spec.sizes:
         case "equal":
             return np.ones(count)
@@ -160,12 +219,11 @@ def _weights(count: int, spec: PartitionSpec, rng: Generator) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class PartitionSummary:
-    """A partition in a few numbers.
+    """Statistics of a partition.
 
-    `skew` is the total variation distance between a client's labels and all labels, mean
-    over clients with data: 0 where all are alike, towards 1 where each has what others lack. Small
-    clients differ by chance alone; `skew_if_iid` is what to expect of an iid deal to
-    clients of these sizes.
+    `skew` is the total variation distance between a client's labels and all labels, the mean over
+    clients with data: 0 if all are alike, towards 1 if each has other classes. Small clients differ
+    by chance; `skew_if_iid` is the expected skew of an iid partition with these sizes.
     """
 
     clients: int
@@ -180,7 +238,7 @@ class PartitionSummary:
 
 
 def summarise_partition(partition: Partition, labels: NDArray[np.integer]) -> PartitionSummary:
-    """What a partition of samples with these labels is like."""
+    """Return statistics of a partition of samples with these labels."""
     from scipy.special import gammaln
 
     def log_choose(n: Any, k: Any) -> Any:
@@ -192,7 +250,7 @@ def summarise_partition(partition: Partition, labels: NDArray[np.integer]) -> Pa
     some = partition.sizes > 0
     table = skew.tally(owner, code, (partition.count, supply.size))[some]
     sizes, n = partition.sizes[some, None], held.size
-    # E|X - E X| of a hypergeometric X, as De Moivre found it for the binomial.
+    # E|X - E X| of a hypergeometric X, as by De Moivre for the binomial.
     m = sizes * supply // n + 1
     may = (m <= supply) & (m <= sizes)
     ways = log_choose(supply, m) + log_choose(n - supply, sizes - m) - log_choose(n, sizes)

@@ -1,8 +1,7 @@
-"""How many samples of each class each client gets: a table for every kind of skew.
+"""Compute the number of samples of each class of each client, for every kind of skew.
 
-`supply` is how many samples of each class there are; a table is (client, class), and its
-columns sum to the supply. `weight` is how large each client shall be, relative to the
-others. With each table comes what one should know about it, in sentences.
+`supply` is the number of samples of each class; a table is (client, class), and its columns sum to
+the supply. `weight` is the size of each client relative to the others. Each table comes with notes.
 """
 
 import numpy as np
@@ -12,15 +11,15 @@ from numpy.typing import NDArray
 from fedcell.core.errors import BadInput
 from fedcell.core.types import Array, Bools, Ints
 
-DRAWS = 1000  # at most, of a Dirichlet split that leaves some client with too little,
-NUMBERS = 3 * 10**7  # and no more than make so many numbers: some seconds
-PASSES = 200  # over rows and columns of a pathological split, to meet its sizes
+MAX_DRAWS = 1000  # of a Dirichlet split until all clients have min_partition_size,
+MAX_NUMBERS = 3 * 10**7  # with at most these random numbers: some seconds
+PASSES = 200  # over rows and columns of a pathological split, to approach its sizes
 
 Skewed = tuple[Ints, list[str]]
 
 
 def iid(supply: Ints, weight: Array, rng: Generator) -> Skewed:
-    """Every client draws from all samples alike."""
+    """Every client draws from all samples with equal chances."""
     owner = np.repeat(np.arange(weight.size), _whole(weight, supply.sum(), least=1))
     return tally(rng.permutation(owner), _sorted_labels(supply), (weight.size, supply.size)), []
 
@@ -49,11 +48,11 @@ def dirichlet(
     n = int(supply.sum())
     if count * least > n:
         raise refusal(
-            f"min_partition_size = {least}: {count} clients with so many need {count * least} "
+            f"min_partition_size = {least}: {count} clients with that need {count * least} "
             f"samples, and there are {n}"
         )
     table = np.zeros((count, supply.size), np.int64)
-    draws = min(DRAWS, max(10, NUMBERS // table.size))
+    draws = min(MAX_DRAWS, max(10, MAX_NUMBERS // table.size))
     for drawn in range(1, draws + 1):
         sizes = np.zeros(count, np.int64)
         for k, samples in enumerate(supply):
@@ -62,7 +61,7 @@ def dirichlet(
                 may = sizes <= n / count
                 share = np.where(may, share, 0.0) if share[may].any() else may.astype(float)
             ends = share.cumsum()
-            # The cuts start at random, lest rounding favour the same clients in every class.
+            # The cuts start at random, so that rounding favours no client in every class.
             cuts = np.floor(ends / ends[-1] * samples + rng.random())
             table[:, k] = np.diff(np.minimum(cuts, samples), prepend=0.0)
             sizes += table[:, k]
@@ -84,7 +83,7 @@ def inner_dirichlet(supply: Ints, weight: Array, alpha: float, rng: Generator) -
         odds = mix * (left > 0)
         odds = np.where(odds.any(1, keepdims=True), odds, left)
         asked = rng.multinomial(need, odds / odds.sum(1, keepdims=True))
-        for k in np.flatnonzero(asked.sum(0) > left):  # the lot decides who is served
+        for k in np.flatnonzero(asked.sum(0) > left):  # chance decides which clients get it
             asked[:, k] = rng.multivariate_hypergeometric(asked[:, k], left[k], method="marginals")
         table += asked
         need -= asked.sum(1)
@@ -102,10 +101,10 @@ def pathological(supply: Ints, weight: Array, each: int, mode: str, rng: Generat
         near *= supply / near.sum(0)
     table, owed = np.zeros(holds.shape, np.int64), np.zeros(weight.size)
     for k, samples in enumerate(supply):
-        who = holds[:, k]
-        owed[who] += near[who, k]  # what rounding takes from a client, later classes repay
-        table[who, k] = _whole(np.maximum(owed[who], 1), samples, least=1)
-        owed[who] -= table[who, k]
+        held = holds[:, k]
+        owed[held] += near[held, k]  # what rounding takes from a client, later classes repay
+        table[held, k] = _whole(np.maximum(owed[held], 1), samples, least=1)
+        owed[held] -= table[held, k]
     off = np.abs(table.sum(1) - sizes)
     if (off <= np.maximum(1, 0.05 * sizes)).all():
         return table, []
@@ -116,7 +115,7 @@ def pathological(supply: Ints, weight: Array, each: int, mode: str, rng: Generat
 
 
 def _holders(supply: Ints, count: int, each: int, mode: str, rng: Generator) -> Bools:
-    """Who holds which class: no class without a holder, or with more than it has samples."""
+    """Choose the classes of each client: each class has a holder, and no more than samples."""
     classes, most = supply.size, np.minimum(supply, count)
     if each > classes:
         raise refusal(f"num_classes_per_partition = {each}: the labels have {classes} classes")
@@ -147,10 +146,10 @@ def _holders(supply: Ints, count: int, each: int, mode: str, rng: Generator) -> 
         if can.any():
             taker = int(np.argmax(room * can.any(0)))
             many = min(room[taker], max(1, (holders - supply)[giver] // takers.sum()))
-            who = rng.permutation(np.flatnonzero(can[:, taker]))[:many]
-            holds[who, giver], holds[who, taker] = False, True
+            chosen = rng.permutation(np.flatnonzero(can[:, taker]))[:many]
+            holds[chosen, giver], holds[chosen, taker] = False, True
             continue
-        # Who holds the giver holds all takers: another client passes a third class on.
+        # All holders of the giver hold all takers: another client passes a third class on.
         taker, i = int(np.argmax(takers)), int(np.argmax(free[:, giver]))
         ways = np.argwhere(free & ~holds[:, [taker]] & ~holds[i])
         if not (free[i, giver] and ways.size):  # never for "random"
@@ -164,7 +163,7 @@ def _holders(supply: Ints, count: int, each: int, mode: str, rng: Generator) -> 
 
 
 def deal_on(table: Ints, each: int) -> Skewed:
-    """Each row dealt to `each` clients, round and round, class after class."""
+    """Deal each row to `each` clients in turn, class after class."""
     least = int(table.sum(1).min())
     if least < each:
         raise refusal(
@@ -180,18 +179,19 @@ def deal_on(table: Ints, each: int) -> Skewed:
 
 
 def tally(row: Ints, column: NDArray[np.integer], shape: tuple[int, int]) -> Ints:
-    """How often each pair occurs."""
+    """Count how often each pair occurs."""
     table = np.zeros(shape, np.int64)
     np.add.at(table, (row, column), 1)
     return table
 
 
 def refusal(fault: str) -> BadInput:
+    """Return the error for an option of [learning.partition]."""
     return BadInput(f"learning.partition.{fault}")
 
 
 def _whole(weight: Array, total: int, least: int) -> Ints:
-    """Whole numbers in proportion to `weight` that sum to `total`, each at least `least`."""
+    """Return whole numbers in proportion to `weight` that sum to `total`, each at least `least`."""
     rest = total - least * weight.size
     above = np.maximum(weight * (total / weight.sum()) - least, 0.0)
     above = (

@@ -1,1 +1,1 @@
-"""Sentences of the paper, each judged by the panel that it belongs to."""
+"""Claims of the paper, with a verdict on each from its panel."""

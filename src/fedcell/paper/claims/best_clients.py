@@ -1,4 +1,4 @@
-"""Sentences on Fig. 5: the best K over the cost ratio."""
+"""Claims on Fig. 5: the best K over the cost ratio."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -17,30 +17,30 @@ from fedcell.paper.verdicts import (
     where,
 )
 
-CLOSE = 1.25  # a factor within which a K follows a formula
+CLOSE = 1.25  # factor within which K* agrees with a formula
 
 
 def best_clients_rise(table: SweepTable) -> Iterator[Verdict]:
     """K* rises with the cost ratio."""
-    for labels, found in best_clients(table).items():
+    for labels, best in best_clients(table).items():
         rise = over_resamples(
-            found.tried_again[:, -1] / found.tried_again[:, 0] - 1, len(table.seeds)
+            best.tried_again[:, -1] / best.tried_again[:, 0] - 1, len(table.seeds)
         )
         yield Verdict(
             claim="K* rises with the cost ratio",
             where=where(labels),
-            outcome=unless_cut(larger(rise), found.known),
-            number=f"of the K tried, from ratio {found.ratios[0]:g} to {found.ratios[-1]:g}: "
-            f"{found.tried[0]:g} to {found.tried[-1]:g}; by a + b / K: {found.by_law[0]:.1f} to "
-            f"{found.by_law[-1]:.1f}",
+            outcome=unless_cut(larger(rise), best.known),
+            number=f"of the K tried, from ratio {best.ratios[0]:g} to {best.ratios[-1]:g}: "
+            f"{best.tried[0]:g} to {best.tried[-1]:g}; by a + b / K: {best.by_law[0]:.1f} to "
+            f"{best.by_law[-1]:.1f}",
         )
 
 
 def best_clients_of_fewer(table: SweepTable) -> Iterator[Verdict]:
     """K* for N = 50 is below K* for N = 100."""
     by_count: dict[str, dict[Any, BestClients]] = {}
-    for labels, found in best_clients(table).items():
-        by_count.setdefault(dataset(labels), {})[dict(labels).get("clients.count")] = found
+    for labels, best in best_clients(table).items():
+        by_count.setdefault(dataset(labels), {})[dict(labels).get("clients.count")] = best
     for data, each in by_count.items():
         if {50, 100} <= set(each):
             more = (each[100].law_again / each[50].law_again).mean(1) - 1
@@ -54,16 +54,16 @@ def best_clients_of_fewer(table: SweepTable) -> Iterator[Verdict]:
 
 
 def best_clients_by_theorem_2(table: SweepTable) -> Iterator[Verdict]:
-    """K* is what Theorem 2 says, as printed and exactly, with measured constants."""
-    for labels, found in best_clients(table).items():
-        for name, said in (("as printed", found.printed), ("exact", found.exact)):
+    """K* is that of Theorem 2, as printed and exactly, with measured constants."""
+    for labels, best in best_clients(table).items():
+        for name, said in (("as printed", best.printed), ("exact", best.exact)):
             if said is not None:
-                factor = float(np.median(said / found.by_law))
+                factor = float(np.median(said / best.by_law))
                 close = 1 / CLOSE <= factor <= CLOSE
                 yield Verdict(
                     claim=f"K* follows Theorem 2 ({name})",
                     where=where(labels),
-                    outcome=unless_cut("held" if close else "not held", found.known),
+                    outcome=unless_cut("held" if close else "not held", best.known),
                     number=f"with measured constants {said[0]:.3g} to {said[-1]:.3g}, the runs say "
-                    f"{found.by_law[0]:.3g} to {found.by_law[-1]:.3g}: {factor:.2g} times",
+                    f"{best.by_law[0]:.3g} to {best.by_law[-1]:.3g}: {factor:.2g} times",
                 )

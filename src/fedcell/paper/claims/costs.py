@@ -1,4 +1,4 @@
-"""Sentences on Fig. 6: what a round costs under each policy."""
+"""Claims on Fig. 6: the cost of a round under each policy."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -22,11 +22,11 @@ from fedcell.paper.verdicts import (
 )
 
 PARTS = {"upload_cost": "C_u", "compute_cost": "C_n", "staged_cost": "C_u + C_n"}
-PROPOSED = ("distributed", "optimal-staged")  # Sec. IV-D, and the centralised one of Sec. IV-C
+PROPOSED = ("distributed", "optimal-staged")  # Sec. IV-D, and the centralised schedule of Sec. IV-C
 
 
 def _by_policy(table: SweepTable, axis: str, by: str) -> dict[tuple[Any, Any], Series]:
-    """Along an axis, by policy and spread."""
+    """Return the curves along an axis, by policy and spread."""
     return {
         (dict(labels).get("policy"), dict(labels).get("clients.spread")): one
         for labels, one in series(table, axis, by).items()
@@ -34,24 +34,24 @@ def _by_policy(table: SweepTable, axis: str, by: str) -> dict[tuple[Any, Any], S
 
 
 def cost_in_proportion(table: SweepTable, axis: str, by: str, claim: str) -> Iterator[Verdict]:
-    """A cost is its unit cost times K, or E_l."""
-    for labels, found in series(table, axis, by).items():
-        unit = found.each / np.array(found.x)[:, None]
+    """A cost is its unit cost times K, or times E_l."""
+    for labels, curve in series(table, axis, by).items():
+        unit = curve.each / np.array(curve.x)[:, None]
         moved = change(unit[-1], unit[0])
         yield Verdict(
             claim=claim,
             where=where(labels),
             outcome=small(moved, PROPORTIONAL),
-            number=f"a unit from {found.x[0]:g} to {found.x[-1]:g}: {percent(moved)}",
+            number=f"a unit from {curve.x[0]:g} to {curve.x[-1]:g}: {percent(moved)}",
         )
 
 
 def proposed_below_even(table: SweepTable, axis: str) -> Iterator[Verdict]:
     """The proposed schedules cost less than the even one, in both parts."""
     for by, name in PARTS.items():
-        found = _by_policy(table, axis, by)
-        for (policy, spread), one in found.items():
-            even = found.get(("even", spread))
+        curves = _by_policy(table, axis, by)
+        for (policy, spread), one in curves.items():
+            even = curves.get(("even", spread))
             if policy in PROPOSED and even is not None:
                 moved = mean_estimate(relative_change(one.each, even.each).mean(0))
                 yield Verdict(
@@ -64,9 +64,9 @@ def proposed_below_even(table: SweepTable, axis: str) -> Iterator[Verdict]:
 
 def spread_is_handled(table: SweepTable, axis: str) -> Iterator[Verdict]:
     """Var 0.5 costs the proposed schedule not much more than Var 0.1."""
-    found = _by_policy(table, axis, "staged_cost")
+    curves = _by_policy(table, axis, "staged_cost")
     for policy in PROPOSED:
-        low, high = found.get((policy, 0.1)), found.get((policy, 0.5))
+        low, high = curves.get((policy, 0.1)), curves.get((policy, 0.5))
         if low is not None and high is not None:
             more = mean_estimate(relative_change(high.each, low.each).mean(0))
             yield Verdict(

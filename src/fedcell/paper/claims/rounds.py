@@ -1,4 +1,4 @@
-"""Sentences on Figs. 3 and 4: how many rounds it takes."""
+"""Claims on Figs. 3 and 4: rounds to the target."""
 
 from collections.abc import Iterator
 
@@ -32,41 +32,41 @@ from fedcell.paper.verdicts import (
 
 
 def falls_as_one_over_k(table: SweepTable) -> Iterator[Verdict]:
-    """G is a + b / K, as Theorem 1 has it, and falls."""
-    for others, found in series(table, "plan.cohort").items():
-        a, b = one_over_k(found, found.means)
-        off = float(np.abs((a + b / np.array(found.x)) / found.means - 1).max())
-        falls = change(found.each[0], found.each[-1])
+    """G falls with K as a + b / K, the form of Theorem 1."""
+    for others, curve in series(table, "plan.cohort").items():
+        a, b = one_over_k(curve, curve.means)
+        off = float(np.abs((a + b / np.array(curve.x)) / curve.means - 1).max())
+        falls = change(curve.each[0], curve.each[-1])
         outcome: Outcome = larger(falls)
         if outcome == "held" and off > FITS:
             outcome = "not held"
         yield Verdict(
             claim="G falls as a + b / K",
             where=where(others),
-            outcome=unless_cut(outcome, found.known()),
+            outcome=unless_cut(outcome, curve.known()),
             number=f"a = {a:.1f}, b = {b:.0f}: at most {100 * off:.0f} % off; a is "
-            f"{100 * a / found.means[0]:.0f} % of G at K = {found.x[0]:.0f}; from K = "
-            f"{found.x[-1]:.0f} to {found.x[0]:.0f} {percent(falls)}{found.told}",
+            f"{100 * a / curve.means[0]:.0f} % of G at K = {curve.x[0]:.0f}; from K = "
+            f"{curve.x[-1]:.0f} to {curve.x[0]:.0f} {percent(falls)}{curve.cut_note}",
         )
 
 
 def inverse_to_k(table: SweepTable) -> Iterator[Verdict]:
     """G is approximately inversely proportional to K: K times as many clients, 1 / K the rounds."""
-    for others, found in series(table, "plan.cohort").items():
-        slopes = np.polyfit(np.log(found.x), np.log(found.each), 1)[0]  # of each seed
+    for others, curve in series(table, "plan.cohort").items():
+        slopes = np.polyfit(np.log(curve.x), np.log(curve.each), 1)[0]  # of each seed
         power = mean_estimate(-slopes)
         near = Estimate(power.value - 1, power.low - 1, power.high - 1, power.level)
         yield Verdict(
             claim="G is approximately inversely proportional to K",
             where=where(others),
-            outcome=unless_cut(small(near, LITTLE), found.known()),
+            outcome=unless_cut(small(near, LITTLE), curve.known()),
             number=f"G goes with K to the power {-power.value:.2f} ({-power.high:.2f} to "
-            f"{-power.low:.2f}), inversely would be -1{found.told}",
+            f"{-power.low:.2f}), inversely would be -1{curve.cut_note}",
         )
 
 
 def fewer_clients_need_fewer_rounds(table: SweepTable) -> Iterator[Verdict]:
-    """N = 50 is below N = 100: more data a client."""
+    """N = 50 needs fewer rounds than N = 100: each client has more data."""
     for data, (changes, known) in _twice_the_clients(table).items():
         moved = mean_estimate(np.mean(changes, axis=0))
         yield Verdict(
@@ -78,34 +78,37 @@ def fewer_clients_need_fewer_rounds(table: SweepTable) -> Iterator[Verdict]:
 
 
 def _twice_the_clients(table: SweepTable) -> dict[str, tuple[list[Array], bool]]:
-    """What N = 100 takes against N = 50 at each K, seed by seed, by dataset; and whether nearly all
-    runs got there."""
-    found: dict[str, tuple[list[Array], bool]] = {}
+    """Return the relative change from N = 50 to N = 100 at each K and seed, by dataset.
+
+    With it, whether nearly all runs reached the target.
+    """
+    by_dataset: dict[str, tuple[list[Array], bool]] = {}
     for others, one in series(table, "clients.count").items():
         if {50.0, 100.0} <= set(one.x):
             more = relative_change(one.at(100), one.at(50))
-            before, known = found.get(dataset(others), ([], True))
-            found[dataset(others)] = [*before, more], known and one.known()
-    return found
+            before, known = by_dataset.get(dataset(others), ([], True))
+            by_dataset[dataset(others)] = [*before, more], known and one.known()
+    return by_dataset
 
 
 # Fig. 3(b).
 
 
 def little_effect_of_k(table: SweepTable) -> Iterator[Verdict]:
-    """Where data are alike, K has little effect."""
-    for others, found in series(table, "plan.cohort").items():
-        moved = change(found.each[0], found.each[-1])
+    """With i.i.d. data, K has little effect."""
+    for others, curve in series(table, "plan.cohort").items():
+        moved = change(curve.each[0], curve.each[-1])
         yield Verdict(
             claim="i.i.d.: K has little effect",
             where=where(others),
-            outcome=unless_cut(small(moved), found.known(0, -1)),
-            number=f"from K = {found.x[-1]:.0f} to {found.x[0]:.0f}: {percent(moved)}{found.told}",
+            outcome=unless_cut(small(moved), curve.known(0, -1)),
+            number=f"from K = {curve.x[-1]:.0f} to {curve.x[0]:.0f}: {percent(moved)}"
+            + curve.cut_note,
         )
 
 
 def little_effect_of_d(table: SweepTable) -> Iterator[Verdict]:
-    """Where data are alike, D has little effect, at any K."""
+    """With i.i.d. data, D has little effect, at any K."""
     for data, (changes, known) in _twice_the_clients(table).items():
         moved = [mean_estimate(each) for each in changes]
         largest = max(moved, key=lambda estimate: abs(estimate.value))
@@ -123,52 +126,53 @@ def little_effect_of_d(table: SweepTable) -> Iterator[Verdict]:
 
 def minimum_in_steps(table: SweepTable) -> Iterator[Verdict]:
     """G has a minimum in E_l: both ends are above the least between them."""
-    for others, found in series(table, "plan.local_steps").items():
-        if len(found.x) < 3:
+    for others, curve in series(table, "plan.local_steps").items():
+        if len(curve.x) < 3:
             continue
-        seeds = np.arange(found.each.shape[1])
-        inner = chosen_by_others(found, range(1, len(found.x) - 1), "least")
-        least = found.each[inner, seeds]
-        few, many = (change(found.each[end], least) for end in (0, -1))
-        best = int(found.means.argmin())
+        seeds = np.arange(curve.each.shape[1])
+        inner = chosen_by_others(curve, range(1, len(curve.x) - 1), "least")
+        least = curve.each[inner, seeds]
+        few, many = (change(curve.each[end], least) for end in (0, -1))
+        best = int(curve.means.argmin())
         yield Verdict(
             claim="G has a minimum in E_l",
             where=where(others),
-            # An end that was cut is at least so far above; the least must be known.
-            outcome=unless_cut(all_of([larger(few), larger(many)]), found.known(*set(inner))),
-            number=f"least at E_l = {found.x[best]:.0f}; against the best between the ends, at "
-            f"{found.x[0]:.0f} {percent(few)}, at {found.x[-1]:.0f} {percent(many)}{found.told}",
+            # A cut end is a lower bound; the minimum must be known.
+            outcome=unless_cut(all_of([larger(few), larger(many)]), curve.known(*set(inner))),
+            number=f"least at E_l = {curve.x[best]:.0f}; against the best between the ends, at "
+            f"{curve.x[0]:.0f} {percent(few)}, at {curve.x[-1]:.0f} {percent(many)}"
+            + curve.cut_note,
         )
 
 
-def _span(found: Series) -> Array:
-    """From the least to the most along an axis, seed by seed, in parts of the least."""
-    seeds, every = np.arange(found.each.shape[1]), range(len(found.x))
-    low, high = (chosen_by_others(found, every, best) for best in ("least", "most"))
-    least, most = found.each[low, seeds], found.each[high, seeds]
+def _span(curve: Series) -> Array:
+    """Return the change from minimum to maximum along an axis, by seed, relative to the minimum."""
+    seeds, every = np.arange(curve.each.shape[1]), range(len(curve.x))
+    low, high = (chosen_by_others(curve, every, best) for best in ("least", "most"))
+    least, most = curve.each[low, seeds], curve.each[high, seeds]
     return relative_change(most, least)
 
 
 def insensitive(table: SweepTable, axis: str, claim: str) -> Iterator[Verdict]:
     """MNIST hardly moves along an axis."""
-    for others, found in series(table, axis).items():
+    for others, curve in series(table, axis).items():
         if dataset(others) == "MNIST":
-            span = mean_estimate(_span(found))
+            span = mean_estimate(_span(curve))
             yield Verdict(
                 claim=claim,
                 where=where(others),
-                outcome=unless_cut(small(span), found.known()),
-                number=f"from the least to the most {percent(span)}{found.told}",
+                outcome=unless_cut(small(span), curve.known()),
+                number=f"from the least to the most {percent(span)}{curve.cut_note}",
             )
 
 
 def less_sensitive(table: SweepTable, axis: str, claim: str) -> Iterator[Verdict]:
     """MNIST moves less than CIFAR-10 along an axis."""
-    found = {dataset(others): one for others, one in series(table, axis).items()}
-    if {"MNIST", "CIFAR-10"} <= set(found):
-        spans = {name: _span(one) for name, one in found.items()}
+    curves = {dataset(others): one for others, one in series(table, axis).items()}
+    if {"MNIST", "CIFAR-10"} <= set(curves):
+        spans = {name: _span(one) for name, one in curves.items()}
         gain = mean_estimate(spans["CIFAR-10"] - spans["MNIST"])
-        known = all(one.known() for one in found.values())
+        known = all(one.known() for one in curves.values())
         yield Verdict(
             claim=claim,
             where="MNIST, CIFAR-10",
@@ -183,24 +187,25 @@ def less_sensitive(table: SweepTable, axis: str, claim: str) -> Iterator[Verdict
 
 def rises_with_losses(table: SweepTable) -> Iterator[Verdict]:
     """G rises with gamma from 0 to 0.5."""
-    for others, found in series(table, "cell.loss_rate").items():
-        moved = change(found.each[-1], found.each[0])
+    for others, curve in series(table, "cell.loss_rate").items():
+        moved = change(curve.each[-1], curve.each[0])
         yield Verdict(
             claim="G rises with gamma",
             where=where(others),
-            outcome=unless_cut(larger(moved), found.known(0)),
-            number=f"from gamma = {found.x[0]:g} to {found.x[-1]:g}: {percent(moved)}{found.told}",
+            outcome=unless_cut(larger(moved), curve.known(0)),
+            number=f"from gamma = {curve.x[0]:g} to {curve.x[-1]:g}: {percent(moved)}"
+            + curve.cut_note,
         )
 
 
 def compensated_by_k(table: SweepTable) -> Iterator[Verdict]:
     """K / (1 - gamma) clients at gamma need what K need without losses, at any K."""
-    found = {
+    curves = {
         (dataset(o), dict(o).get("cell.loss_rate")): s
         for o, s in series(table, "plan.cohort").items()
     }
-    for data in dict.fromkeys(data for data, _ in found):
-        lossless, lossy = found.get((data, 0.0)), found.get((data, 0.3))
+    for data in dict.fromkeys(data for data, _ in curves):
+        lossless, lossy = curves.get((data, 0.0)), curves.get((data, 0.3))
         if lossless is None or lossy is None:
             continue
         changes = [

@@ -1,4 +1,4 @@
-"""Sentences on what the proofs assume and conclude, and on laws of rounds."""
+"""Claims on what the proofs assume and conclude, and on laws of rounds."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -23,33 +23,33 @@ from fedcell.paper.verdicts import (
 )
 from fedcell.planning.constants import STEADY
 
-WITHIN = 2.0  # a bound that is so many times what is bounded fits
-FEWEST = 4  # models along a training that a curve of two constants is fitted to
+WITHIN = 2.0  # factor within which a bound fits
+MIN_MODELS = 4  # along a training, to fit a curve with two constants
 
 
 def effect_grows_with_diversity(table: SweepTable) -> Iterator[Verdict]:
     """The effect of K grows with lambda."""
     points, known, measured = [], True, _by_variant(table)
-    for labels, found in series(table, "plan.cohort").items():
+    for labels, curve in series(table, "plan.cohort").items():
         rows = measured.get(dataset(labels), [])
         if rows:
-            effect = (found.each[0] - found.each[-1]) / found.means[-1]
+            effect = (curve.each[0] - curve.each[-1]) / curve.means[-1]
             diversity = float(np.median([row["lambda"]["median"] for row in rows]))
             points.append((dataset(labels), diversity, effect))
-            known = known and found.known(0, -1)
+            known = known and curve.known(0, -1)
     if len(points) < 3:
         return
     points.sort(key=lambda point: point[1])
     x = np.log([lam for _, lam, _ in points])
     slopes = np.polyfit(x, np.stack([effect for *_, effect in points]), 1)[0]  # of each seed
-    told = "; ".join(
+    words = "; ".join(
         f"{name}: lambda {lam:.2g}, {100 * effect.mean():+.0f} %" for name, lam, effect in points
     )
     yield Verdict(
         claim="the effect of K grows with lambda",
         where="from the most K to the least",
         outcome=unless_cut(larger(mean_estimate(slopes)), known),
-        number=told,
+        number=words,
     )
 
 
@@ -68,8 +68,7 @@ def pl_is_visible(table: SweepTable) -> Iterator[Verdict]:
 
 
 def bound_fits(table: SweepTable) -> Iterator[Verdict]:
-    """Theorem 1 with measured constants says about the rounds that it takes; and the loss falls
-    as the bound does, A / (t + B), with A and B fitted."""
+    """Theorem 1 with measured constants predicts the rounds, and the loss falls as A / (t + B)."""
     for variant, rows in _by_variant(table).items():
         pairs = [
             (row["theorem_1"]["corrected"], row["rounds_taken"])
@@ -86,7 +85,7 @@ def bound_fits(table: SweepTable) -> Iterator[Verdict]:
                 number=f"{said:.2g} said, {taken:.0f} taken; {len(pairs)} trainings",
             )
         curves = [(np.array(r["rounds"], float), np.array(r["losses"], float)) for r in rows]
-        shapes = [_shape(t, losses) for t, losses in curves if t.size >= FEWEST]
+        shapes = [_shape(t, losses) for t, losses in curves if t.size >= MIN_MODELS]
         if shapes:
             yield Verdict(
                 claim="the loss falls as the bound does, A / (t + B)",
@@ -98,22 +97,22 @@ def bound_fits(table: SweepTable) -> Iterator[Verdict]:
 
 
 def _all_or_none(right: list[bool]) -> Outcome:
-    """Of a few trainings that each say yes or no."""
+    """Return the outcome of a few trainings that each say yes or no."""
     return "held" if all(right) else "inconclusive" if any(right) else "not held"
 
 
 def _shape(t: Array, losses: Array) -> float:
-    """How far A / (t + B) is from losses, at most, where it fits best: 1 / f is linear in t."""
+    """Return the largest relative error of A / (t + B), fitted to losses: 1 / f is linear in t."""
     slope, first = np.polyfit(t, 1 / losses, 1, w=losses)
     return float(np.abs(1 / (losses * (first + slope * t)) - 1).max())
 
 
 def _by_variant(table: SweepTable) -> dict[str, list[Mapping[str, Any]]]:
-    """Measured constants, those of all seeds together."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
+    """Return the measured constants of all seeds, by variant."""
+    by_variant: dict[str, list[Mapping[str, Any]]] = {}
     for row in table.about.get(KIND, ()):
-        found.setdefault(str(row["labels"].get("variant", "everywhere")), []).append(row)
-    return found
+        by_variant.setdefault(str(row["labels"].get("variant", "everywhere")), []).append(row)
+    return by_variant
 
 
 def laws_on_left_out_settings(table: SweepTable) -> Iterator[Verdict]:
@@ -121,7 +120,7 @@ def laws_on_left_out_settings(table: SweepTable) -> Iterator[Verdict]:
     again = resampled_errors(table)
     for labels, errors in left_out_errors(table).items():
         off = {name: np.abs(errors[name]) for name in LAWS}
-        told = ", ".join(
+        words = ", ".join(
             f"{name} {100 * np.median(e):.0f} % ({100 * e.max():.0f} at most)"
             for name, e in off.items()
         )
@@ -130,5 +129,5 @@ def laws_on_left_out_settings(table: SweepTable) -> Iterator[Verdict]:
             claim="the paper's law predicts left-out settings better than Luo et al.'s",
             where=where(labels),
             outcome=larger(gain),
-            number=f"median error over {off[PAPER].size} settings: {told}",
+            number=f"median error over {off[PAPER].size} settings: {words}",
         )

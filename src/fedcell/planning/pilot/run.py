@@ -14,9 +14,9 @@ from fedcell.core.quantities import parse_duration, readable_duration
 from fedcell.core.streams import check_count
 from fedcell.experiments.executors import Executor, LocalProcesses, leave_if_started_by_a_script
 from fedcell.experiments.store import Store
-from fedcell.learning.custom import OwnLearner, changed_sources, code_of, name_of
+from fedcell.learning.custom import CustomLearner, changed_sources, code_of, name_of
 from fedcell.learning.learner import warm_up
-from fedcell.learning.server_optimizer import Server
+from fedcell.learning.server_optimizer import ServerOptimizer
 from fedcell.planning.setting import Region, Setting, trial_seeds
 from fedcell.scenario.identity import differences, pilot_identity
 from fedcell.scenario.scenario import Scenario, check_scenario
@@ -80,9 +80,9 @@ def prepare_pilot(
     """Return a runner of trials with its engine compiled, a pilot without trials, and the scenario
     with its D_j, z_m and alpha_0."""
     leave_if_started_by_a_script()
-    whose, server = OwnLearner.of(compute.learner), compute.server
+    whose, server = CustomLearner.of(compute.learner), compute.server
     learning = learning_of(scenario, whose)
-    Server.of(learning, server)  # or says why that cannot be
+    ServerOptimizer.of(learning, server)  # or says why that cannot be
     goal = scenario.goal(target)
     if goal is None:
         raise BadInput(f"{name}: there is no loss to reach: set learning.target or `target`")

@@ -12,11 +12,11 @@ from fedcell.experiments.executors import Executor, WorkerDiedError
 from fedcell.experiments.jobs import JobResult, TrainingJob, TrainingResult, train, train_curve
 from fedcell.experiments.store import Store
 from fedcell.experiments.training import Curve, Race, Training, Until
-from fedcell.learning.custom import OwnLearner
+from fedcell.learning.custom import CustomLearner
 from fedcell.learning.data.download import Report
 from fedcell.learning.engines.engine import available_threads
 from fedcell.learning.learner import Learner, warm_up
-from fedcell.learning.server_optimizer import OwnServer
+from fedcell.learning.server_optimizer import CustomServer
 from fedcell.learning.setup import TrainingSetup, prepare_training, require_learning
 from fedcell.planning.setting import Setting
 from fedcell.scenario.scenario import Scenario
@@ -49,8 +49,8 @@ class PilotRunner:
     data_dir: Path | None = None
     threads: int | None = None
     download: Report | None = None
-    learner: OwnLearner | None = None  # None: ours
-    server: OwnServer | None = None  # None: that of the scenario
+    learner: CustomLearner | None = None  # None: ours
+    server: CustomServer | None = None  # None: that of the scenario
     trained_by: TrainedBy | None = None  # who trains in place of our engine, to the same bits
     store: Store | None = None
     engine: Executor | None = None  # None: here, on `threads`

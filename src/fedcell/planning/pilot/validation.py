@@ -14,7 +14,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.estimates import Estimate
 from fedcell.core.quantities import parse_duration
 from fedcell.core.showing import Showable
-from fedcell.learning.custom import OwnLearner, name_of
+from fedcell.learning.custom import CustomLearner, name_of
 from fedcell.planning.law.base import LEVEL
 from fedcell.planning.law.fitted import FittedLaw
 from fedcell.planning.setting import Setting, trial_seeds, validation_settings
@@ -226,7 +226,7 @@ def validate_pilot(
     """
     begin = time.monotonic()
     seconds = parse_duration(budget, "`budget`")
-    custom = OwnLearner.of(compute.learner)
+    custom = CustomLearner.of(compute.learner)
     learner = None if custom is None else custom.name
     server = None if compute.server is None else name_of(compute.server)
     check_same_code(pilot, learner, server)

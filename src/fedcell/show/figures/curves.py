@@ -1,4 +1,4 @@
-"""What is drawn of runs: their losses or accuracies, and the held means that targets are about."""
+"""Curves of runs: losses or accuracies, and the moving averages that targets refer to."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Ledgers = Mapping[str, Ledger]  # of one run, by policy
 
 @dataclass(frozen=True)
 class Curve:
-    """What a run has learnt: the values of the rounds that were evaluated, and their held means."""
+    """The scores of the evaluated rounds of a run, and their moving averages."""
 
     seen: Any  # places of the rounds
     values: Array
@@ -36,13 +36,13 @@ class Curve:
         return cls(seen, values, sums / np.minimum(np.arange(values.size) + 1, hold))
 
     def at(self, rounds: int) -> float:
-        """The held mean after so many rounds."""
+        """Return the moving average after a number of rounds."""
         return float(self.held[np.searchsorted(self.seen, rounds - 1)])
 
 
 @dataclass(frozen=True)
 class RunsDrawing:
-    """One run, or several seeds of one, and what of it is drawn."""
+    """One run, or several seeds of one, and the options of its figure."""
 
     runs: Sequence[Ledgers]
     target: Target | None = None
@@ -55,38 +55,38 @@ class RunsDrawing:
 
     @property
     def measure(self) -> str:
-        """What is to reach the target."""
+        """The measure that the target refers to."""
         return "train_loss" if self.target is None else self.target.column
 
     @property
     def policies(self) -> list[str]:
-        """Those that every run is priced under."""
+        """The policies that every run is priced under."""
         return [name for name in self.runs[0] if all(name in run for run in self.runs)]
 
     @property
     def has_accuracy(self) -> bool:
-        """Whether models were judged on test data."""
+        """Whether models were evaluated on test data."""
         return any(np.isfinite(first(run).accuracy).any() for run in self.runs)
 
     def curves(self, measure: str) -> list[Curve]:
-        """What each run has learnt."""
+        """Return the curve of each run."""
         return [Curve.of(first(run), measure, self.hold) for run in self.runs]
 
     @property
     def judged(self) -> str:
-        """Which model the curves are of, in words that follow others."""
+        """The model that the curves belong to, as the end of a sentence."""
         return "" if self.deliver is None else JUDGED[self.deliver]
 
     @property
     def hold(self) -> int:
-        """Rounds that a held mean is of."""
+        """Rounds of a moving average."""
         return SMOOTHED if self.target is None else self.target.hold
 
     def reached(self) -> list[int | None]:
-        """Rounds of each run to the target."""
+        """Return the rounds of each run to the target."""
         return [None if self.target is None else first(r).rounds_to(self.target) for r in self.runs]
 
 
 def first(run: Ledgers) -> Ledger:
-    """A ledger of a run: all have the same losses."""
+    """Return a ledger of a run: all have the same losses."""
     return next(iter(run.values()))

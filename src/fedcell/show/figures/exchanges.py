@@ -1,4 +1,4 @@
-"""Pictures of a federation: what the clocks say beside what the model says."""
+"""Figures of a federation: measured against modelled times."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ PARTS = {"waiting": "#BBBBBB", "training": "#E69F00", "upload": "#0072B2"}
 
 
 def draw_uploads(panel: Any, report: ExchangeReport) -> None:
-    """Each upload: by the clock over by the model; on the line they agree."""
+    """Draw the measured over the modelled time of each upload; they agree on the line."""
     pairs = [
         (e.modelled_upload, e.measured_upload)
         for e in report.exchanges
@@ -33,7 +33,7 @@ def draw_uploads(panel: Any, report: ExchangeReport) -> None:
 
 
 def draw_devices(panel: Any, report: ExchangeReport) -> None:
-    """Where the time of a device goes, by the clock: medians of its rounds."""
+    """Draw the measured times of each device, as medians of its rounds."""
     devices = report.devices()
     places, below = range(len(devices)), [0.0] * len(devices)
     for part, colour in PARTS.items():
@@ -51,7 +51,7 @@ def draw_devices(panel: Any, report: ExchangeReport) -> None:
 
 
 def exchanges_figure(report: ExchangeReport) -> Any:
-    """Uploads against the model, and where the devices' time goes."""
+    """Return uploads against the model, and the times of the devices."""
     figure = new_figure(11, 4.2)
     left, right = figure.subplots(1, 2)
     draw_uploads(left, report)

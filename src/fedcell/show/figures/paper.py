@@ -1,4 +1,4 @@
-"""Pictures of the paper's panels: most are those of a sweep, some show what follows from one."""
+"""Figures of the paper's panels: most are those of a sweep, some are derived from one."""
 
 from typing import Any
 
@@ -14,35 +14,40 @@ from .sweeps import LINES, Line, draw_lines, draw_sweep, sweep_figure
 
 
 def draw_panel(
-    panel: Any, found: Reproduction, by: str | None = None, axis: str | None = None
+    panel: Any, reproduced: Reproduction, by: str | None = None, axis: str | None = None
 ) -> None:
-    """A panel as the paper draws it."""
-    drawer = SPECIAL.get(found.panel)
+    """Draw a panel as the paper does."""
+    drawer = SPECIAL.get(reproduced.panel)
     if drawer is None or by is not None:
-        draw_sweep(panel, found.table, by, axis)
+        draw_sweep(panel, reproduced.table, by, axis)
     else:
-        drawer(found, panel)
+        drawer(reproduced, panel)
         plain_axes(panel)
 
 
 def panel_figure(
-    found: Reproduction, by: str | None = None, axis: str | None = None, columns: int | None = None
+    reproduced: Reproduction,
+    by: str | None = None,
+    axis: str | None = None,
+    columns: int | None = None,
 ) -> Any:
-    """A panel as the paper draws it, for a screen or for columns of a paper."""
-    if found.panel not in SPECIAL or by is not None:
-        return sweep_figure(found.table, by, axis, columns)
+    """Return a panel as the paper draws it, for a screen or for columns of a paper."""
+    if reproduced.panel not in SPECIAL or by is not None:
+        return sweep_figure(reproduced.table, by, axis, columns)
     figure, panel = sized_figure(columns)
-    draw_panel(panel, found)
+    draw_panel(panel, reproduced)
     if columns is None:
-        panel.set_title(plain(found.table.title), fontsize=10)
+        panel.set_title(plain(reproduced.table.title), fontsize=10)
     legend_outside(figure, panel, columns)
     return figure
 
 
-def _best_clients(found: Reproduction, panel: Any) -> None:
-    """K* over the cost ratio: by the runs with a band, and by Theorem 2. All but the best of the K
-    that were run are real numbers, also beyond N, as in the verdicts."""
-    by_line = best_clients(found.table)
+def _best_clients(reproduced: Reproduction, panel: Any) -> None:
+    """Draw K* over the cost ratio: from the runs with a band, and by Theorem 2.
+
+    All but the best K that was run are real numbers, possibly above N, as in the verdicts.
+    """
+    by_line = best_clients(reproduced.table)
     lines = {
         (*(label for label in labels if label[0] != "variant"), ("variant", "runs")): Line(
             each.ratios.tolist(), each.band(each.law_again), [False] * each.ratios.size
@@ -68,9 +73,9 @@ def _best_clients(found: Reproduction, panel: Any) -> None:
     panel.set_ylabel("best $K$")
 
 
-def _theory(found: Reproduction, panel: Any) -> None:
-    """|grad f|^2 / 2 f along a training: a constant if P-L held with one mu."""
-    rows = list(found.table.about.get(KIND, ()))
+def _theory(reproduced: Reproduction, panel: Any) -> None:
+    """Draw |grad f|^2 / 2 f along a training: a constant if P-L held with one mu."""
+    rows = list(reproduced.table.about.get(KIND, ()))
     variants = list(dict.fromkeys(str(row["labels"].get("variant", "")) for row in rows))
     for row in rows:
         variant, seed = str(row["labels"].get("variant", "")), int(row.get("seed", 0))
@@ -90,13 +95,13 @@ def _theory(found: Reproduction, panel: Any) -> None:
     panel.set_ylabel(r"$\|\nabla f\|^2 / 2f$")
 
 
-def _laws(found: Reproduction, panel: Any) -> None:
-    """Errors of each law at each setting that was left out of its fit."""
-    found_errors = left_out_errors(found.table)
-    for i, (labels, errors) in enumerate(found_errors.items()):
+def _laws(reproduced: Reproduction, panel: Any) -> None:
+    """Draw the errors of each law at each setting left out of its fit."""
+    errors_by_line = left_out_errors(reproduced.table)
+    for i, (labels, errors) in enumerate(errors_by_line.items()):
         for j, name in enumerate(LAWS):
             off = 100 * errors[name]
-            place = j + 0.2 * (i - (len(found_errors) - 1) / 2)
+            place = j + 0.2 * (i - (len(errors_by_line) - 1) / 2)
             label = plain(", ".join(str(v) for _, v in labels)) if j == 0 else None
             panel.plot(np.full(off.size, place), off, "o", color=LINES[i], alpha=0.6, label=label)
             panel.plot([place - 0.08, place + 0.08], [np.median(off)] * 2, color=LINES[i])

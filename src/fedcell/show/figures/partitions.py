@@ -1,4 +1,4 @@
-"""Pictures of a partition. Nothing is drawn by lot here."""
+"""Figures of a partition."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ TICKS: dict[str, Any] = {"nbins": 6, "integer": True, "steps": [1, 2, 5, 10]}
 
 
 def draw_labels(panel: Any, counts: Ints, names: Sequence[str] | None = None) -> None:
-    """Who holds which labels, as a heat map of (client, class) counts."""
+    """Draw the labels of each client as a heat map of (client, class) counts."""
     from matplotlib.ticker import MaxNLocator
 
     clients, classes = counts.shape
@@ -45,7 +45,7 @@ def draw_labels(panel: Any, counts: Ints, names: Sequence[str] | None = None) ->
 
 
 def draw_sizes(panel: Any, counts: Ints) -> None:
-    """How many samples each client holds, from the largest."""
+    """Draw the samples of each client, from the largest."""
     from matplotlib.ticker import MaxNLocator
 
     sizes = counts.sum(1)
@@ -63,7 +63,7 @@ def draw_sizes(panel: Any, counts: Ints) -> None:
 
 
 def partition_figure(counts: Ints, title: str, names: Sequence[str] | None = None) -> Any:
-    """Who holds which labels, and how many."""
+    """Return the figure of a partition: labels and sizes by client."""
     longest = max(map(len, names)) if names is not None and len(names) <= NAMED else 0
     figure = new_figure(11, 3.8 + LETTER * min(longest, LONGEST))
     labels, amounts = figure.subplots(1, 2, gridspec_kw={"width_ratios": [2.2, 1]})

@@ -1,4 +1,4 @@
-"""Pictures of what rounds cost: over K and over E_l, policy by policy, and round by round."""
+"""Figures of the cost of rounds: over K and E_l, by policy, and by round."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -45,8 +45,10 @@ class _Line:
 
 
 def draw_costs(panel: Any, sweep: CostSweep, axis: str, change: bool = False) -> None:
-    """The cost of a round over "cohort" (K) or "local_steps" (E_l), with confidence bands; or its
-    change against the first policy."""
+    """Draw the cost of a round over "cohort" (K) or "local_steps" (E_l), with confidence bands.
+
+    With `change`, draw the change against the first policy instead.
+    """
     points = [point for point in sweep.points if point.axis == axis]
     if not points:
         known = ", ".join(dict.fromkeys(point.axis for point in sweep.points))
@@ -68,7 +70,7 @@ def draw_costs(panel: Any, sweep: CostSweep, axis: str, change: bool = False) ->
 
 
 def cost_figure(sweep: CostSweep) -> Any:
-    """The cost of a round over K and over E_l, with confidence bands, as in Fig. 6."""
+    """Return the cost of a round over K and over E_l, with confidence bands, as in Fig. 6."""
     axes = list(dict.fromkeys(point.axis for point in sweep.points))
     several = len(sweep.points[0].comparison.policies) > 1
     figure = new_figure(10, 7.2 if several else 5.4)
@@ -94,7 +96,7 @@ def cost_figure(sweep: CostSweep) -> Any:
 
 
 def _caption(sweep: CostSweep) -> str:
-    """How many rounds, what the bands are, and what is held in each panel."""
+    """Return the number of rounds, the kind of band, and the fixed values of each panel."""
     first, last = sweep.points[0].comparison, sweep.points[-1].comparison
     plan = first.scenario.plan
     work = f"{plan.local_epochs} epochs" if plan.local_epochs else f"$E_l$ = {plan.local_steps}"
@@ -112,14 +114,14 @@ def _band(panel: Any, x: list[int], values: Sequence[Estimate], line: _Line) -> 
 
 
 def _percent(point: SweepPoint, policy: str) -> Estimate:
-    """The paired difference in percent of the mean that it is a difference to."""
+    """Return the paired difference in percent of the mean of the first policy."""
     base = point.comparison.policies[0].mean["staged_cost"].value
     change = point.comparison[policy].difference["staged_cost"]
     return Estimate(*(100 * x / base for x in (change.value, change.low, change.high)))
 
 
 def _lines(points: Sequence[SweepPoint]) -> list[_Line]:
-    """The lines of a panel, with their labels and looks."""
+    """Return the lines of a panel, with labels and styles."""
     spreads = list(dict.fromkeys(point.spread for point in points))
     policies = [costs.policy for costs in points[0].comparison.policies]
     colours = policy_colours(policies)
@@ -145,7 +147,7 @@ MEASURES = {
 
 
 def draw_measure(panel: Any, comparison: Comparison, measure: str) -> None:
-    """A measure of a round, policy by policy, with intervals."""
+    """Draw a measure of a round by policy, with intervals."""
     names = [costs.policy for costs in comparison.policies]
     colours = policy_colours(names)
     values = [costs.mean[measure] for costs in comparison.policies]
@@ -163,7 +165,7 @@ def draw_measure(panel: Any, comparison: Comparison, measure: str) -> None:
 
 
 def comparison_figure(comparison: Comparison) -> Any:
-    """Policies side by side: the cost of a round, its duration and its energy, with intervals."""
+    """Return cost, duration and energy of a round by policy, with intervals."""
     figure = new_figure(11, 1.8 + 0.3 * len(comparison.policies))
     panels = figure.subplots(1, len(MEASURES), sharey=True)
     for panel, measure in zip(panels, MEASURES, strict=True):
@@ -177,7 +179,7 @@ def comparison_figure(comparison: Comparison) -> Any:
 
 
 def draw_times(panel: Any, scheduled: ScheduledRound) -> None:
-    """One round, client by client: training, then uploading."""
+    """Draw one round by client: training, then uploading."""
     compute, upload = (
         np.asarray(t)[:CROWD] for t in (scheduled.cost.compute_time, scheduled.cost.upload_time)
     )
@@ -188,7 +190,7 @@ def draw_times(panel: Any, scheduled: ScheduledRound) -> None:
 
 
 def draw_shares(panel: Any, scheduled: ScheduledRound) -> None:
-    """One round, client by client: the share of the band."""
+    """Draw one round by client: the share of the band."""
     shares = 100 * scheduled.schedule.share[:CROWD]
     panel.barh(np.arange(shares.size), shares, color=GREY)
     panel.set_xlabel("share of the band [%]")
@@ -211,7 +213,7 @@ def _finish_clients(panel: Any, scheduled: ScheduledRound, count: int) -> None:
 
 
 def schedule_figure(scheduled: ScheduledRound) -> Any:
-    """One round, client by client: training, then uploading, and the share of the band."""
+    """Return one round by client: training, then uploading, and the share of the band."""
     clients = min(CROWD, scheduled.schedule.share.size)
     figure = new_figure(9, 1.6 + 0.22 * clients)
     times, shares = figure.subplots(1, 2, sharey=True, gridspec_kw={"width_ratios": [2.4, 1]})
@@ -223,7 +225,7 @@ def schedule_figure(scheduled: ScheduledRound) -> Any:
 
 
 def draw_each_round(panel: Any, ledger: Ledger, what: str) -> None:
-    """The "duration" or the "energy" of each round."""
+    """Draw the "duration" or the "energy" of each round."""
     values = getattr(ledger, what)
     x = np.arange(1, ledger.rounds + 1)
     panel.plot(x, values, color="#0072B2", linewidth=1, **lone_marker(x))
@@ -234,7 +236,7 @@ def draw_each_round(panel: Any, ledger: Ledger, what: str) -> None:
 
 
 def ledger_figure(ledger: Ledger) -> Any:
-    """What each round took where nothing was trained: its duration and its energy."""
+    """Return duration and energy of each round, for ledgers without training."""
     figure = new_figure(9, 3.2)
     for panel, what in zip(figure.subplots(1, 2), ("duration", "energy"), strict=True):
         draw_each_round(panel, ledger, what)

@@ -1,4 +1,4 @@
-"""Pictures of runs: what was learnt over rounds, over simulated time and over energy."""
+"""Figures of runs: loss and accuracy over rounds, simulated time and energy."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -35,8 +35,10 @@ FINE = 300  # points of a mean over seeds along seconds or joules
 
 
 def draw_rounds(panel: Any, drawing: RunsDrawing, measure: str | None = None) -> None:
-    """The loss, or the accuracy, over rounds: as it was, faint, and its held mean; of several seeds
-    their mean with its 95 % band."""
+    """Draw the loss or the accuracy over rounds: faint, and its moving average.
+
+    Of several seeds, the mean with its 95 % band.
+    """
     measure = measure or drawing.measure
     curves = drawing.curves(measure)
     alone = len(curves) == 1
@@ -58,13 +60,13 @@ def draw_rounds(panel: Any, drawing: RunsDrawing, measure: str | None = None) ->
     panel.set_ylabel(MEASURES[measure])
     whole_numbers(panel.xaxis)
     _finish(panel, drawing, measure)
-    found = drawing.reached()[0] if alone and measure == drawing.measure else None
-    if found is not None:
-        late = found > first(drawing.runs[0]).rounds / 4
-        panel.plot(found, curves[0].at(found), "o", **REACHED, color="black")
+    reached = drawing.reached()[0] if alone and measure == drawing.measure else None
+    if reached is not None:
+        late = reached > first(drawing.runs[0]).rounds / 4
+        panel.plot(reached, curves[0].at(reached), "o", **REACHED, color="black")
         panel.annotate(
-            f"round {found}",
-            (found, curves[0].at(found)),
+            f"round {reached}",
+            (reached, curves[0].at(reached)),
             (-8 if late else 8, 0),
             textcoords="offset points",
             ha="right" if late else "left",
@@ -75,18 +77,20 @@ def draw_rounds(panel: Any, drawing: RunsDrawing, measure: str | None = None) ->
 
 
 def draw_over(panel: Any, drawing: RunsDrawing, what: str) -> None:
-    """The held mean of what is to reach the target over simulated time ("duration") or over energy,
-    a line for each policy; those that nobody could tell apart share one."""
+    """Draw the moving average of the target's measure over "duration" or "energy", by policy.
+
+    Policies with indistinguishable lines share one.
+    """
     curves = drawing.curves(drawing.measure)
     totals = {
         policy: [getattr(run[policy], f"total_{what}") for run in drawing.runs]
         for policy in drawing.policies
     }
-    colours, found = policy_colours(drawing.policies), drawing.reached()
+    colours, reached = policy_colours(drawing.policies), drawing.reached()
     for group in _alike(totals):
         ends = [
             float(total[-1 if rounds is None else rounds - 1])
-            for total, rounds in zip(totals[group[0]], found, strict=True)
+            for total, rounds in zip(totals[group[0]], reached, strict=True)
         ]
         names = "all policies" if len(group) == len(totals) > 2 else ", ".join(map(plain, group))
         label = f"{names}: {np.mean(ends):.3g} {UNITS[what]}"
@@ -96,8 +100,8 @@ def draw_over(panel: Any, drawing: RunsDrawing, what: str) -> None:
             dashes: Any = "-" if i == 0 else (4 * i, (4, 4 * (len(group) - 1)))
             named = label if i == 0 else None
             _draw_mean(panel, xs, ys, colours[policy], linestyle=dashes, label=named)
-        if len(curves) == 1 and found[0] is not None:
-            here = curves[0].at(found[0])
+        if len(curves) == 1 and reached[0] is not None:
+            here = curves[0].at(reached[0])
             panel.plot(ends[0], here, "o", **REACHED, color=colours[group[0]])
     panel.set_xlabel(TITLES[what])
     panel.set_ylabel(MEASURES[drawing.measure])
@@ -105,7 +109,7 @@ def draw_over(panel: Any, drawing: RunsDrawing, what: str) -> None:
 
 
 def _alike(totals: Mapping[str, Sequence[Array]]) -> list[list[str]]:
-    """Policies in groups whose lines lie on each other."""
+    """Return groups of policies with coinciding lines."""
     groups: list[list[str]] = []
     for policy, mine in totals.items():
         for group in groups:
@@ -121,7 +125,7 @@ def _alike(totals: Mapping[str, Sequence[Array]]) -> list[list[str]]:
 def _draw_mean(
     panel: Any, xs: Sequence[Array], ys: Sequence[Array], colour: str, **looks: Any
 ) -> None:
-    """A curve, or the mean of several with its band."""
+    """Draw a curve, or the mean of several with its band."""
     looks = {"linewidth": 1.8, "color": colour} | looks
     if len(xs) == 1:
         panel.plot(xs[0], ys[0], **looks, **lone_marker(xs[0]))
@@ -135,7 +139,7 @@ def _draw_mean(
 
 
 def _finish(panel: Any, drawing: RunsDrawing, measure: str) -> None:
-    """Scales, and the target where this is what is to reach it."""
+    """Set scales, and draw the target if it refers to this measure."""
     values = np.concatenate([curve.values for curve in drawing.curves(measure)])
     if measure == "train_loss" and values.size and values.min() > 0:
         panel.set_yscale("log")
@@ -175,13 +179,15 @@ def run_figure(
     changes: Sequence[int] = (),
     deliver: Deliver | None = None,
 ) -> Any:
-    """One run: its loss over rounds, beside its accuracy; and over seconds and joules by policy.
-    `changes` has the rounds from which it had another plan, `deliver` which model was judged."""
+    """Return one run: loss and accuracy over rounds, and over time and energy by policy.
+
+    `changes` has the rounds from which the plan differs, `deliver` the model that was evaluated.
+    """
     return runs_figure(RunsDrawing([ledgers], target, changes, deliver), columns)
 
 
 def runs_figure(drawing: RunsDrawing, columns: int | None = None) -> Any:
-    """The panels of one run or of several seeds, for a screen or for columns of a paper."""
+    """Return the panels of one run or of several seeds, for a screen or for columns of a paper."""
     names = list(PANELS)
     if not drawing.has_accuracy or drawing.measure == "accuracy":
         names.remove("accuracy")  # there is none, or it is what all panels show
@@ -198,7 +204,7 @@ def runs_figure(drawing: RunsDrawing, columns: int | None = None) -> Any:
 
 
 def legend_heading(drawing: RunsDrawing) -> str:
-    """What the numbers beside the names of policies are."""
+    """Return the meaning of the numbers beside the names of policies."""
     what = "to the target" if all(drawing.reached()) else "in all"
     alike = f"; policies that share a line are within {100 * ALIKE:.0f} %"
     return what + (alike if len(drawing.policies) > 1 else "")

@@ -1,9 +1,10 @@
-"""How figures look: colours that most readers tell apart, axes, and how they are written."""
+"""Style of the figures: distinguishable colours, axes, legends and files."""
 
+import os
 import sys
 import textwrap
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -23,7 +24,7 @@ COLOURS = {
     "optimal-staged": "#CC79A7",
     "optimal": "#000000",
 }
-# Lines that lie on each other are told apart by their markers: rings, crosses, small and large.
+# Coinciding lines differ by their markers: rings, crosses, small and large.
 MARKERS = {
     "even": {"marker": "s", "markersize": 5},
     "distributed": {"marker": "^", "markersize": 6},
@@ -42,8 +43,10 @@ FEWEST_TICKS = 3  # on a logarithmic axis; with fewer, round numbers are taken i
 
 @contextmanager
 def drawing() -> Iterator[None]:
-    """matplotlib as it comes, whatever the shell, the folder or a notebook have set: a figure
-    looks the same everywhere, and a file that lies around does not decide how it is made."""
+    """Draw with matplotlib's defaults, so that a figure looks the same everywhere.
+
+    Settings of the environment, of the current folder and of notebooks do not apply.
+    """
     matplotlib = _matplotlib()
     usual = {k: v for k, v in matplotlib.rcParamsDefault.items() if not k.startswith("backend")}
     usual |= {"pdf.fonttype": 42, "ps.fonttype": 42}  # journals refuse the other kind
@@ -52,42 +55,48 @@ def drawing() -> Iterator[None]:
 
 
 def _matplotlib() -> Any:
-    """The library, loaded without a backend that may not be there and without settings of the
-    folder one is in."""
+    """Import matplotlib without the settings of the current folder or of a broken `MPLBACKEND`.
+
+    The environment is put back, and the backend is left to the caller's own choice.
+    """
     if "matplotlib" not in sys.modules:
         place = find_spec("matplotlib")
         folders = place.submodule_search_locations if place else None
-        settings = {"MPLBACKEND": "agg"}
+        backend = os.environ.get("MPLBACKEND")
+        settings = {"MPLBACKEND": ""}
         if folders:
             settings["MATPLOTLIBRC"] = str(Path(folders[0]) / "mpl-data" / "matplotlibrc")
         with environment(settings):
             import matplotlib
+        if backend:
+            with suppress(ValueError):  # figures are written without any backend
+                matplotlib.rcParams["backend"] = backend
     import matplotlib
 
     return matplotlib
 
 
 def plain(name: str) -> str:
-    """A name as text in a figure: nothing in it is taken for a formula."""
+    """Return a name as text for a figure, in which nothing is read as a formula."""
     return printable(name).replace("$", r"\$")
 
 
 def short_name(name: str, most: int = 24) -> str:
-    """A name that leaves room for what it names; its end stays, for names often differ there."""
+    """Return a name shortened in the middle: names often differ at the end."""
     if len(name) > most:
         name = f"{name[: most // 2]}...{name[len(name) - (most - most // 2 - 3) :]}"
     return plain(name)
 
 
 def new_figure(width: float, height: float) -> Any:
-    """An empty figure. Not pyplot's, which would choose a backend for all."""
+    """Return an empty figure, not of pyplot, which would choose a backend."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout="constrained")
 
 
 def one_panel(width: float, height: float, draw: Callable[[Any], None]) -> Any:
-    """A figure of one panel, with the names of its lines inside."""
+    """Return a figure of one panel, with its legend inside."""
     figure = new_figure(width, height)
     panel = figure.subplots()
     draw(panel)
@@ -96,7 +105,7 @@ def one_panel(width: float, height: float, draw: Callable[[Any], None]) -> Any:
 
 
 def legend_inside(panel: Any) -> None:
-    """Names of lines in the panel, if there are any."""
+    """Add a legend to the panel, if it has labels."""
     if panel.get_legend_handles_labels()[1]:
         panel.legend(frameon=False)
 
@@ -109,8 +118,10 @@ WIDTHS = {1: 3.5, 2: 7.16}  # [in] of one column and of two, as journals have th
 
 
 def sized_figure(columns: int | None = None) -> tuple[Any, Any]:
-    """A figure with its axes: for a screen, or as wide as one or two columns of a paper, in
-    letters that are 8 points on the page."""
+    """Return a figure and its axes, for a screen or for one or two columns of a paper.
+
+    For a paper, text has 8 points.
+    """
     if columns is None:
         figure = new_figure(7.2, 4.4)
         return figure, figure.subplots()
@@ -124,8 +135,10 @@ def sized_figure(columns: int | None = None) -> tuple[Any, Any]:
 
 
 def panel_grid(count: int, columns: int | None = None) -> tuple[Any, list[Any]]:
-    """A figure with three or four panels: side by side on a screen, two by two in two columns of a
-    paper, one below the other in one."""
+    """Return a figure with three or four panels, and the panels.
+
+    Side by side on a screen, two by two in two columns of a paper, one below the other in one.
+    """
     if columns is None:
         wide = 2 if count == 4 else count
         size = (10.0, 7.4) if count == 4 else (12.0, 4.2)
@@ -140,8 +153,7 @@ def panel_grid(count: int, columns: int | None = None) -> tuple[Any, list[Any]]:
 
 
 def legend_below(panel: Any, heading: str = "") -> int:
-    """Names of lines under a panel, where they hide none, however high the panel is; how many lines
-    of text they take."""
+    """Add a legend under a panel of any height, and return its lines of text."""
     from matplotlib.transforms import ScaledTranslation
 
     handles, labels = panel.get_legend_handles_labels()
@@ -174,22 +186,21 @@ def legend_below(panel: Any, heading: str = "") -> int:
 
 
 def _letters_across(panel: Any) -> int:
-    """Letters of a small legend, beside a line's sample, that fit under a panel of a grid."""
+    """Return the characters of a small legend that fit under a panel of a grid."""
     wide = panel.get_gridspec().ncols if panel.get_subplotspec() else 1
     inches = panel.figure.get_figwidth() / wide - 0.6  # without the numbers of the axis
     return int(72 * inches / (LETTER * _points("small"))) - SAMPLE
 
 
 def _points(size: str) -> float:
-    """The size of letters in points."""
+    """Return the size of text in points."""
     from matplotlib.font_manager import FontProperties
 
     return float(FontProperties(size=size).get_size_in_points())
 
 
 def legend_outside(figure: Any, panel: Any, columns: int | None = None) -> None:
-    """Names of lines where they hide none: beside, or below where there is one column only. The
-    figure grows with them."""
+    """Add a legend beside the panel, or below it in one column; the figure grows with it."""
     handles, labels = panel.get_legend_handles_labels()
     if len(labels) < 2:
         return
@@ -209,13 +220,13 @@ def legend_outside(figure: Any, panel: Any, columns: int | None = None) -> None:
 
 
 def save_figure(figure: Any, path: str | Path) -> None:
-    """Writes a figure, whole or not at all; the name's ending says as what."""
+    """Write a figure atomically, in the format of the name's ending."""
     target = check_target(Path(path), FORMATS)
     write_file(target, lambda aside: figure.savefig(aside, dpi=DPI))
 
 
 def plain_axes(*panels: Any) -> None:
-    """A faint grid, and no frame where nothing is."""
+    """Add a faint grid, and remove the upper and right frame."""
     for panel in panels:
         panel.grid(alpha=0.25)
         panel.set_axisbelow(True)
@@ -223,20 +234,22 @@ def plain_axes(*panels: Any) -> None:
 
 
 def readable_logarithms(*axes: Any, whole: bool = False) -> None:
-    """Numbers that people read, on axes that are logarithmic: few enough to stand beside each other
-    over any range, and two at least. `whole`: only whole ones, on an axis that counts."""
+    """Set readable ticks on logarithmic axes: at least two, without overlaps, over any range.
+
+    With `whole`, only whole numbers, on an axis that counts.
+    """
     from matplotlib.ticker import NullLocator
 
     for axis in axes:
         axis.set_major_locator(_log_locator()(whole))
         axis.set_major_formatter("{x:g}")
         axis.set_minor_locator(NullLocator())
-        axis.axes.autoscale_view()  # limits that were found before are those of another locator
+        axis.axes.autoscale_view()  # earlier limits are those of another locator
 
 
 @cache
 def _log_locator() -> Any:
-    """A kind of tick locator; matplotlib is loaded only when something is drawn."""
+    """Return the class of tick locators; matplotlib is loaded only for drawing."""
     from matplotlib.ticker import LogLocator, MaxNLocator
 
     class ReadableLogLocator(LogLocator):
@@ -248,7 +261,7 @@ def _log_locator() -> Any:
             self.whole = whole
 
         def nonsingular(self, v0: float, v1: float) -> Any:
-            """Limits of data; what differs by rounding alone is as good as the same."""
+            """Return limits of data; differences by rounding count as none."""
             low, high = super().nonsingular(v0, v1)
             return (low / 1.05, high * 1.05) if high / low < SAME else (low, high)
 
@@ -265,10 +278,10 @@ def _log_locator() -> Any:
             return next((t for t in inside if t.size <= self._room(t)), inside[-1])
 
         def _room(self, ticks: Any) -> int:
-            """How many of such numbers the axis has room for."""
+            """Return how many of these numbers fit on the axis."""
             axis: Any = self.axis
             room = axis.get_tick_space()
-            if axis.axis_name == "x":  # matplotlib thinks of numbers with three letters
+            if axis.axis_name == "x":  # matplotlib assumes numbers of three characters
                 longest = max((len(f"{tick:g}") for tick in ticks), default=1)
                 room *= 3 / (0.6 * (longest + 1.5))
             return max(2, int(room))
@@ -277,12 +290,12 @@ def _log_locator() -> Any:
 
 
 def lone_marker(x: Any) -> dict[str, Any]:
-    """The marker of a line that has one point only, which would not be seen."""
+    """Return a marker for a line with one point, which would be invisible."""
     return {"marker": "o", "markersize": 4} if len(x) == 1 else {}
 
 
 def whole_numbers(*axes: Any) -> None:
-    """Whole numbers alone, on axes that count."""
+    """Set ticks at whole numbers only, on axes that count."""
     from matplotlib.ticker import MaxNLocator
 
     for axis in axes:
@@ -291,6 +304,6 @@ def whole_numbers(*axes: Any) -> None:
 
 
 def policy_colours(policies: list[str]) -> dict[str, str]:
-    """A colour for each policy: its own, or a spare one."""
+    """Return a colour for each policy: its own, or a spare one."""
     others = [policy for policy in policies if policy not in COLOURS]
     return COLOURS | {policy: SPARE[i % len(SPARE)] for i, policy in enumerate(others)}

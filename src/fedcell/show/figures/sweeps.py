@@ -1,4 +1,4 @@
-"""Pictures of a sweep: a measure of its runs over an axis, with bands over seeds."""
+"""Figures of a sweep: a measure of its runs over an axis, with bands over seeds."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -46,13 +46,13 @@ SHORT = {"clients.count": "$N$", "plan.cohort": "$K$", "plan.local_steps": "$E_l
 SHORT |= {"cell.loss_rate": r"$\gamma$", "clients.spread": "Var"}
 LINES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", *SPARE[2:]]
 PRICED = (*SUMMED, *AVERAGED)  # columns that depend on the policy
-WIDE = 20  # an axis whose ends are so many times apart is drawn in logarithms
+WIDE = 20  # ratio of the ends of an axis, from which it is logarithmic
 
 
 def draw_sweep(
     panel: Any, table: SweepTable, by: str | None = None, axis: str | None = None
 ) -> None:
-    """A measure over an axis of numbers, a line with its band for each of the others.
+    """Draw a measure over an axis of numbers, with a line and its band for each of the others.
 
     By default rounds to the target, or the cost of a round where nothing was trained, over the
     longest axis.
@@ -84,7 +84,7 @@ def draw_sweep(
 def sweep_figure(
     table: SweepTable, by: str | None = None, axis: str | None = None, columns: int | None = None
 ) -> Any:
-    """A measure of a sweep over an axis. `columns`: as wide as one or two columns of a paper."""
+    """Return a measure of a sweep over an axis; `columns` of a paper determine its width."""
     figure, panel = sized_figure(columns)
     draw_sweep(panel, table, by, axis)
     if columns is None:
@@ -94,21 +94,21 @@ def sweep_figure(
 
 
 def measures(table: SweepTable) -> list[str]:
-    """Columns of numbers that came out, those that are known of some run."""
-    cut = (FIRST, HELD) if table.trained else ()  # drawn also where none got there
+    """Return the columns of measured numbers that some run has."""
+    cut = (FIRST, HELD) if table.trained else ()  # drawn even if no run reached it
     known = [name for name in TITLES if name not in table.axes]
     return [name for name in known if name in cut or values_of(table.runs, name).size]
 
 
 def default_measure(table: SweepTable) -> str:
-    """Rounds to the target; where there is none the loss, or the cost of a round."""
+    """Return rounds to the target; without a target the loss, or the cost of a round."""
     if table.trained:
         return FIRST
     return "train_loss" if any("train_loss" in run for run in table.runs) else "staged_cost"
 
 
 def default_axis(table: SweepTable) -> str:
-    """The longest of numbers."""
+    """Return the longest axis of numbers."""
     numbers = table.numbers()
     if not numbers:
         raise BadInput("there is no axis of numbers to draw over")
@@ -117,16 +117,16 @@ def default_axis(table: SweepTable) -> str:
 
 @dataclass(frozen=True)
 class Line:
-    """Estimates along an axis; of some only the least is known: runs did not get there."""
+    """Estimates along an axis; some are lower bounds, as runs missed the target."""
 
     x: list[float]
-    found: list[Estimate]
+    estimates: list[Estimate]
     least: list[bool]
 
 
 def lines_along(table: SweepTable, axis: str, by: str) -> dict[Labels, Line]:
-    """Estimates along an axis, by the labels of the others."""
-    found: dict[Labels, list[tuple[float, Estimate, bool]]] = {}
+    """Return estimates along an axis, by the labels of the others."""
+    by_labels: dict[Labels, list[tuple[float, Estimate, bool]]] = {}
     unpriced = () if by in PRICED else ("policy",)  # what does not depend on it
     for labels, every in table.points(*unpriced).items():
         runs = once(every) if unpriced else every
@@ -144,10 +144,10 @@ def lines_along(table: SweepTable, axis: str, by: str) -> dict[Labels, Line]:
             mean = mean_estimate(known)
         else:
             continue
-        found.setdefault(others, []).append((float(dict(labels)[axis]), mean, cut))
+        by_labels.setdefault(others, []).append((float(dict(labels)[axis]), mean, cut))
     return {
         others: Line(*(list(column) for column in zip(*sorted(points, key=_place), strict=True)))
-        for others, points in found.items()
+        for others, points in by_labels.items()
     }
 
 
@@ -156,28 +156,30 @@ def _place(point: tuple[float, Estimate, bool]) -> float:
 
 
 def draw_lines(panel: Any, lines: Mapping[Labels, Line]) -> None:
-    """Lines with bands: a colour for each value of the first label, or each policy, and a stroke
-    for each of the rest."""
+    """Draw lines with bands.
+
+    The colour shows the first label or the policy, the stroke the other labels.
+    """
     first = [_leading(labels)[0] for labels in lines]
     rest = [_leading(labels)[1] for labels in lines]
     colours = {c: COLOURS.get(str(c), LINES[i % len(LINES)]) for i, c in enumerate(_once(first))}
     strokes = {r: STYLES[i % len(STYLES)] for i, r in enumerate(_once(rest))}
-    faint = min(0.15, 0.6 / max(1, len(lines)))  # bands on bands are to be told apart
+    faint = min(0.15, 0.6 / max(1, len(lines)))  # so that overlapping bands stay distinguishable
     cut: list[tuple[float, float]] = []
     for (labels, line), c, r in zip(lines.items(), first, rest, strict=True):
-        x, found = line.x, line.found
-        cut += [(x[i], found[i].value) for i, least in enumerate(line.least) if least]
+        x, estimates = line.x, line.estimates
+        cut += [(x[i], estimates[i].value) for i, least in enumerate(line.least) if least]
         marker = MARKERS.get(str(c), {"marker": "o", "markersize": 4})
         panel.plot(
             x,
-            [e.value for e in found],
+            [e.value for e in estimates],
             color=colours[c],
             linestyle=strokes[r],
             linewidth=1.3,
             label=", ".join(_words(*label) for label in labels),
             **marker,
         )
-        low, high = [e.low for e in found], [e.high for e in found]
+        low, high = [e.low for e in estimates], [e.high for e in estimates]
         panel.fill_between(x, low, high, color=colours[c], alpha=faint, linewidth=0)
     if cut:
         looks = {"marker": "^", "color": "none", "markeredgecolor": "black", "markersize": 9}
@@ -186,7 +188,7 @@ def draw_lines(panel: Any, lines: Mapping[Labels, Line]) -> None:
 
 
 def _leading(labels: Labels) -> tuple[Any, Labels]:
-    """What a line's colour says, and what its stroke."""
+    """Return the labels that colour and stroke of a line show."""
     policy = dict(labels).get("policy")
     if policy is not None:
         return policy, tuple(label for label in labels if label[0] != "policy")

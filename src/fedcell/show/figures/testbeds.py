@@ -1,4 +1,4 @@
-"""A picture of a testbed: uploads over shaped links beside the model."""
+"""Figure of a testbed: uploads over shaped links against the model."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ BLUE, GREY, ORANGE = "#0072B2", "#BBBBBB", "#E69F00"
 
 
 def draw_uploads(panel: Any, report: TestbedReport) -> None:
-    """Time on the link over time by the model, with a band of 10 % about where they agree."""
+    """Draw time on the link over modelled time, with a band of 10 % around agreement."""
     modelled = np.array([u.modelled for u in report.uploads])
     link = np.array([u.link for u in report.uploads])
     if modelled.size:
@@ -41,7 +41,7 @@ def draw_uploads(panel: Any, report: TestbedReport) -> None:
 
 
 def draw_errors(panel: Any, report: TestbedReport) -> None:
-    """By how much the link is off, over its rate."""
+    """Draw the error of each link over its rate."""
     rates = np.array([u.rate for u in report.uploads]) / 1e6
     errors = 100 * np.array([u.error for u in report.uploads])
     panel.axhspan(-100 * BAND, 100 * BAND, color=GREY, alpha=0.5, lw=0)
@@ -57,7 +57,7 @@ def draw_errors(panel: Any, report: TestbedReport) -> None:
 
 
 def testbed_figure(report: TestbedReport) -> Any:
-    """Uploads against the model, and their errors over the rate."""
+    """Return uploads against the model, and their errors over the rate."""
     figure = new_figure(11, 4.2)
     left, right = figure.subplots(1, 2)
     draw_uploads(left, report)

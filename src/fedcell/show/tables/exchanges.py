@@ -1,4 +1,4 @@
-"""Devices of a federation as tables: measured beside modelled, and what went wrong."""
+"""Print the devices of a federation: measured and modelled times, and faults."""
 
 from collections import Counter
 
@@ -9,14 +9,14 @@ from fedcell.deploy.exchanges import Exchange, ExchangeReport
 
 from .console import digits, print_table
 
-MOST_DEVICES = 50  # that have a line of their own
-MOST_EVENTS = 20
+MAX_DEVICES = 50  # rows of a table
+MAX_EVENTS = 20
 
 
 def print_exchanges(out: Console, report: ExchangeReport) -> None:
-    """Who did what, and what the clocks say beside what the model says."""
+    """Print measured and modelled medians of each device, and the outcomes of calls."""
     devices = report.devices()
-    shown = devices[:MOST_DEVICES]
+    shown = devices[:MAX_DEVICES]
     names = [device.name for device in shown]
     print_table(
         out,
@@ -43,20 +43,22 @@ def print_exchanges(out: Console, report: ExchangeReport) -> None:
     )
     if len(devices) > len(shown):
         out.print(f"and {len(devices) - len(shown)} more")
-    told = ", ".join(f"{count} {outcome}" for outcome, count in report.outcomes.items())
-    out.print(f"what came of the calls of {report.rounds} rounds: {told or 'nobody was called'}")
+    counts = ", ".join(f"{count} {outcome}" for outcome, count in report.outcomes.items())
+    out.print(
+        f"outcomes of the calls of {report.rounds} rounds: {counts or 'no client was called'}"
+    )
     _print_events(out, report.events)
 
 
 def _print_events(out: Console, events: list[Exchange]) -> None:
-    for event in events[:MOST_EVENTS]:
-        who = event.name or "a node"
+    for event in events[:MAX_EVENTS]:
+        device = event.name or "a node"
         why = f": {shortened(event.why, 120)}" if event.why else ""
-        out.print(f"round {event.round}: {who} {_words(event.outcome)}{why}")
-    if len(events) > MOST_EVENTS:
-        rest = Counter(event.outcome for event in events[MOST_EVENTS:])
+        out.print(f"round {event.round}: {device} {_words(event.outcome)}{why}")
+    if len(events) > MAX_EVENTS:
+        rest = Counter(event.outcome for event in events[MAX_EVENTS:])
         words = ", ".join(f"{count} {outcome}" for outcome, count in rest.items())
-        out.print(f"and {len(events) - MOST_EVENTS} more events: {words}")
+        out.print(f"and {len(events) - MAX_EVENTS} more events: {words}")
 
 
 def _words(outcome: str) -> str:

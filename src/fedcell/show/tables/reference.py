@@ -1,4 +1,4 @@
-"""Every key of a scenario with its meaning, as a Markdown page: made from the tables themselves."""
+"""Write the reference of scenario keys as a Markdown page, from the tables themselves."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -22,7 +22,7 @@ TABLES: Mapping[str, type[Table]] = {
 
 
 def scenario_reference() -> str:
-    """The reference of a scenario file, table by table."""
+    """Return the reference of a scenario file, table by table."""
     return "\n".join(line for name, kind in TABLES.items() for line in _section(name, kind))
 
 

@@ -1,4 +1,4 @@
-"""Rounds as tables: one round client by client, policies side by side, a ledger in a few lines."""
+"""Print rounds: one round by client, a comparison of policies, the summary of a ledger."""
 
 from collections.abc import Sequence
 
@@ -12,19 +12,19 @@ from fedcell.scenario.scenario import Scenario
 
 from .console import digits, plus_minus, print_table
 
-MOST_CLIENTS = 100  # that a table shows
-NAME_WIDTH = 18  # letters of a name, so that the table fits 80
+MAX_CLIENTS = 100  # rows of a table
+NAME_WIDTH = 18  # characters of a name, so that the table fits 80
 
 
 def client_titles(scheduled: ScheduledRound) -> list[str]:
-    """The clients of a round by name or number."""
+    """Return the names or numbers of the clients of a round."""
     of = scheduled.of
     numbers = range(scheduled.schedule.share.size) if of is None else of.clients
     return list(of.names) if of is not None and of.names else [str(j) for j in numbers]
 
 
 def print_schedule(out: Console, scheduled: ScheduledRound) -> None:
-    """One round, client by client, as `fedcell schedule` answers it."""
+    """Print one round by client, as `fedcell schedule` does."""
     given, cost, of = scheduled.columns(), scheduled.cost, scheduled.of
     columns = {
         "client": [shortened(title, NAME_WIDTH) for title in client_titles(scheduled)],
@@ -39,10 +39,10 @@ def print_schedule(out: Console, scheduled: ScheduledRound) -> None:
         energies = zip(given["compute_energy"], given["upload_energy"], strict=True)
         columns = {name: c for name, c in columns.items() if not name.endswith("[J]")}
         columns["energy [J]"] = [digits(sum(both)) for both in energies]
-    shown = {heading: cells[:MOST_CLIENTS] for heading, cells in columns.items()}
+    shown = {heading: cells[:MAX_CLIENTS] for heading, cells in columns.items()}
     which = "One round" if of is None else f"Round {of.round}, seed {of.seed}"
     print_table(out, f"{which}, policy {scheduled.policy}", shown)
-    if (more := len(columns["client"]) - MOST_CLIENTS) > 0:
+    if (more := len(columns["client"]) - MAX_CLIENTS) > 0:
         out.print(f"and {more} clients more")
     out.print(
         f"the round takes {digits(float(cost.duration))} s and {digits(float(cost.energy))} J"
@@ -62,7 +62,7 @@ def print_schedule(out: Console, scheduled: ScheduledRound) -> None:
 
 
 def print_comparison(out: Console, comparison: Comparison, name: str = "scenario") -> None:
-    """Policies side by side, as `fedcell cost` answers them."""
+    """Print a comparison of policies, as `fedcell cost` does."""
     world, policies = comparison.scenario, comparison.policies
     plan, names = world.plan, [costs.policy for costs in policies]
     averaged_over = "the rounds of this fleet"
@@ -97,7 +97,7 @@ def print_comparison(out: Console, comparison: Comparison, name: str = "scenario
         "joules, those of\nuploading are summed and those of training averaged, as the paper does"
     )
     spent = {"policy": names, "time [s]": means("duration"), "energy [J]": means("energy")}
-    print_table(out, "Really spent in a round", spent)
+    print_table(out, "Spent in a round", spent)
     if len(policies) > 1:
         columns = {
             "policy": names[1:],
@@ -106,24 +106,24 @@ def print_comparison(out: Console, comparison: Comparison, name: str = "scenario
             "time [s]": changes("duration"),
             "energy [J]": changes("energy"),
         }
-        print_table(out, f"Change against {names[0]}, on the same dice", columns)
+        print_table(out, f"Change against {names[0]}, with common random numbers", columns)
     out.print(
         f"clients per round: {comparison.called:.4g} called, {comparison.received:.4g} received;\n"
         f"asked and passed over: {comparison.excluded_by_channel:.3g} with a weak channel; "
         f"never called: {comparison.excluded_by_data:.3g} with little data"
     )
     if plan.cohort_drawn == "after-training":
-        out.print("all who may be called train; their joules are in the energy")
+        out.print("all eligible clients train; the energy includes theirs")
     if comparison.short_rounds:
         out.print(
             f"in {comparison.short_rounds} of {comparison.rounds * comparison.fleets} rounds fewer "
-            f"than {plan.cohort} clients could be called;\nin {comparison.empty_rounds} nobody, "
+            f"than {plan.cohort} clients could be called;\nin {comparison.empty_rounds} none, "
             "which the means leave out"
         )
 
 
 def _work(world: Scenario) -> str:
-    """What a client computes in a round, in words."""
+    """Return the work of a client in a round, in words."""
     if world.plan.local_epochs:
         return f"{world.plan.local_epochs} local epochs"
     charged = f"a batch of {world.task.batch_size}"
@@ -132,7 +132,7 @@ def _work(world: Scenario) -> str:
 
 
 def print_sweep(out: Console, sweep: CostSweep) -> None:
-    """The staged cost of a round over K and over E_l, for each policy."""
+    """Print the staged cost of a round over K and over E_l, for each policy."""
     for axis in dict.fromkeys(point.axis for point in sweep.points):
         points = [point for point in sweep.points if point.axis == axis]
         names = [costs.policy for costs in points[0].comparison.policies]
@@ -148,7 +148,7 @@ def print_sweep(out: Console, sweep: CostSweep) -> None:
 
 
 def print_ledger(out: Console, ledger: Ledger) -> None:
-    """A ledger in a few lines."""
+    """Print totals and means of a ledger."""
     if not ledger.rounds:
         out.print("no rounds")
         return

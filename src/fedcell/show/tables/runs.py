@@ -1,4 +1,4 @@
-"""Runs and partitions as tables: what was reached, what it took, who holds what."""
+"""Print runs and partitions: scores, cost, and the samples of each client."""
 
 import os
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from fedcell.simulation.summary import PolicyOutcome, RunResult, RunSummary, sha
 
 from .console import counted, digits, plus_minus, print_notes, print_table
 
-MOST_OWNERS = 50  # clients that have a line of their own
+MAX_OWNERS = 50  # clients in a table
 SCORES = {"train_loss": "training loss", "test_loss": "test loss", "accuracy": "accuracy"}
 
 DELIVERED: dict[Deliver, str] = {
@@ -29,7 +29,7 @@ _OTHER: dict[Deliver, Deliver] = {"last": "average", "average": "last"}
 
 
 def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
-    """What a run reached, and what it took under each policy."""
+    """Print the scores of a run, and its cost under each policy."""
     run, rows = result.outcome, result.outcome.policies
     if run.local_epochs:
         work = f"each trains for {run.local_epochs} passes over its data"
@@ -46,7 +46,7 @@ def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
         out.print("no round was done")
         return
     first, scores, target = rows[0], rows[0].scores, run.target
-    out.print(f"judged and delivered: {DELIVERED[run.deliver]}")
+    out.print(f"evaluated and delivered: {DELIVERED[run.deliver]}")
     out.print(f"after {first.total.rounds} rounds: {_scores(scores)}")
     out.print(f"{DELIVERED[_OTHER[run.deliver]]}: {_scores(run.other)}")
     if run.swing:
@@ -70,13 +70,13 @@ def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
         most = [digits(row.highest_client_energy) for row in rows]
         columns["top client [J]"] = most  # known for all rounds only
     title = f"To {target} {target.definition}" if target is not None and goal else "In all"
-    print_table(out, f"{title}, on the same dice", columns)
-    for sentence in _who_pays(rows):
+    print_table(out, f"{title}, with common random numbers", columns)
+    for sentence in _highest_energy(rows):
         out.print(sentence)
     if {"optimal", "optimal-staged"} <= set(columns["policy"]):
         out.print(
-            "optimal-staged makes this cost least; optimal another, in which nobody waits for "
-            "others before uploading"
+            "optimal-staged minimises this cost; optimal minimises one in which no client "
+            "waits for others before uploading"
         )
     _print_changes(out, run)
     print_notes(out, run.notes)
@@ -90,7 +90,7 @@ def _scores(scores: Scores) -> str:
 
 
 def _print_changes(out: Console, run: RunSummary) -> None:
-    """How the plan was changed under way, and why."""
+    """Print the changes of the plan during the run, with reasons."""
     if not run.changes:
         return
     columns = {
@@ -98,23 +98,23 @@ def _print_changes(out: Console, run: RunSummary) -> None:
         "clients": [str(change.cohort) for change in run.changes],
         "steps": ["-" if c.local_steps is None else str(c.local_steps) for c in run.changes],
     }
-    print_table(out, "How the plan was changed", columns)
+    print_table(out, "Changes of the plan", columns)
     for change in run.changes:
         out.print(f"round {change.round}: {change.why}")
 
 
-def _who_pays(rows: Sequence[PolicyOutcome]) -> list[str]:
-    """The clients that spend most, and those whose battery would not have lasted."""
+def _highest_energy(rows: Sequence[PolicyOutcome]) -> list[str]:
+    """Return sentences on the clients with the highest energy use and with depleted batteries."""
     payers: dict[str, list[str]] = {}
     for row in rows:
-        if row.highest_client is None:  # a run that was loaded while it is under way
+        if row.highest_client is None:  # a run that was loaded while in progress
             return []
         title = client_title(row.highest_client, row.highest_client_name)
         payers.setdefault(title, []).append(row.policy)
     most = list(payers)
     if len(payers) > 1:
-        most = [f"{who} (under {', '.join(policies)})" for who, policies in payers.items()]
-    sentences = [f"the client that pays most: {', '.join(most)}"]
+        most = [f"{client} (under {', '.join(policies)})" for client, policies in payers.items()]
+    sentences = [f"highest energy use: {', '.join(most)}"]
     for row in rows:
         if row.empty_batteries:
             named = [
@@ -123,14 +123,12 @@ def _who_pays(rows: Sequence[PolicyOutcome]) -> list[str]:
             ]
             more = len(row.empty_batteries) - len(named)
             rest = f" and {more} more" if more else ""
-            sentences.append(
-                f"under {row.policy}, batteries would have been empty: {', '.join(named)}{rest}"
-            )
+            sentences.append(f"under {row.policy}, depleted batteries: {', '.join(named)}{rest}")
     return sentences
 
 
 def print_seeds(out: Console, result: SeedsResult, name: str = "scenario") -> None:
-    """What a scenario takes on average over seeds, under each policy."""
+    """Print the mean cost of a scenario over seeds, under each policy."""
     every, target = len(result.finished), result.target
     if not every:
         out.print("no run was finished")
@@ -141,7 +139,7 @@ def print_seeds(out: Console, result: SeedsResult, name: str = "scenario") -> No
     out.print(f"{name}: {clients}, {work} each, {every} {counted(every, 'seed')}")
     scores = result.scores()
     known = [(words, scores[key]) for key, words in SCORES.items() if not isnan(scores[key].value)]
-    out.print(f"judged and delivered: {DELIVERED[run.deliver]}")
+    out.print(f"evaluated and delivered: {DELIVERED[run.deliver]}")
     out.print("\n".join(f"{words} at the end: {plus_minus(score)}" for words, score in known))
     goal = target is not None and result.reached == every
     if target is not None and not goal:
@@ -150,20 +148,20 @@ def print_seeds(out: Console, result: SeedsResult, name: str = "scenario") -> No
             f"{target} {target.definition} was not reached in {result.rounds} rounds by {missed} "
             f"of {every} {counted(every, 'seed')}: counted as what they took, so means are at least"
         )
-    found = result.estimates()
+    estimates = result.estimates()
     columns = {
-        "policy": [row.policy for row in found],
-        "rounds": [plus_minus(row.rounds.mean) for row in found],
-        "time [s]": [plus_minus(row.duration) for row in found],
-        "energy [J]": [plus_minus(row.energy) for row in found],
-        "cost [s]": [plus_minus(row.cost) for row in found],
+        "policy": [row.policy for row in estimates],
+        "rounds": [plus_minus(row.rounds.mean) for row in estimates],
+        "time [s]": [plus_minus(row.duration) for row in estimates],
+        "energy [J]": [plus_minus(row.energy) for row in estimates],
+        "cost [s]": [plus_minus(row.cost) for row in estimates],
     }
     title = "In all" if target is None else f"To {target} {target.definition}"
     print_table(out, f"{title}, means with 95 % intervals", columns)
 
 
 def print_runs(out: Console, entries: Sequence[RunEntry], policy: str | None = None) -> None:
-    """Runs side by side, in two tables that are not wider than a terminal."""
+    """Print several runs in two tables that fit a terminal."""
     known = [(entry, entry.outcome) for entry in entries if entry.outcome is not None]
     shared = shared_policies([outcome for _, outcome in known])
     policy = policy or next(iter(shared), None)  # one that all have, so that they can be compared
@@ -185,14 +183,14 @@ def print_runs(out: Console, entries: Sequence[RunEntry], policy: str | None = N
         if len(set(columns["trained"])) == 1:
             title += f" of {columns.pop('trained')[0]}"
         print_table(out, title, columns)
-    taken = [(entry, found) for entry in entries if (found := entry.under(policy)) is not None]
+    taken = [(entry, priced) for entry in entries if (priced := entry.under(policy)) is not None]
     if taken:
-        goals = [found.to_target for _, found in taken]
+        goals = [priced.to_target for _, priced in taken]
         columns = {
             "run": [names[id(entry)] for entry, _ in taken],
-            "policy": [found.policy for _, found in taken],
-            "time [s]": [digits(found.total.duration) for _, found in taken],
-            "energy [J]": [digits(found.total.energy) for _, found in taken],
+            "policy": [priced.policy for _, priced in taken],
+            "time [s]": [digits(priced.total.duration) for _, priced in taken],
+            "energy [J]": [digits(priced.total.energy) for _, priced in taken],
             "to target": ["-" if goal is None else f"{goal.rounds} rounds" for goal in goals],
             "[s]": [digits(goal.duration if goal else None) for goal in goals],
             "[J]": [digits(goal.energy if goal else None) for goal in goals],
@@ -210,7 +208,7 @@ def _work(run: RunSummary) -> str:
 
 
 def _short_names(entries: Sequence[RunEntry]) -> list[str]:
-    """Folders without the part that all share."""
+    """Return folders without the part that all share."""
     paths = [entry.folder for entry in entries]
     if len(paths) == 1:
         return [paths[0].name or str(paths[0])]
@@ -219,7 +217,7 @@ def _short_names(entries: Sequence[RunEntry]) -> list[str]:
 
 
 def print_partition(out: Console, report: PartitionReport) -> None:
-    """How the data of a scenario is dealt."""
+    """Print the partition of a scenario's data."""
     numbers = report.statistics
     how = "as given" if report.given else f"{report.kind}, {report.sizes} sizes"
     out.print(
@@ -230,15 +228,15 @@ def print_partition(out: Console, report: PartitionReport) -> None:
         f"label skew (mean total variation): {numbers.skew:.2f}; dealt evenly it would be "
         f"{numbers.skew_if_iid:.2f} by chance"
     )
-    if report.given:  # its notes were told when the data was read
+    if report.given:  # its notes were printed when the data was read
         _print_owners(out, report)
     else:
         print_notes(out, numbers.notes)
 
 
 def _print_owners(out: Console, report: PartitionReport) -> None:
-    """Who holds what, client by client; of many, the first."""
-    counts = report.label_counts[:MOST_OWNERS]
+    """Print the samples of each client; of many clients, the first ones."""
+    counts = report.label_counts[:MAX_OWNERS]
     commonest, samples = counts.max(1), counts.sum(1)
     names = report.names or [str(j) for j in range(len(report.label_counts))]
     common = [
@@ -246,12 +244,12 @@ def _print_owners(out: Console, report: PartitionReport) -> None:
         for label, most, held in zip(counts.argmax(1), commonest, samples, strict=True)
     ]
     columns = {
-        "client": list(names[:MOST_OWNERS]),
+        "client": list(names[:MAX_OWNERS]),
         "samples": [str(held) for held in samples],
         "classes": [str(held) for held in (counts > 0).sum(1)],
         "commonest": common,
-        "skew": ["-" if np.isnan(each) else f"{each:.2f}" for each in report.skews[:MOST_OWNERS]],
+        "skew": ["-" if np.isnan(each) else f"{each:.2f}" for each in report.skews[:MAX_OWNERS]],
     }
-    print_table(out, "Who holds what", columns)
+    print_table(out, "Samples by client", columns)
     if (more := len(report.label_counts) - len(counts)) > 0:
         out.print(f"and {more} more, which JSON lists")

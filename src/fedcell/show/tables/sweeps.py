@@ -1,4 +1,4 @@
-"""The table of a sweep: rounds to the target, or costs, at each point."""
+"""Print a sweep: rounds to the target, or costs, at each point."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -77,8 +77,7 @@ def label_columns(points: Iterable[Labels]) -> dict[str, list[str]]:
 
 
 def _taken(runs: Sequence[Mapping[str, Any]], by: str) -> str:
-    """What runs took until the target; at least that where some did not get there, and nothing
-    where one blew up."""
+    """Return the mean to the target; a lower bound if runs missed it, empty if one diverged."""
     if any(run.get("diverged") for run in runs):
         return "diverged"
     return f"{'> ' if missed(runs) else ''}{plus_minus(mean_estimate(values_of(runs, by)))}"
@@ -93,8 +92,8 @@ def change_column(table: SweepTable, by: str, title: str) -> dict[str, list[str]
     for labels, runs in points.items():
         base = points.get(tuple((n, first if n == "policy" else v) for n, v in labels), [])
         same = dict(labels)["policy"] == first
-        found = None if same or missed(runs) else paired_change(runs, base, by)
-        cells.append("" if found is None else _percent(found))
+        changed = None if same or missed(runs) else paired_change(runs, base, by)
+        cells.append("" if changed is None else _percent(changed))
     return {f"{title} vs {first}": cells}
 
 
@@ -104,7 +103,7 @@ def _percent(change: Estimate) -> str:
 
 
 def point_columns(table: SweepTable) -> tuple[dict[str, list[str]], list[str]]:
-    """A table with a line for each point, by column, and what to say of it."""
+    """Return the columns of a table with a row for each point, and notes on it."""
     points = table.points(*(() if not table.trained else ("policy",)))
     columns = label_columns(points) or {"point": [str(i) for i in range(len(points))]}
     single = [once(runs) for runs in points.values()]
@@ -136,32 +135,32 @@ def point_columns(table: SweepTable) -> tuple[dict[str, list[str]], list[str]]:
         notes.append(f"{diverged} runs diverged: lower learning.rate there")
     if any(e is not None and e.censored for e in cells):
         notes.append(
-            f"runs that did not get there in {table.rounds} rounds count as {table.rounds} in the "
-            "mean: it is at least that"
+            f"runs that missed the target in {table.rounds} rounds count as {table.rounds}: the "
+            "mean is a lower bound"
         )
     return columns, notes
 
 
-def _median(found: RoundsEstimate | None) -> str:
-    if found is None:
+def _median(rounds: RoundsEstimate | None) -> str:
+    if rounds is None:
         return ""
-    return f"> {found.cap}" if math.isinf(found.median) else digits(found.median)
+    return f"> {rounds.cap}" if math.isinf(rounds.median) else digits(rounds.median)
 
 
 def _whole(rounds: int | None, cap: int) -> str:
     return f"> {cap}" if rounds is None else str(rounds)
 
 
-def print_reproduction(out: Console, found: Reproduction) -> None:
-    """A panel, and the paper's sentences with what was found of each."""
-    print_sweep_table(out, found.table)
-    out.print(f"\n{found.panel}: what the paper says of it")
-    for v in found.verdicts:
+def print_reproduction(out: Console, panel: Reproduction) -> None:
+    """Print a panel with its verdicts on the paper's claims."""
+    print_sweep_table(out, panel.table)
+    out.print(f"\n{panel.panel}: verdicts on the paper's claims")
+    for v in panel.verdicts:
         out.print(f"{v.outcome:12s}  {v.claim}; {v.where}: {v.number}", soft_wrap=True)
-    for v in found.otherwise:
-        words = f"if the target is to hold: {v.outcome}  {v.claim}; {v.where}: {v.number}"
+    for v in panel.otherwise:
+        words = f"if the target must hold: {v.outcome}  {v.claim}; {v.where}: {v.number}"
         out.print(words, soft_wrap=True)
-    notes = list(found.notes)
-    if found.quick:
-        notes.append("a rough version: other data, few seeds; it judges nothing for good")
+    notes = list(panel.notes)
+    if panel.quick:
+        notes.append("a rough version: other data, few seeds; its verdicts are not final")
     print_notes(out, notes)

@@ -1,4 +1,4 @@
-"""Uploads of a testbed as a table: the model, the link, and what Flower adds."""
+"""Print the uploads of a testbed: modelled time, time on the link, and Flower's overhead."""
 
 from rich.console import Console
 
@@ -8,7 +8,7 @@ from .console import digits, print_table
 
 
 def print_testbed(out: Console, report: TestbedReport) -> None:
-    """Every upload over its shaped link, beside what the model says of it."""
+    """Print every upload over its shaped link with its modelled time."""
     uploads = sorted(report.uploads, key=lambda u: (u.round, u.client))
     if not uploads:
         out.print("no upload came")

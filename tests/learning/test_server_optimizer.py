@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fedcell import BadInput, Learning
-from fedcell.learning.server_optimizer import Server
+from fedcell.learning.server_optimizer import ServerOptimizer
 
 OLD = np.array([1.0, -2.0, 0.5], np.float32)
 MEAN = np.array([1.4, -2.0, 0.2], np.float32)
@@ -39,20 +39,20 @@ def walk(server, means, old=OLD, trained=3):
 
 
 def test_averaging_takes_the_mean_as_it_is():
-    server = Server.of(Learning())
+    server = ServerOptimizer.of(Learning())
     assert server.start(Counted(3), 3) is None
     assert server.step(OLD, MEAN, None)[0] is MEAN
 
 
 def test_momentum_of_nothing_with_rate_one_is_averaging():
-    server = Server.of(Learning(server="momentum", server_momentum=0.0))
+    server = ServerOptimizer.of(Learning(server="momentum", server_momentum=0.0))
     model, _ = server.step(OLD, MEAN, server.start(Counted(3), 3))
     assert_array_equal(model, MEAN)
 
 
 def test_momentum_gathers_a_constant_direction_as_a_geometric_series():
     delta, beta, rate = np.array([0.25, -0.5, 0.0]), 0.5, 2.0
-    server = Server("momentum", rate, beta)
+    server = ServerOptimizer("momentum", rate, beta)
     models, memory = walk(server, [delta] * 6)
     steps = [rate * delta * (1 - beta**t) / (1 - beta) for t in range(1, 7)]
     assert_allclose(models[-1] - OLD, np.sum(steps, 0), rtol=1e-6)
@@ -62,7 +62,7 @@ def test_momentum_gathers_a_constant_direction_as_a_geometric_series():
 def test_adam_with_a_constant_direction():
     """m = (1 - b1^t) d and v = b2^t tau^2 + (1 - b2^t) d^2."""
     delta, b1, b2, tau, rate = np.array([0.25, -0.5, 1e-3]), 0.9, 0.8, 1e-2, 0.1
-    models, memory = walk(Server("adam", rate, b1, b2, tau), [delta] * 5)
+    models, memory = walk(ServerOptimizer("adam", rate, b1, b2, tau), [delta] * 5)
     expected = OLD.astype(float)
     for t in range(1, 6):
         m, v = (1 - b1**t) * delta, b2**t * tau**2 + (1 - b2**t) * delta**2
@@ -73,7 +73,7 @@ def test_adam_with_a_constant_direction():
 
 def test_yogi_moves_its_squares_by_no_more_than_those_of_a_round():
     delta, b2, tau = np.array([0.25, 1e-4, 0.0]), 0.9, 1e-2
-    _, memory = walk(Server("yogi", 0.1, 0.9, b2, tau), [delta])
+    _, memory = walk(ServerOptimizer("yogi", 0.1, 0.9, b2, tau), [delta])
     square = delta**2
     up = [tau**2 + 0.1 * square[0], tau**2 - 0.1 * square[1], tau**2]  # towards those of the round
     assert_allclose(memory[1], up, rtol=1e-5)
@@ -83,14 +83,16 @@ def test_yogi_and_adam_agree_where_squares_stand_still():
     """At v = Delta^2 neither changes v."""
     tau = 0.25
     delta = np.full(3, tau)
-    models = [walk(Server(kind, 0.1, 0.9, 0.9, tau), [delta])[0][-1] for kind in ("adam", "yogi")]
+    models = [
+        walk(ServerOptimizer(kind, 0.1, 0.9, 0.9, tau), [delta])[0][-1] for kind in ("adam", "yogi")
+    ]
     assert_allclose(models[0], models[1], rtol=1e-6)
     assert_allclose(models[0] - OLD, 0.1 * 0.1 * tau / (2 * tau), rtol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["momentum", "adam", "yogi"])
 def test_numbers_that_are_not_trained_are_averaged(kind):
-    server = Server(kind, 0.5)
+    server = ServerOptimizer(kind, 0.5)
     memory = server.start(Counted(2), 3)
     assert memory is not None
     assert memory.shape[1] == 2
@@ -101,7 +103,7 @@ def test_numbers_that_are_not_trained_are_averaged(kind):
 
 
 def test_a_step_beyond_all_floats_is_not_made():
-    server = Server("momentum", 1e30)
+    server = ServerOptimizer("momentum", 1e30)
     memory = server.start(Counted(3), 3)
     model, after = server.step(OLD, np.full(3, 1e20, np.float32), memory)
     assert_array_equal(model, OLD)
@@ -109,14 +111,17 @@ def test_a_step_beyond_all_floats_is_not_made():
 
 
 def test_rates_that_are_left_out_fit_the_server():
-    rates = {kind: Server.of(Learning(server=kind)).rate for kind in ("momentum", "adam", "yogi")}
+    rates = {
+        kind: ServerOptimizer.of(Learning(server=kind)).rate
+        for kind in ("momentum", "adam", "yogi")
+    }
     assert rates == {"momentum": 1.0, "adam": 0.01, "yogi": 0.01}
-    assert Server.of(Learning(server="adam", server_rate=0.3, server_tau=0.1)).tau == 0.1
+    assert ServerOptimizer.of(Learning(server="adam", server_rate=0.3, server_tau=0.1)).tau == 0.1
 
 
 def test_a_function_of_ones_own_makes_the_next_model():
     halfway = lambda old, mean: (old + mean) / 2
-    model, memory = Server.of(None, halfway).step(OLD, MEAN, None)
+    model, memory = ServerOptimizer.of(None, halfway).step(OLD, MEAN, None)
     assert_allclose(model, (OLD + MEAN) / 2)
     assert model.dtype == np.float32
     assert memory is None
@@ -132,11 +137,11 @@ def test_a_function_of_ones_own_makes_the_next_model():
 )
 def test_what_a_server_of_ones_own_must_give(own, message):
     with pytest.raises(BadInput, match=message):
-        Server.of(None, own).step(OLD, MEAN, None)
+        ServerOptimizer.of(None, own).step(OLD, MEAN, None)
 
 
 def test_a_server_of_ones_own_is_a_function_and_the_only_one():
     with pytest.raises(BadInput, match="expected a function"):
-        Server.of(None, "adam")
+        ServerOptimizer.of(None, "adam")
     with pytest.raises(BadInput, match=r'server = "yogi": give one of them'):
-        Server.of(Learning(server="yogi"), lambda old, _: old)
+        ServerOptimizer.of(Learning(server="yogi"), lambda old, _: old)
