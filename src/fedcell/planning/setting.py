@@ -1,12 +1,18 @@
-"""Which settings a pilot runs, and which judge it afterwards."""
+"""A setting of K, E_l and gamma, and the region of settings that a search may use."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
-from fedcell.core.streams import replicate_seeds
+from fedcell.core.errors import BadInput
+from fedcell.core.streams import check_count, replicate_seeds
+from fedcell.network.policies.names import PolicyLike
 from fedcell.scenario.scenario import Scenario
 
+Objective = Literal["cost", "duration", "energy"]  # what a plan minimises; cost: (12)
+OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
+MAX_STEPS = 10**5  # that a range of steps may begin at
 MOST_SEEDS = 100
 
 
@@ -31,6 +37,82 @@ class Setting:
 
     def __str__(self) -> str:
         return in_words(self.cohort, self.local_steps)
+
+
+@dataclass(frozen=True)
+class Region:
+    """Which settings a search may use, and what it looks for there.
+
+    Parameters
+    ----------
+    clients : (int, int), optional
+        Least and most clients a round, K; default: all that the scenario can call.
+    steps : (int, int), optional
+        Least and most local steps, E_l; default: as far as the search goes.
+    rounds : int, optional
+        Rounds after which a run ends at the latest; default: as the search has it.
+    minimise : {"cost", "duration", "energy"}
+        What the plan minimises: the cost (12), the time [s] or the energy [J].
+    policy : str or Policy, optional
+        Policy that schedules the rounds; default: the built-in one with the lowest `minimise`.
+
+    Examples
+    --------
+    >>> Region(clients=(3, 20), minimise="energy").clients_up_to(12)
+    (3, 12)
+    """
+
+    clients: tuple[int, int] | None = None
+    steps: tuple[int, int] | None = None
+    rounds: int | None = None
+    minimise: Objective = "cost"
+    policy: PolicyLike | None = None
+
+    def __post_init__(self) -> None:
+        if self.clients is not None:
+            _check_pair(self.clients, "`clients`", "1")
+        if self.steps is not None:
+            check_range(self.steps, "`steps`", MAX_STEPS)
+        if self.rounds is not None:
+            check_count(self.rounds, "`rounds`")
+        check_objective(self.minimise)
+
+    def clients_up_to(self, most: int) -> tuple[int, int]:
+        """Return the least and the most clients, at most so many as can be called."""
+        return check_range(self.clients, "`clients`", most)
+
+    def steps_up_to(self, most: int) -> tuple[int, int]:
+        """Return the least and the most steps: up to `most` where none are given."""
+        return (1, most) if self.steps is None else check_range(self.steps, "`steps`", MAX_STEPS)
+
+
+def check_objective(minimise: Any) -> Objective:
+    """Return what is minimised, or raise BadInput where there is no such objective."""
+    if minimise not in OBJECTIVES:
+        raise BadInput(f"`minimise` = {minimise}: expected one of {', '.join(OBJECTIVES)}")
+    return minimise  # type: ignore[no-any-return]
+
+
+def check_range(given: Any, name: str, most: int) -> tuple[int, int]:
+    """Return the ends of a range of whole numbers from 1 to `most`; None: all of them."""
+    if given is None:
+        return 1, most
+    low, high = _check_pair(given, name, f"1 to {most}")
+    if low > most:
+        raise _bad_range(given, name, f"1 to {most}")
+    return low, min(high, most)
+
+
+def _check_pair(given: Any, name: str, among: str) -> tuple[int, int]:
+    """Return two whole numbers in order."""
+    sound = isinstance(given, tuple) and len(given) == 2 and all(type(x) is int for x in given)
+    if not sound or not 1 <= given[0] <= given[1]:
+        raise _bad_range(given, name, among)
+    return given[0], given[1]
+
+
+def _bad_range(given: Any, name: str, among: str) -> BadInput:
+    return BadInput(f"{name} = {given!r}: expected two whole numbers from {among}, as (3, 20)")
 
 
 def in_words(cohort: int, local_steps: int) -> str:

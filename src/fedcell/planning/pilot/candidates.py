@@ -8,19 +8,19 @@ seconds. A run is given up where it has cost twice what the best setting does.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
-from fedcell.core.errors import BadInput
 from fedcell.core.types import Array, Ints
 from fedcell.network.participation import mean_loss_rate
 from fedcell.network.policies.names import PolicyLike
-from fedcell.planning.costs.rounds import AIMS, best_policy, callable_clients, price_round_grid
+from fedcell.planning.costs.rounds import best_policy, callable_clients, price_round_grid
 from fedcell.planning.law.base import LossKind
 from fedcell.planning.law.fitted import FittedLaw
 from fedcell.planning.law.observations import places_of
-from fedcell.planning.setting import Setting
+from fedcell.planning.setting import MAX_STEPS as ANY
+from fedcell.planning.setting import Setting, check_objective
+from fedcell.planning.setting import check_range as check_range
 from fedcell.scenario.scenario import Scenario
 
 COHORT_RATIO, STEPS_RATIO = 1.4, 1.5  # between neighbours of the lattice
@@ -28,7 +28,6 @@ FAR = 1.3  # how far from what was tried a setting may be, in parts of e
 WORSE = 2.0  # times the best cost, at which a run is given up
 MANY_CLIENTS, SOME_STEPS = 20, 10  # of a first run that is likely to reach the target
 MOST_STEPS = 500  # of a client in a round, where nobody says how many
-ANY = 10**5  # steps that may be asked for
 MANY = 12  # runs of a setting: more say little of others
 REST = 0.25  # last part of a budget, in which only settings that were tried are run again
 
@@ -167,8 +166,7 @@ def search_space(
 ) -> Search:
     """The lattice of K and E_l that a pilot looks at, and what a round costs there. `also` has a K
     and an E_l that are looked at even if they are not on it."""
-    if minimise not in AIMS:
-        raise BadInput(f"`minimise` = {minimise}: expected one of {', '.join(AIMS)}")
+    check_objective(minimise)
     few, many = check_range(clients, "`clients`", callable_clients(scenario, seed))
     short, long = (1, MOST_STEPS) if steps is None else check_range(steps, "`steps`", ANY)
     policy = best_policy(scenario, minimise, seed) if policy is None else policy
@@ -180,15 +178,3 @@ def search_space(
     costs = np.asarray(getattr(priced, minimise)(k, e), float)
     own = scenario.plan.cohort, max(1, round(scenario.mean_local_steps))
     return Search(k, e, mean_loss_rate(scenario), scenario.cell.loss_kind, costs, own)
-
-
-def check_range(given: Any, name: str, most: int) -> tuple[int, int]:
-    """The ends of a range of whole numbers that a caller gave, from 1 to `most`."""
-    if given is None:
-        return 1, most
-    sound = isinstance(given, tuple) and len(given) == 2 and all(type(x) is int for x in given)
-    if not sound or not 1 <= given[0] <= given[1] or given[0] > most:
-        raise BadInput(
-            f"{name} = {given!r}: expected two whole numbers from 1 to {most}, as (3, 20)"
-        )
-    return given[0], min(given[1], most)
