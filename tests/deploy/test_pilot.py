@@ -91,8 +91,8 @@ def test_a_pilot_of_the_ready_app_is_the_one_that_the_simulator_makes(world, tmp
     kept = load_pilot(tmp_path / "pilot.json")
     assert [list(t.losses) for t in kept.trials] == [as_kept(t.losses) for t in pilot.trials]
     plan = plan_training(world, kept)
-    assert 1 <= plan.cohort.value <= COUNT
-    assert 2 <= plan.local_steps.value <= 8
+    assert 1 <= plan.cohort <= COUNT
+    assert 2 <= plan.local_steps <= 8
 
 
 OWN = Scenario().using(
@@ -156,4 +156,4 @@ def test_so_is_one_in_flower_s_simulation(world, tmp_path):
         federation.wait(federation.submit(config, COUNT), ENOUGH)
     pilot = load_pilot(tmp_path / "pilot.json")
     check_trials(pilot, world, as_kept)
-    assert plan_training(world, pilot).cohort.value <= COUNT
+    assert plan_training(world, pilot).cohort <= COUNT

@@ -77,10 +77,10 @@ def test_a_plan_has_every_device_of_a_table_and_the_payer_of_drawn_clients():
     assert plan.devices[2].battery == 360.0
     assert plan.devices[0].battery is None
     calls = sum(device.called for device in plan.devices)
-    assert calls == pytest.approx(plan.rounds.value * plan.cohort.value, rel=0.01)
+    assert calls == pytest.approx(plan.rounds.value * plan.cohort, rel=0.01)
     drawn = plan_training(Scenario(), law=LAW, policy="even", steps=(1, 9))
     (payer,) = drawn.devices
-    world = Scenario().with_plan(int(drawn.cohort.value), int(drawn.local_steps.value))
+    world = Scenario().with_plan(drawn.cohort, drawn.local_steps)
     energy = device_energy(world, draw_fleet(world), "even", 0).mean
     assert (payer.client, payer.name) == (int(energy.argmax()), None)
 
@@ -253,7 +253,7 @@ def test_worlds_with_more_losses_have_more_of_every_device():
 
 def test_a_plan_counts_with_the_mean_loss_rate():
     plan = plan_training(MIXED, law=LAW, policy="even", steps=(1, 6))
-    k, e = int(plan.cohort.value), int(plan.local_steps.value)
+    k, e = plan.cohort, plan.local_steps
     assert plan.rounds.value == pytest.approx(float(LAW.rounds(k, e, mean_loss_rate(MIXED))))
     assert plan.rounds.value > float(LAW.rounds(k, e, 0.0))
 
@@ -304,5 +304,5 @@ def test_a_pilot_of_devices_with_losses_of_their_own_on_data_that_is_dealt(tmp_p
         scenario, "6s", tmp_path / "p.json", target=1.5, clients=(2, 6), steps=(5, 20)
     )
     plan = plan_training(scenario, pilot)
-    assert plan.cohort.value <= 6
+    assert plan.cohort <= 6
     assert [device.name for device in plan.devices] == names

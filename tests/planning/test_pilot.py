@@ -98,7 +98,7 @@ def test_clients_that_are_never_called_are_not_planned_with():
     scenario = Scenario(plan=RoundPlan(cohort=4)).using(clients=clients)
     assert search_space(scenario).cohorts.max() == 4
     law = GivenLaw(mixing=300.0, drift=0.1, start=10.0)
-    assert choose_plan(evaluate_plans(scenario, law, "even", 6)).cohort.value <= 4
+    assert choose_plan(evaluate_plans(scenario, law, "even", 6)).cohort <= 4
     with pytest.raises(BadInput, match=r"no client has clients\.min_samples"):
         evaluate_plans(scenario.using(clients={"min_samples": 1e6}), law, "even", 6)
 
@@ -653,8 +653,8 @@ def test_a_plan_is_run_and_compared_with_what_it_said(fedcell, piloted):
     assert fedcell(*words).code == 0
     planned = json.loads(plan.read_text())
     said = strict(fedcell("run", "--plan", plan, "--out", "run", "--json"))
-    assert said["cohort"] == planned["cohort"]["value"]
-    assert said["local_steps"] == planned["local_steps"]["value"]
+    assert said["cohort"] == planned["cohort"]
+    assert said["local_steps"] == planned["local_steps"]
     assert said["policies"][0]["policy"] == "distributed"  # the plan's own first
     beside = {row["policy"]: row for row in said["plan"]}
     assert len(beside) == 5
@@ -684,23 +684,33 @@ def test_a_plan_is_run_and_compared_with_what_it_said(fedcell, piloted):
     [
         (lambda d: d.clear(), "is not a plan that fedcell wrote: plan again with `fedcell plan`"),
         (lambda d: d.update(format=1), "is a plan of an older fedcell (0.2.0, format 1; this one"),
-        (lambda d: d["cohort"].update(value=0), "cohort.value = 0: expected a whole number from 1"),
+        (lambda d: d.update(cohort=0), "cohort = 0: expected a whole number from 1"),
         (lambda d: d["rounds"].update(high=None), "rounds.high = None: expected a number above"),
         (lambda d: d["rounds"].update(low=-1), "rounds.low = -1: expected a number above 0"),
         (
             lambda d: d["rounds"].update(low=1e9, high=2e9),
             "is not between low = 1e+09 and high = 2e+09; plan again",
         ),
-        (lambda d: d["cohort"].update(value=math.inf), "cohort.value = inf: expected a whole"),
+        (lambda d: d.update(cohort=math.inf), "cohort = inf: expected a whole"),
         (lambda d: d.update(policies=3), "policies = 3: expected a list of tables"),
         (lambda d: d["law"].update(drift=True), "drift = True: expected a number from 0"),
         (lambda d: d["scenario"]["cell"].update(noise=-1), "cell.noise = -1: expected a number"),
         (lambda d: d.update(scenario=None), "its scenario has measured gains: name its file"),
         (
-            lambda d: d["cohort"].update(value=10**6, high=10**6),
+            lambda d: (
+                d.update(cohort=10**6),
+                d["cohort_interval"].update(value=10**6, high=10**6),
+            ),
             "plan.cohort = 1000000 is more than the 12",
         ),
-        (lambda d: d["cohort"].update(value=10**6), "cohort.value = 1e+06 is not between low ="),
+        (
+            lambda d: d["cohort_interval"].update(value=10**6),
+            "cohort_interval.value = 1e+06 is not between low =",
+        ),
+        (
+            lambda d: d["local_steps_interval"].update(value=1, low=1),
+            "is not local_steps_interval.value = 1; plan again",
+        ),
         (
             lambda d: (d.update(policy="evil:p"), d["policies"][0].update(policy="evil:p")),
             "which is not one of ours: give --policy evil:p if",
@@ -749,10 +759,10 @@ def test_a_plan_is_one_of_the_settings_that_were_tried(fedcell, piloted):
     reached = {(s.cohort, s.local_steps) for s in pilot.reached(pilot.target)}
     for words in ([], ["--minimise", "energy"], ["--minimise", "duration"], ["--policy", "even"]):
         said = strict(fedcell("plan", "world.json", "--pilot", piloted, "--json", *words))
-        assert (said["cohort"]["value"], said["local_steps"]["value"]) in reached
+        assert (said["cohort"], said["local_steps"]) in reached
     few = max(k for k, _ in reached)
     said = strict(fedcell("plan", "world.json", "--pilot", piloted, "--clients", few, "--json"))
-    assert said["cohort"]["value"] == few
+    assert said["cohort"] == few
     far = fedcell("plan", "world.json", "--pilot", piloted, "--steps", "400..500")
     assert far.code == 2
     assert "the pilot tried nothing within --clients and --steps" in far.err

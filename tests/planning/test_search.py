@@ -21,7 +21,7 @@ from fedcell.planning.pilot.loop import Looking
 from fedcell.planning.pilot.pilot import Pilot
 from fedcell.planning.pilot.runner import Ask, PilotRunner
 from fedcell.planning.pilot.trial import Trial
-from fedcell.planning.setting import Setting
+from fedcell.planning.setting import Region, Setting
 from fedcell.scenario.target import Target
 from fedcell.simulation.extrapolation import has_settled, least_rounds, likely_rounds
 
@@ -90,12 +90,12 @@ def test_a_lattice_has_its_ends_and_no_gaps(low, more, ratio):
 
 def test_a_space_is_what_rounds_cost_under_the_best_policy():
     scenario = load_scenario("paper").using(plan={"cohort": 5})
-    space = search_space(scenario, clients=(3, 20), steps=(5, 80))
+    space = search_space(scenario, Region(clients=(3, 20), steps=(5, 80)))
     assert (space.cohorts.min(), space.cohorts.max()) == (3, 20)
     assert (space.steps.min(), space.steps.max()) == (5, 80)
     place = space.place(Setting(3, 5, scenario.cell.loss_rate))
     assert space.costs[place] == space.costs.min()  # the least of both
-    energy = search_space(scenario, minimise="energy", clients=(3, 20), steps=(5, 80))
+    energy = search_space(scenario, Region((3, 20), (5, 80), minimise="energy"))
     assert not np.allclose(space.costs / energy.costs, space.costs[0] / energy.costs[0], rtol=0.01)
 
 
@@ -301,9 +301,9 @@ def test_a_plan_for_a_fleet_that_nobody_designed_is_near_the_best_of_a_grid(tmp_
     )
     pilot = run_pilot(world, budget=20.0, path=tmp_path / "pilot.json", steps=(2, 160))
     plan = plan_training(world, pilot)
-    here = Setting(int(plan.cohort.value), int(plan.local_steps.value), world.cell.loss_rate)
+    here = Setting(plan.cohort, plan.local_steps, world.cell.loss_rate)
     assert here in pilot.reached(pilot.target)
-    space = search_space(prepare_training(world).scenario, steps=(2, 160))
+    space = search_space(prepare_training(world).scenario, Region(steps=(2, 160)))
     costs = np.exp(space.log_costs(pilot.fit())[0])
     assert costs[space.place(here)] <= 1.1 * costs[np.isfinite(costs)].min()
     assert plan.rounds.low < plan.rounds.value < plan.rounds.high < 3 * plan.rounds.low
@@ -339,7 +339,7 @@ def test_a_pilot_begins_with_settings_that_are_likely_to_reach_the_target():
     assert abs(np.log(own.local_steps / 30)) < 0.35
     assert many.cohort >= 14
     assert many.local_steps == own.local_steps
-    few = search_space(scenario, clients=(1, 3), steps=(1, 2))
+    few = search_space(scenario, Region((1, 3), (1, 2)))
     assert {(s.cohort, s.local_steps) for s in few.first()} == {(3, 2)}
 
 

@@ -14,11 +14,10 @@ from fedcell.network.draw import draw_fleet
 from fedcell.network.participation import rarely_heard
 from fedcell.network.policies.names import PolicyLike
 from fedcell.planning.choice.limits import Limits, has_batteries
-from fedcell.planning.choice.plan import Aim, TrainingPlan, planned_identity
-from fedcell.planning.costs.rounds import AIMS, callable_clients
+from fedcell.planning.choice.plan import TrainingPlan, planned_identity
+from fedcell.planning.costs.rounds import callable_clients
 from fedcell.planning.costs.units import unit_costs
 from fedcell.planning.law.base import RoundsLaw
-from fedcell.planning.pilot.candidates import ANY, check_range
 from fedcell.planning.pilot.pilot import Pilot
 from fedcell.planning.pilot.pilotfile import load_pilot
 from fedcell.scenario.scenario import Scenario, check_scenario
@@ -26,7 +25,7 @@ from fedcell.scenario.target import Target
 
 from .law_source import law_source
 from .question import Question
-from .setting import Setting
+from .setting import Objective, Region, Setting, check_objective, check_range
 from .whatif import least_bandwidth, sensitivity
 
 WORDS = {"cohort": "clients a round", "local_steps": "steps"}
@@ -38,7 +37,7 @@ def plan_training(
     law: RoundsLaw | None = None,
     *,
     policy: PolicyLike | None = None,
-    minimise: Aim = "cost",
+    minimise: Objective = "cost",
     target: Target | float | None = None,
     limits: Limits | None = None,
     clients: tuple[int, int] | None = None,
@@ -75,8 +74,7 @@ def plan_training(
         raise BadInput("`solve_for` bandwidth: give the deadline that is to be kept (`limits`)")
     if limits.confidence is not None and not limits.any and not has_batteries(scenario):
         raise BadInput("`confidence`: give what is to be kept: a deadline or an energy (`limits`)")
-    if minimise not in AIMS:
-        raise BadInput(f"`minimise` = {minimise}: expected one of {', '.join(AIMS)}")
+    check_objective(minimise)
     if isinstance(pilot, str | Path):
         pilot = load_pilot(pilot)
     if not isinstance(pilot, Pilot | None):
@@ -93,7 +91,7 @@ def plan_training(
     fleet = draw_fleet(world, seed)
     most = callable_clients(world, seed, fleet)
     few, many = check_range(clients, "`clients`", most)
-    short, long = (1, source.most_steps) if steps is None else check_range(steps, "`steps`", ANY)
+    short, long = Region(steps=steps).steps_up_to(source.most_steps)
     long = min(long, source.most_steps) if source.tried else long
     tried = _within(source.tried, (few, many), (short, long))
 
@@ -113,7 +111,7 @@ def plan_training(
         fleet = draw_fleet(world, seed)
     best = question.best_plan(world, fleet)
     assert best.grid is not None
-    planned = world.with_plan(int(best.cohort.value), int(best.local_steps.value))
+    planned = world.with_plan(best.cohort, best.local_steps)
     return replace(
         best,
         identity=planned_identity(scenario, best.apply_to(world), fingerprint),
@@ -155,11 +153,11 @@ def _within(
 def _edge_notes(tried: Sequence[Setting] | None, best: TrainingPlan, long: int) -> list[str]:
     """Whether the best lies at the edge of what was tried, and might lie beyond."""
     if tried is None:
-        edge = int(best.local_steps.value) == long
+        edge = best.local_steps == long
         return (
             [f"{long} steps are the most that was looked at: `steps` allows more"] if edge else []
         )
-    here = {"cohort": int(best.cohort.value), "local_steps": int(best.local_steps.value)}
+    here = {"cohort": best.cohort, "local_steps": best.local_steps}
     notes = []
     for name, value in here.items():
         seen = sorted({getattr(s, name) for s in tried})

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from fedcell.core.errors import BadInput
+from fedcell.core.schema import Count, Fraction
 from fedcell.core.streams import check_count, replicate_seeds
 from fedcell.network.policies.names import PolicyLike
 from fedcell.scenario.scenario import Scenario
@@ -20,9 +21,9 @@ MOST_SEEDS = 100
 class Setting:
     """What the rounds to a loss depend on, the rest of a scenario being given."""
 
-    cohort: int  # K
-    local_steps: int  # E_l
-    loss_rate: float  # gamma
+    cohort: Count  # K
+    local_steps: Count  # E_l
+    loss_rate: Fraction  # gamma
 
     def apply_to(self, scenario: Scenario) -> Scenario:
         """The scenario with this setting."""

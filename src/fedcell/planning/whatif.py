@@ -122,8 +122,8 @@ def _what_if(change: str, world: Scenario, plan: TrainingPlan, question: Questio
     return WhatIf(
         change=change,
         kept_cost=_kept_cost(world, plan, question, best.grid),
-        cohort=int(best.cohort.value),
-        local_steps=int(best.local_steps.value),
+        cohort=best.cohort,
+        local_steps=best.local_steps,
         rounds=best.rounds.value,
         duration=best.duration.value,
         energy=best.energy.value,
@@ -143,4 +143,4 @@ def _kept_cost(
             grid = question.evaluate(world, plan.grid.policy)
         except NoPlan:
             return inf
-    return float(grid.cost[grid.at(int(plan.cohort.value), int(plan.local_steps.value))])
+    return float(grid.cost[grid.at(plan.cohort, plan.local_steps)])

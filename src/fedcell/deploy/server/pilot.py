@@ -9,6 +9,7 @@ from fedcell.learning.learner import Learner
 from fedcell.learning.setup import TrainingSetup
 from fedcell.planning.pilot.pilot import Pilot
 from fedcell.planning.pilot.run import Report, run_pilot
+from fedcell.planning.setting import Objective
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target
 
@@ -23,7 +24,7 @@ def pilot_federation(
     *,
     arrays: Mapping[str, Any] | None = None,
     target: Target | float | None = None,
-    minimise: str = "cost",
+    minimise: Objective = "cost",
     clients: tuple[int, int] | None = None,
     steps: tuple[int, int] | None = None,
     rounds: int | None = None,

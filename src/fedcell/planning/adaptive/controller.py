@@ -8,10 +8,9 @@ import numpy as np
 from fedcell.core.types import Array, Ints
 from fedcell.learning.learner import Learner, Scores
 from fedcell.network.trace import Fleet
-from fedcell.planning.choice.plan import Aim
 from fedcell.planning.pilot.candidates import Search
 from fedcell.planning.pilot.prior import Belief
-from fedcell.planning.setting import Setting
+from fedcell.planning.setting import Objective, Setting
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target
 from fedcell.simulation.execution import Segment
@@ -69,7 +68,7 @@ class AdaptivePlan:
     rounds: int  # of the run at most
     learner_of: Callable[[Scenario], Learner]
     fleet_of: Callable[[Scenario], Fleet]
-    minimise: Aim = "cost"
+    minimise: Objective = "cost"
     every: int = EVERY
     evaluate_every: int = 1
     _turns: list[Segment] = field(default_factory=list, init=False)  # of the run so far

@@ -11,12 +11,13 @@ from fedcell.learning.learner import evaluated
 from fedcell.learning.server_optimizer import OwnServer
 from fedcell.network.draw import draw_fleet
 from fedcell.network.policies.names import NAMED, Policies, PolicyLike, policy_name
-from fedcell.planning.choice.plan import Aim, TrainingPlan
+from fedcell.planning.choice.plan import TrainingPlan
 from fedcell.planning.law.base import RoundsLaw
 from fedcell.planning.pilot.candidates import search_space
 from fedcell.planning.pilot.pilot import Pilot
 from fedcell.planning.pilot.prior import Belief
 from fedcell.planning.planner import plan_training
+from fedcell.planning.setting import Objective, Region
 from fedcell.scenario.scenario import Scenario, check_scenario
 from fedcell.scenario.target import Target
 from fedcell.simulation.execution import PreparedRun, carry_out
@@ -35,7 +36,7 @@ def run_adaptive(
     plan: TrainingPlan | None = None,
     law: RoundsLaw | None = None,
     every: int = EVERY,
-    minimise: Aim | None = None,
+    minimise: Objective | None = None,
     policy: PolicyLike | None = None,
     clients: tuple[int, int] | None = None,
     steps: tuple[int, int] | None = None,
@@ -124,7 +125,7 @@ def adaptive(
     law: RoundsLaw | None = None,
     *,
     every: int = EVERY,
-    minimise: Aim = "cost",
+    minimise: Objective = "cost",
     policy: PolicyLike | None = None,
     clients: tuple[int, int] | None = None,
     steps: tuple[int, int] | None = None,
@@ -140,10 +141,7 @@ def adaptive(
         raise BadInput(f"`law` = {law!r}: expected a law of rounds, as GivenLaw")
     settings = search_space(
         first.scenario,
-        policy,
-        minimise,
-        clients,
-        steps,
+        Region(clients, steps, minimise=minimise, policy=policy),
         run.seed,
         also=(plan.cohort, plan.local_steps),
     )

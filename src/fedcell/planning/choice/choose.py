@@ -1,10 +1,8 @@
 """The best plan of a grid: every K and E_l is looked at, and how sure it all is."""
 
-from typing import get_args
-
 import numpy as np
 
-from fedcell.core.errors import BadInput, NoPlan, printable
+from fedcell.core.errors import NoPlan, printable
 from fedcell.core.estimates import Estimate
 from fedcell.core.types import Bools, Ints
 from fedcell.network.draw import draw_fleet
@@ -17,6 +15,7 @@ from fedcell.planning.costs.rounds import MEASURES
 from fedcell.planning.costs.units import priced_rounds, section_4d
 from fedcell.planning.law.base import LEVEL, RoundsLaw
 from fedcell.planning.law.given import GivenLaw, nearest_whole
+from fedcell.planning.setting import Objective, check_objective
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target
 
@@ -33,7 +32,7 @@ from .limits import (
     energy_at,
     least_place,
 )
-from .plan import Aim, PaperChoice, PlanTotals, TrainingPlan
+from .plan import PaperChoice, PlanTotals, TrainingPlan
 
 MOST_DRAWN = 500  # settings of which draws are made together
 DRAWS = 200  # laws that fit as well, whose best K and E_l are found
@@ -42,7 +41,7 @@ DRAWS = 200  # laws that fit as well, whose best K and E_l are found
 def choose_plan(
     grid: PlanGrid,
     limits: Limits | None = None,
-    minimise: Aim = "cost",
+    minimise: Objective = "cost",
     paper_law: GivenLaw | None = None,
     target: Target | None = None,
     name: str = "plan",
@@ -52,8 +51,7 @@ def choose_plan(
     `paper_law` has the three coefficients that the closed forms are evaluated with: those of
     a fit of the paper's own form, where the grid's law has another.
     """
-    if minimise not in get_args(Aim):
-        raise BadInput(f"`minimise` = {minimise}: expected one of {', '.join(get_args(Aim))}")
+    check_objective(minimise)
     limits = limits or Limits()
     allowed = allowed_plans(grid, limits)
     i, j, devices = _best_place(grid, limits, minimise, allowed)
@@ -81,8 +79,10 @@ def choose_plan(
         law=grid.law,
         law_form=grid.law.to_dict().get("form"),
         seed=grid.seed,
-        cohort=cohort,
-        local_steps=steps,
+        cohort=k,
+        cohort_interval=cohort,
+        local_steps=e,
+        local_steps_interval=steps,
         rounds=rounds,
         duration=duration,
         energy=energy,
@@ -98,7 +98,7 @@ def choose_plan(
 
 
 def _best_place(
-    grid: PlanGrid, limits: Limits, minimise: Aim, allowed: Bools
+    grid: PlanGrid, limits: Limits, minimise: Objective, allowed: Bools
 ) -> tuple[int, int, tuple[DeviceShare, ...]]:
     """The best of the allowed plans, and what its clients spend. Limits of a client are looked at
     again at the plan itself, as the grid has them between what was priced; `allowed` loses plans
@@ -134,7 +134,7 @@ def totals_under(
 ) -> PlanTotals:
     """What the planned K and E_l take under another policy; `fleet` is the scenario's, where it is
     drawn already."""
-    k, e = int(plan.cohort.value), int(plan.local_steps.value)
+    k, e = plan.cohort, plan.local_steps
     planned = scenario.with_plan(k, e)
     fleet, priced = draw_fleet(scenario, seed) if fleet is None else fleet, priced_rounds(planned)
     taken = simulate_columns(planned, fleet, policy, priced, seed)
@@ -157,7 +157,7 @@ def _around(law: RoundsLaw, mean: float, spread: float) -> Estimate:
 
 
 def _choice_intervals(
-    grid: PlanGrid, allowed: Bools, minimise: Aim, k: int, e: int
+    grid: PlanGrid, allowed: Bools, minimise: Objective, k: int, e: int
 ) -> tuple[Estimate, Estimate]:
     """Where the best K and E_l would be, were the law another that fits the runs as well."""
     values = np.where(allowed, getattr(grid, minimise), np.inf)

@@ -4,19 +4,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf, isfinite
 from numbers import Real
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 
 from fedcell.core.errors import BadInput, NoPlan
 from fedcell.core.quantities import parse_duration, parse_energy
 from fedcell.core.types import Array, Bools
 from fedcell.planning.costs.devices import DeviceEnergy, DeviceShare, device_energy, shares_of
+from fedcell.planning.records import PositiveLimit
 from fedcell.planning.setting import in_words
 from fedcell.scenario.scenario import Scenario
 
 from .grid import PlanGrid
 
+Chance = Annotated[float, Meta(ge=0.5, lt=1, description="a number from 0.5 to below 1")]
 PER_CLIENT, BATTERIES = "energy budget per client", "batteries"  # limits of one client
 
 
@@ -28,11 +31,11 @@ class Limits:
     {'deadline': 120.0, 'energy': 500.0, 'confidence': 0.95}
     """
 
-    deadline: float = inf  # [s]
-    energy: float = inf  # of all clients [J]
-    energy_per_client: float = inf  # of the client that pays most [J]
-    mean_energy_per_client: float = inf  # [J]
-    confidence: float | None = None  # the chance to keep each of them; None: as expected
+    deadline: PositiveLimit = inf  # [s]
+    energy: PositiveLimit = inf  # of all clients [J]
+    energy_per_client: PositiveLimit = inf  # of the client that pays most [J]
+    mean_energy_per_client: PositiveLimit = inf  # [J]
+    confidence: Chance | None = None  # the chance to keep each of them; None: as expected
 
     def __post_init__(self) -> None:
         names = ("deadline", "energy", "energy_per_client", "mean_energy_per_client")

@@ -5,10 +5,13 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from math import ceil
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
 
 from fedcell.core.errors import BadInput, FedcellWarning
 from fedcell.core.estimates import Estimate
+from fedcell.core.schema import Count, NotNegative, Positive, Text
 from fedcell.core.showing import Showable
 from fedcell.core.types import Bools
 from fedcell.learning.data.download import Report
@@ -17,6 +20,16 @@ from fedcell.planning.costs.devices import DeviceShare
 from fedcell.planning.costs.units import UnitCostEstimate
 from fedcell.planning.law.base import RoundsLaw
 from fedcell.planning.law.given import UnitCosts
+from fedcell.planning.records import (
+    NotNegativeOrInfinite,
+    PositiveOrInfinite,
+    Record,
+    Seed,
+    Share,
+    Stored,
+    record,
+)
+from fedcell.planning.setting import Objective
 from fedcell.scenario.identity import differences, run_identity
 from fedcell.scenario.learning import goal_keys
 from fedcell.scenario.scenario import Scenario
@@ -26,9 +39,27 @@ from fedcell.simulation.summary import RunResult
 from .grid import PlanGrid
 from .limits import Limits
 
-Aim = Literal["cost", "duration", "energy"]
 TOLERANCE = 0.05  # plans that cost so little more are as good
 
+# A total below 1e15, and a share, with their intervals as a file holds them.
+Total = Annotated[float, Meta(gt=0, lt=1e15, description="a number above 0 and below 1e15")]
+
+
+def _check_interval(row: Any) -> list[str]:
+    """Return a fault where a value is not in its interval."""
+    if row.low <= row.value <= row.high:
+        return []
+    edges = f"low = {row.low:g} and high = {row.high:g}"
+    return [f"value = {row.value:g} is not between {edges}"]
+
+
+def _estimate(kind: Any) -> Record[Estimate]:
+    """Return how an estimate of a kind of number stands in a file."""
+    return record(Estimate, check=_check_interval, value=kind, low=kind, high=kind, level=Share)
+
+
+TotalEstimate = Annotated[Estimate, _estimate(Total)]
+CountEstimate = Annotated[Estimate, _estimate(Count)]
 PlanTotals = Mapping[str, Estimate]  # rounds, duration, energy and cost
 
 
@@ -36,15 +67,15 @@ PlanTotals = Mapping[str, Estimate]  # rounds, duration, energy and cost
 class PaperChoice:
     """What the paper's closed forms choose, clipped to what there is, and what that would take."""
 
-    cohort: int  # K* of (21)
-    local_steps: int  # E_l* of Section IV-B-2
-    rounds: float
-    duration: float
-    energy: float
-    cost: float
-    exact_cohort: int  # the K that minimises (19) at this E_l
-    unclipped_cohort: float  # K* at the E_l that is clipped
-    unclipped_local_steps: float
+    cohort: Count  # K* of (21)
+    local_steps: Count  # E_l* of Section IV-B-2
+    rounds: PositiveOrInfinite
+    duration: NotNegativeOrInfinite
+    energy: NotNegativeOrInfinite
+    cost: NotNegativeOrInfinite
+    exact_cohort: Count  # the K that minimises (19) at this E_l
+    unclipped_cohort: NotNegativeOrInfinite  # K* at the E_l that is clipped
+    unclipped_local_steps: NotNegativeOrInfinite
     unit_costs: UnitCosts  # of Section IV-D
 
 
@@ -52,14 +83,14 @@ class PaperChoice:
 class WhatIf:
     """The best plan in a world near this one, and what keeping the old plan would cost there."""
 
-    change: str
-    kept_cost: float  # (12) [s]
-    cohort: int | None = None  # None, as all that follows, where no plan keeps the limits
-    local_steps: int | None = None
-    rounds: float | None = None
-    duration: float | None = None
-    energy: float | None = None
-    cost: float | None = None
+    change: Text
+    kept_cost: NotNegativeOrInfinite  # (12) [s]
+    cohort: Count | None = None  # None, as all that follows, where no plan keeps the limits
+    local_steps: Count | None = None
+    rounds: Positive | None = None
+    duration: NotNegative | None = None
+    energy: NotNegative | None = None
+    cost: NotNegative | None = None
     why_no_plan: str = ""
     note: str = ""  # what the numbers leave out
 
@@ -88,31 +119,34 @@ class TrainingPlan(Showable):
     (3, 1, 3)
     """
 
-    name: str  # of the scenario
+    name: Text  # of the scenario
     scenario: Scenario | None  # as declared; None in a file, where gains were measured
-    policy: str
+    policy: Text
     target: Target | None
-    minimised: Aim
+    minimised: Objective
     limits: Limits
     law: RoundsLaw
-    law_form: str | None = None  # which terms were fitted; None for a law by hand
-    seed: int
-    cohort: Estimate  # K
-    local_steps: Estimate  # E_l
-    rounds: Estimate
-    duration: Estimate  # [s]
-    energy: Estimate  # of all clients [J]
-    cost: Estimate  # (12) [s]
+    law_form: Literal["paper", "floor"] | None = None  # terms that were fitted; None: a given law
+    seed: Seed
+    cohort: Count  # K
+    cohort_interval: CountEstimate  # K, and where the best K lies
+    local_steps: Count  # E_l
+    local_steps_interval: CountEstimate
+    rounds: TotalEstimate
+    duration: TotalEstimate  # [s]
+    energy: TotalEstimate  # of all clients [J]
+    cost: TotalEstimate  # (12) [s]
     paper: PaperChoice
     policies: Mapping[str, PlanTotals]  # the same K and E_l under each policy
     unit_costs: tuple[UnitCostEstimate, ...] = ()
     sensitivity: tuple[WhatIf, ...] = ()
-    bandwidth: float | None = None  # the least for these limits, where it was asked for [Hz]
-    chances: Mapping[str, float] = field(default_factory=dict)  # to keep each limit
+    bandwidth: Positive | None = None  # the least for these limits, where it was asked for [Hz]
+    # Chance to keep each limit, by its name.
+    chances: Annotated[Mapping[str, float], Stored(dict[str, Share])] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     devices: tuple[DeviceShare, ...] = ()  # of a table all; else the client that pays most
-    learner: str | None = None  # the names of one's own that the pilot was run with,
-    server: str | None = None  # which are not loaded
+    learner: Text | None = None  # name of the user's learner that the pilot was run with, and
+    server: Text | None = None  # of a server; neither is loaded
     identity: Mapping[str, Any] | None = None  # of the run that is planned; None: it is not known
     grid: PlanGrid | None = None  # what it was chosen from; not in a file
     allowed: Bools | None = None  # plans of the grid within the limits
@@ -132,7 +166,7 @@ class TrainingPlan(Showable):
                 f"the plan for {self.name} has measured gains, which its file does not hold: give "
                 "its `scenario` as well"
             )
-        world = scenario.with_plan(int(self.cohort.value), int(self.local_steps.value))
+        world = scenario.with_plan(self.cohort, self.local_steps)
         if scenario.learning is not None:
             world = world.using(learning={"evaluate_every": 1})
             if self.target is not None:
@@ -211,8 +245,8 @@ class TrainingPlan(Showable):
 
     def __repr__(self) -> str:
         return (
-            f"<TrainingPlan for {self.name}: K = {int(self.cohort.value)}, E_l = "
-            f"{int(self.local_steps.value)}, {self.rounds} rounds, {self.duration} s, "
+            f"<TrainingPlan for {self.name}: K = {self.cohort}, E_l = "
+            f"{self.local_steps}, {self.rounds} rounds, {self.duration} s, "
             f"{self.energy} J>"
         )
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.core.schema import LARGE
+from fedcell.core.schema import LARGE, NotNegative
 from fedcell.core.types import Array
 
 from .base import (
@@ -34,9 +34,9 @@ UPPER_END = 1.6448536269514722  # of an interval of LEVEL, as `ndtri` has it: im
 class UnitCosts:
     """A round's cost as C_u,0 K + C_n,0 E_l + T_d, (19) [s]."""
 
-    upload: float  # C_u,0 (18)
-    compute: float  # C_n,0 (17)
-    broadcast: float = 0.0  # T_d
+    upload: NotNegative  # C_u,0 (18)
+    compute: NotNegative  # C_n,0 (17)
+    broadcast: NotNegative = 0.0  # T_d
 
     def of(self, cohort: Number, steps: Number) -> Any:
         """The cost of a round with this K and E_l [s]."""
@@ -55,11 +55,11 @@ class GivenLaw:
     28.0
     """
 
-    mixing: float
-    drift: float
-    start: float
-    dropped: float = 0.0
-    floor: float = 0.0
+    mixing: NotNegative
+    drift: NotNegative
+    start: NotNegative
+    dropped: NotNegative = 0.0
+    floor: NotNegative = 0.0
 
     def __post_init__(self) -> None:
         faults = [

@@ -13,14 +13,11 @@ import numpy as np
 
 from fedcell.core.types import Array, Ints
 from fedcell.network.participation import mean_loss_rate
-from fedcell.network.policies.names import PolicyLike
 from fedcell.planning.costs.rounds import best_policy, callable_clients, price_round_grid
 from fedcell.planning.law.base import LossKind
 from fedcell.planning.law.fitted import FittedLaw
 from fedcell.planning.law.observations import places_of
-from fedcell.planning.setting import MAX_STEPS as ANY
-from fedcell.planning.setting import Setting, check_objective
-from fedcell.planning.setting import check_range as check_range
+from fedcell.planning.setting import Region, Setting
 from fedcell.scenario.scenario import Scenario
 
 COHORT_RATIO, STEPS_RATIO = 1.4, 1.5  # between neighbours of the lattice
@@ -157,24 +154,25 @@ class Search:
 
 def search_space(
     scenario: Scenario,
-    policy: PolicyLike | None = None,
-    minimise: str = "cost",
-    clients: tuple[int, int] | None = None,
-    steps: tuple[int, int] | None = None,
+    region: Region | None = None,
     seed: int = 0,
     also: tuple[int, int] | None = None,
 ) -> Search:
-    """The lattice of K and E_l that a pilot looks at, and what a round costs there. `also` has a K
-    and an E_l that are looked at even if they are not on it."""
-    check_objective(minimise)
-    few, many = check_range(clients, "`clients`", callable_clients(scenario, seed))
-    short, long = (1, MOST_STEPS) if steps is None else check_range(steps, "`steps`", ANY)
-    policy = best_policy(scenario, minimise, seed) if policy is None else policy
+    """Return the lattice of K and E_l within a region, and what a round costs at each setting.
+
+    `also` is a K and an E_l that are among the settings even if they are not on the lattice.
+    """
+    region = Region() if region is None else region
+    few, many = region.clients_up_to(callable_clients(scenario, seed))
+    short, long = region.steps_up_to(MOST_STEPS)
+    policy = region.policy
+    if policy is None:
+        policy = best_policy(scenario, region.minimise, seed)
     levels = lattice(few, many, COHORT_RATIO), lattice(short, long, STEPS_RATIO)
     k, e = (level.ravel() for level in np.meshgrid(*levels, indexing="ij"))
     if also is not None and not ((k == also[0]) & (e == also[1])).any():
         k, e, long = np.append(k, also[0]), np.append(e, also[1]), max(long, also[1])
     priced = price_round_grid(scenario, policy, long, seed)
-    costs = np.asarray(getattr(priced, minimise)(k, e), float)
+    costs = np.asarray(getattr(priced, region.minimise)(k, e), float)
     own = scenario.plan.cohort, max(1, round(scenario.mean_local_steps))
     return Search(k, e, mean_loss_rate(scenario), scenario.cell.loss_kind, costs, own)

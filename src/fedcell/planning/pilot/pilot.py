@@ -5,16 +5,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import Meta
 
 from fedcell.core.errors import NotReached
 from fedcell.core.quantities import readable_duration
+from fedcell.core.schema import NotNegative, Text
 from fedcell.core.showing import Showable
 from fedcell.learning.custom import Sources
 from fedcell.planning.law.base import LossKind
 from fedcell.planning.law.fit import fit_form, fit_law
 from fedcell.planning.law.fitted import FittedLaw
 from fedcell.planning.law.given import GivenLaw
+from fedcell.planning.records import FileTable, Seed, Stored
 from fedcell.planning.setting import Setting
 from fedcell.scenario.target import Target, as_target
 from fedcell.simulation.extrapolation import likely_rounds
@@ -24,6 +28,8 @@ from .trial import Trial, nearest_to, observe, settled
 if TYPE_CHECKING:
     from .summary import PilotReport
 
+
+Code = Annotated[dict[str, dict[str, str]], Meta(description="a table")]
 
 # A pilot runs most often the settings whose first runs were lucky, so less is known of a setting
 # than its runs alone say, by this factor (DECISIONS.md, 76).
@@ -35,18 +41,19 @@ FORESEEABLE = 20.0  # times the rounds of a run, beyond which its curve is not c
 class Pilot(Showable):
     """Runs, and what they are runs of."""
 
-    identity: dict[str, Any]
+    identity: FileTable
     target: Target
-    seed: int
-    kind: LossKind  # cell.loss_kind
-    name: str = "pilot"  # of the scenario
-    what: str = "pilot"  # or "validation": runs that judge one
+    seed: Seed
+    kind: Annotated[LossKind, Stored(Literal["independent", "worst-case"])]  # cell.loss_kind
+    name: Text = "pilot"  # of the scenario
+    what: Literal["pilot", "validation"] = "pilot"  # or "validation": runs that judge one
     trials: tuple[Trial, ...] = ()
-    seconds: float = 0.0  # that it has taken so far
-    sizes: tuple[float, ...] | None = None  # D_j of a learner of one's own; None for ours
-    learner: str | None = None  # the name of that learner, and
-    server: str | None = None  # of a server of one's own; a name is not loaded
-    code: Mapping[str, Sources] = field(default_factory=dict)  # of both, when the pilot began
+    seconds: NotNegative = 0.0  # that it has taken so far
+    sizes: tuple[NotNegative, ...] | None = None  # D_j of a user's learner; None: from the data
+    learner: Text | None = None  # the name of that learner, and
+    server: Text | None = None  # of a user's server; a name is not loaded
+    # Sources of both, as they were when the pilot began.
+    code: Annotated[Mapping[str, Sources], Stored(Code)] = field(default_factory=dict)
     path: Path | None = None  # where it was read from
 
     def fit(self, target: Target | float | None = None) -> FittedLaw:

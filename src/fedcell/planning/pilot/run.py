@@ -18,7 +18,7 @@ from fedcell.learning.custom import LearnerLike, OwnLearner, changed_sources, co
 from fedcell.learning.learner import warm_up
 from fedcell.learning.server_optimizer import OwnServer, Server
 from fedcell.network.policies.names import PolicyLike
-from fedcell.planning.setting import Setting, trial_seeds
+from fedcell.planning.setting import Objective, Region, Setting, trial_seeds
 from fedcell.scenario.identity import differences, pilot_identity
 from fedcell.scenario.scenario import Scenario, check_scenario
 from fedcell.scenario.target import Target
@@ -202,7 +202,7 @@ def run_pilot(
     *,
     target: Target | float | None = None,
     rounds: int | None = None,
-    minimise: str = "cost",
+    minimise: Objective = "cost",
     policy: PolicyLike | None = None,
     clients: Range | None = None,
     steps: Range | None = None,
@@ -250,7 +250,7 @@ def run_pilot(
         scenario, target, seed, name, data_dir, threads, learner, progress, server, trained_by
     )
     runner = replace(runner, store=store, engine=pilot_engine(scenario, workers, runner))
-    space = search_space(world, policy, minimise, clients, steps, seed)
+    space = search_space(world, Region(clients, steps, rounds, minimise, policy), seed)
     most = most_rounds(scenario, rounds)
     seeds = trial_seeds(seed)
     with holding(path):

@@ -3,17 +3,25 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
 from fedcell.core.errors import BadInput, Diverged
+from fedcell.core.schema import Count, NotNegative
 from fedcell.core.types import Array
 from fedcell.planning.law.base import LossKind
 from fedcell.planning.law.observations import Observations
+from fedcell.planning.records import FLAT, Seed, Share, Stored, not_evaluated
 from fedcell.planning.setting import Setting
 from fedcell.scenario.target import Scored, Target
 from fedcell.simulation.extrapolation import LONG, has_settled, least_rounds
 
+Losses = Annotated[
+    tuple[float | None, ...],
+    Meta(min_length=1, description="a list of numbers, null where not evaluated"),
+]
 WIDE = 1.64  # standard errors on either side, between which 90 % of what may be lies
 FAR = 2.0  # times what was run, beyond which a curve is not believed
 
@@ -23,16 +31,21 @@ class Trial:
     """One run of a pilot: its training loss after each round, until the target, or until it was
     cut: it took too long, or could no longer be of use."""
 
-    setting: Setting
-    seed: int
-    losses: Sequence[float]  # NaN where it was not evaluated; ends in infinity where it diverged
+    setting: Annotated[Setting, FLAT]
+    seed: Seed
+    # Training loss after each round: NaN where not evaluated, infinity at the end if it diverged.
+    losses: Annotated[Sequence[float], Stored(Losses, not_evaluated)]
     target: Target  # at which it was stopped
-    wall_seconds: float  # that it took to run; 0 where it was there
-    judging_seconds: float = 0.0  # of these, in which models were judged
-    accuracies: Sequence[float] = ()  # on test data after each round, where that was watched
-    guessing: Sequence[int] = ()  # rounds, from 1, whose model is known to guess (core.targets)
-    errors: Sequence[float] = ()  # standard error of what was watched, after each round; and
-    samples: Sequence[int] = ()  # samples it was measured on. Empty: exact, on all samples
+    wall_seconds: NotNegative  # that it took to run; 0 where it was there
+    judging_seconds: NotNegative = 0.0  # of these, in which models were judged
+    # Accuracy on test data after each round, where that was watched.
+    accuracies: Annotated[Sequence[float], Stored(tuple[Share | None, ...], not_evaluated)] = ()
+    # Rounds, from 1, whose model is known to guess (`Scored`).
+    guessing: Annotated[Sequence[int], Stored(tuple[Count, ...])] = ()
+    # Standard error of what was watched, after each round, and the samples that it was measured
+    # on. Empty: exact, on all samples.
+    errors: Annotated[Sequence[float], Stored(tuple[NotNegative, ...])] = ()
+    samples: Annotated[Sequence[int], Stored(tuple[Count, ...])] = ()
 
     def rounds_to(self, target: Target) -> int | None:
         """G as observed; None if the target was not reached."""
