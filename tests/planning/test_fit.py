@@ -134,7 +134,7 @@ def test_runs_that_were_cut_do_not_make_runs_look_alike():
         most = 0.8 * FLOOR.rounds(runs.cohort, runs.steps)
         most = np.where(runs.settings % 2, most, np.inf)
         cut = replace(runs, rounds=np.minimum(runs.rounds, most), censored=runs.rounds > most)
-        found.append(fit_law(cut).departures.scales.single)
+        found.append(fit_law(cut).residuals.scales.single)
     assert 0.16 < np.mean(found) < 0.24
 
 

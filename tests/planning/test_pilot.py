@@ -39,7 +39,7 @@ from fedcell.planning.pilot.candidates import search_space
 from fedcell.planning.pilot.pilot import Pilot
 from fedcell.planning.pilot.pilotfile import load_pilot, save_pilot
 from fedcell.planning.pilot.run import run_pilot
-from fedcell.planning.pilot.runner import Ask, PilotRunner
+from fedcell.planning.pilot.runner import PilotRunner, TrialJob
 from fedcell.planning.pilot.trial import Trial, observe
 from fedcell.planning.pilot.validation import Validation, check_law, target_exponent, validate_pilot
 from fedcell.planning.setting import Setting, trial_seeds, validation_settings
@@ -145,7 +145,7 @@ def test_what_a_trial_says_of_a_target():
 
 def test_a_trial_is_the_run_that_fedcell_run_would_make(fedcell, world):
     runner = PilotRunner(scenario=load_scenario(world), target=Target(loss=0.4, hold=5))
-    run = runner.run(Ask(Setting(4, 4, 0.1), 5, 300))
+    run = runner.run(TrialJob(Setting(4, 4, 0.1), 5, 300))
     said = strict(fedcell("run", world, "--seed", 5, "--policy", "even", "--json"))
     assert (
         said["policies"][0]["rounds"] == len(run.losses) == run.rounds_to(Target(loss=0.4, hold=5))
@@ -157,7 +157,7 @@ def test_a_training_that_diverges_is_seen_and_left_out():
     wild = {"learning": WORLD["learning"] | {"rate": 5.0, "rate_decay": 0.0}}
     scenario = load_scenario("paper").using(**WORLD).using(**wild)
     runner = PilotRunner(scenario=scenario, target=passing(0.4))
-    run = runner.run(Ask(Setting(12, 16, 0.0), 1, 2000))
+    run = runner.run(TrialJob(Setting(12, 16, 0.0), 1, 2000))
     assert run.diverged
     assert run.rounds_to(passing(0.4)) is None
     (check,) = check_law(fit_law(observed(FLOOR)), [run], passing(0.4))
@@ -170,7 +170,7 @@ def test_overflow_is_divergence_even_if_the_model_stays():
     wild = {"learning": WORLD["learning"] | {"rate": 50.0}}
     scenario = load_scenario("paper").using(**WORLD).using(**wild)
     runner = PilotRunner(scenario=scenario, target=passing(0.4))
-    run = runner.run(Ask(Setting(12, 40, 0.0), 1, 40))
+    run = runner.run(TrialJob(Setting(12, 40, 0.0), 1, 40))
     assert run.diverged  # its uploads are not finite, so they are left out and the loss stays
 
 
@@ -178,7 +178,7 @@ def test_a_pilot_looks_after_every_round(world):
     rare = load_scenario(world).using(learning={"evaluate_every": 10})
     often = load_scenario(world)
     runners = [PilotRunner(scenario=s, target=Target(loss=0.4)) for s in (rare, often)]
-    a, b = (runner.run(Ask(HERE, 5, 300)) for runner in runners)
+    a, b = (runner.run(TrialJob(HERE, 5, 300)) for runner in runners)
     assert a.losses == b.losses
 
 
@@ -312,10 +312,10 @@ def test_which_runs_answer_another_target():
 
 
 def test_a_pilot_to_another_target_continues_with_the_runs_of_its_file(fedcell, world, monkeypatch):
-    asked: list[Ask] = []
+    asked: list[TrialJob] = []
     whole = PilotRunner.run
 
-    def noted(self: PilotRunner, ask: Ask) -> Trial:
+    def noted(self: PilotRunner, ask: TrialJob) -> Trial:
         asked.append(ask)
         return whole(self, ask)
 
@@ -825,7 +825,7 @@ def test_the_identity_of_a_pilot_is_of_the_learning():
 def test_a_scenario_that_learns_nothing_has_no_trials():
     runner = PilotRunner(scenario=Scenario(), target=passing(0.4))
     with pytest.raises(BadInput, match=r"has no \[learning\]"):
-        runner.run(Ask(HERE, 1, 5))
+        runner.run(TrialJob(HERE, 1, 5))
     with pytest.raises(BadInput, match=r"has no \[learning\]"):
         run_pilot(Scenario(), budget=1.0, target=0.4)
 
@@ -863,11 +863,11 @@ def test_pilots_share_their_runs_with_sweeps_and_others(tmp_path, workers):
 
 def test_a_run_that_cannot_get_there_is_given_up(world):
     runner = PilotRunner(scenario=load_scenario(world), target=Target(loss=0.05))
-    run = runner.run(Ask(Setting(1, 16, 0.1), 5, 400))
+    run = runner.run(TrialJob(Setting(1, 16, 0.1), 5, 400))
     assert run.rounds_to(runner.target) is None
     assert 120 <= len(run.losses) < 400
     assert run.least_rounds(runner.target) > 400
-    hurried = runner.run(Ask(Setting(1, 16, 0.1), 5, 400, deadline=0.0))
+    hurried = runner.run(TrialJob(Setting(1, 16, 0.1), 5, 400, deadline=0.0))
     assert hurried.losses == run.losses[:1]
 
 
@@ -884,7 +884,7 @@ class Deadly:
 
 def test_a_process_that_dies_costs_a_pilot_its_run_alone(world):
     scenario = load_scenario(world)
-    asked = [Ask(Setting(3, 4, 0.1), seed, 5) for seed in range(4)]
+    asked = [TrialJob(Setting(3, 4, 0.1), seed, 5) for seed in range(4)]
     runner = PilotRunner(scenario=scenario, target=passing(0.4), engine=Deadly(2))
     assert [trial.seed for trial in runner.run_all(asked)] == [2, 3]
     runner = PilotRunner(scenario=scenario, target=passing(0.4), engine=Deadly(3))

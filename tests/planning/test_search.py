@@ -16,10 +16,10 @@ from fedcell import (
     run_pilot,
     simulate_network,
 )
-from fedcell.planning.pilot.candidates import Search, lattice, search_space
-from fedcell.planning.pilot.loop import Looking
+from fedcell.planning.pilot.candidates import CandidateSettings, lattice, search_space
+from fedcell.planning.pilot.loop import PilotLoop
 from fedcell.planning.pilot.pilot import Pilot
-from fedcell.planning.pilot.runner import Ask, PilotRunner
+from fedcell.planning.pilot.runner import PilotRunner, TrialJob
 from fedcell.planning.pilot.trial import Trial
 from fedcell.planning.setting import Region, Setting
 from fedcell.scenario.target import Target
@@ -93,7 +93,7 @@ def test_a_space_is_what_rounds_cost_under_the_best_policy():
     space = search_space(scenario, Region(clients=(3, 20), steps=(5, 80)))
     assert (space.cohorts.min(), space.cohorts.max()) == (3, 20)
     assert (space.steps.min(), space.steps.max()) == (5, 80)
-    place = space.place(Setting(3, 5, scenario.cell.loss_rate))
+    place = space.index_of(Setting(3, 5, scenario.cell.loss_rate))
     assert space.costs[place] == space.costs.min()  # the least of both
     energy = search_space(scenario, Region((3, 20), (5, 80), minimise="energy"))
     assert not np.allclose(space.costs / energy.costs, space.costs[0] / energy.costs[0], rtol=0.01)
@@ -149,15 +149,15 @@ def look(law, costs, budget, seconds, count=60, monkeypatch=None, kind=Made, eng
     k, e = (
         x.ravel() for x in np.meshgrid(lattice(1, count, 1.4), lattice(1, 300, 1.5), indexing="ij")
     )
-    space = Search(k, e, 0.0, "independent", np.asarray(costs(k, e), float))
+    space = CandidateSettings(k, e, 0.0, "independent", np.asarray(costs(k, e), float))
     empty = Pilot(identity={}, target=TARGET, seed=0, kind="independent")
-    search = Looking(runner, empty, space, list(range(100)), 1000, budget, budget)
+    search = PilotLoop(runner, empty, space, list(range(100)), 1000, budget, budget)
     *_, (_, pilot) = search.trials()
     law_found = pilot.fit()
     best = space.setting(space.best(law_found, pilot.reached(TARGET)))
     truth = law(k, e) * space.costs
     regret = float(
-        law(best.cohort, best.local_steps) * space.costs[space.place(best)] / truth.min()
+        law(best.cohort, best.local_steps) * space.costs[space.index_of(best)] / truth.min()
     )
     return pilot, best, regret - 1, clock.now
 
@@ -259,9 +259,9 @@ def test_an_interrupt_leaves_no_gap_that_is_run_for_ever(monkeypatch):
     here = search.search.first()[0]
     done = Trial(setting=here, seed=1, losses=(0.4,), target=TARGET, wall_seconds=1.0)
     search.pilot = search.pilot.with_trial(done)
-    asks = [search._ask(here, 50)]
-    search.under_way.add((here, asks[0].seed))
-    asks.append(search._ask(here, 50))
+    asks = [search._job(here, 50)]
+    search.in_flight.add((here, asks[0].seed))
+    asks.append(search._job(here, 50))
     assert [ask.seed for ask in asks] == [0, 2]
 
 
@@ -271,9 +271,9 @@ def looking(monkeypatch):
     given = {"law": factory, "seconds": lambda *_: 1.0, "clock": clock}
     runner = Made(scenario=Scenario(), target=TARGET, **given)
     k, e = (x.ravel() for x in np.meshgrid(lattice(1, 20, 1.4), lattice(1, 50, 1.5)))
-    space = Search(k, e, 0.0, "independent", np.ones(k.size))
+    space = CandidateSettings(k, e, 0.0, "independent", np.ones(k.size))
     empty = Pilot(identity={}, target=TARGET, seed=0, kind="independent")
-    return Looking(runner, empty, space, list(range(10)), 100, 100.0, 100.0)
+    return PilotLoop(runner, empty, space, list(range(10)), 100, 100.0, 100.0)
 
 
 def test_a_pilot_that_blew_up_at_first_looks_at_fewer_steps(monkeypatch):
@@ -305,14 +305,14 @@ def test_a_plan_for_a_fleet_that_nobody_designed_is_near_the_best_of_a_grid(tmp_
     assert here in pilot.reached(pilot.target)
     space = search_space(prepare_training(world).scenario, Region(steps=(2, 160)))
     costs = np.exp(space.log_costs(pilot.fit())[0])
-    assert costs[space.place(here)] <= 1.1 * costs[np.isfinite(costs)].min()
+    assert costs[space.index_of(here)] <= 1.1 * costs[np.isfinite(costs)].min()
     assert plan.rounds.low < plan.rounds.value < plan.rounds.high < 3 * plan.rounds.low
     runner = PilotRunner(scenario=world, target=pilot.target)
     measured = {}
     for k in {max(1, here.cohort // 2), here.cohort, 2 * here.cohort, 4 * here.cohort}:
         for e in {here.local_steps // 3, here.local_steps, 3 * here.local_steps}:
             setting = Setting(k, e, here.loss_rate)
-            runs = [runner.run(Ask(setting, seed, 150)) for seed in (1, 2, 3)]
+            runs = [runner.run(TrialJob(setting, seed, 150)) for seed in (1, 2, 3)]
             rounds = [r.rounds_to(pilot.target) or 300 for r in runs]
             ledger = simulate_network(
                 prepare_training(setting.apply_to(world)).scenario, plan.policy, 100
@@ -416,9 +416,9 @@ def test_trials_under_way_learn_what_the_finished_ones_cost(monkeypatch):
     search.rounds, search.runner.seconds = 1000, lambda *_: 0.01
     states = search.trials()
     trial = next(trial for trial, _ in states if trial.rounds_to(TARGET))
-    cost = trial.rounds_to(TARGET) * search.search.costs[search.search.place(trial.setting)]
+    cost = trial.rounds_to(TARGET) * search.search.costs[search.search.index_of(trial.setting)]
     assert float(search._race.read_text()) == pytest.approx(cost)
-    ask = search._ask(trial.setting, 50)
+    ask = search._job(trial.setting, 50)
     assert ask.race.file == search._race
     folder = search._race.parent
     states.close()

@@ -14,7 +14,7 @@ from fedcell.scenario.scenario import Scenario
 Objective = Literal["cost", "duration", "energy"]  # what a plan minimises; cost: (12)
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 MAX_STEPS = 10**5  # that a range of steps may begin at
-MOST_SEEDS = 100
+MAX_SEEDS = 100
 
 
 @dataclass(frozen=True, order=True)
@@ -138,8 +138,8 @@ def validation_settings(reached: Sequence[Setting], tried: Sequence[Setting]) ->
 def trial_seeds(seed: int, validation: bool = False) -> list[int]:
     """Seeds of the runs of a pilot, or of those that it is judged by. They follow from
     `seed` and never include it, so that a run with it stays new."""
-    every = replicate_seeds(seed, 2 * MOST_SEEDS + 1)[1:]
-    return every[MOST_SEEDS:] if validation else every[:MOST_SEEDS]
+    every = replicate_seeds(seed, 2 * MAX_SEEDS + 1)[1:]
+    return every[MAX_SEEDS:] if validation else every[:MAX_SEEDS]
 
 
 def _halfway(levels: list[int]) -> tuple[int, int]:

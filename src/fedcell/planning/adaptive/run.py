@@ -15,7 +15,7 @@ from fedcell.planning.choice.plan import TrainingPlan
 from fedcell.planning.law.base import RoundsLaw
 from fedcell.planning.pilot.candidates import search_space
 from fedcell.planning.pilot.pilot import Pilot
-from fedcell.planning.pilot.prior import Belief
+from fedcell.planning.pilot.prior import RoundsPrior
 from fedcell.planning.planner import plan_training
 from fedcell.planning.setting import Objective, Region
 from fedcell.scenario.scenario import Scenario, check_scenario
@@ -149,7 +149,7 @@ def adaptive(
     steering = AdaptivePlan(
         first=first,
         settings=settings,
-        belief=Belief.first(settings, law),
+        prior=RoundsPrior.from_law(settings, law),
         goal=run.goal,
         initial=evaluated(first.learner, run.start.model),
         rounds=run.rounds,

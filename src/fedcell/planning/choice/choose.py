@@ -34,7 +34,7 @@ from .limits import (
 )
 from .plan import PaperChoice, PlanTotals, TrainingPlan
 
-MOST_DRAWN = 500  # settings of which draws are made together
+MAX_SETTINGS_DRAWN = 500  # settings of which draws are made together
 DRAWS = 200  # laws that fit as well, whose best K and E_l are found
 
 
@@ -161,7 +161,7 @@ def _choice_intervals(
 ) -> tuple[Estimate, Estimate]:
     """Where the best K and E_l would be, were the law another that fits the runs as well."""
     values = np.where(allowed, getattr(grid, minimise), np.inf)
-    near = np.argsort(values, axis=None)[:MOST_DRAWN]  # the best of draws is not far off
+    near = np.argsort(values, axis=None)[:MAX_SETTINGS_DRAWN]  # the best of draws is not far off
     i, j = np.unravel_index(near[values.ravel()[near] <= 3 * values.min()], values.shape)
     per_round = values[i, j] / grid.rounds[i, j]
     places = grid.cohorts[i], grid.steps[j]

@@ -8,7 +8,7 @@ from fedcell.core.types import Array, Ints
 from .fitted import FORMS, FittedLaw
 from .given import TERMS, GivenLaw
 from .observations import Observations
-from .residuals import USUAL, Departures, Scales, likely_scales
+from .residuals import USUAL, LawResiduals, Scales, likely_scales
 
 ITERATIONS, REWEIGHTED = 5, 3
 
@@ -29,11 +29,11 @@ def fit_law(runs: Observations, start: Scales | None = None, keep: bool = False)
         law = np.log(runs.features @ coefficients) - excess
         off = completed - law
         if not keep:
-            scales = likely_scales(runs.places, off, runs.seed, unsure, scales)
-        departures = Departures.of(runs.places, off, runs.seed, scales, unsure, excess)
-        mean, sd = departures.at(runs.places)
+            scales = likely_scales(runs.coordinates, off, runs.seed, unsure, scales)
+        residuals = LawResiduals.of(runs.coordinates, off, runs.seed, scales, unsure, excess)
+        mean, sd = residuals.at(runs.coordinates)
         completed, unsure = _complete(runs, law + mean, np.hypot(sd, scales.single))
-    return FittedLaw(law=GivenLaw.of(coefficients), departures=departures, runs=runs)
+    return FittedLaw(law=GivenLaw.of(coefficients), residuals=residuals, runs=runs)
 
 
 def fit_form(runs: Observations, form: str) -> GivenLaw:

@@ -14,8 +14,8 @@ from fedcell.planning.setting import Setting
 
 from .base import LEVEL, LossKind, Number, Prediction, effective_cohort
 from .given import TERMS, GivenLaw, features
-from .observations import Observations, places_of
-from .residuals import Departures
+from .observations import Observations, log_coordinates
+from .residuals import LawResiduals
 
 FORMS = {  # laws that are fitted: which terms they have
     "paper": ("mixing", "drift", "start"),
@@ -29,7 +29,7 @@ class FittedLaw(Showable):
     """A law of rounds, and how the settings that were run depart from it."""
 
     law: GivenLaw
-    departures: Departures
+    residuals: LawResiduals
     runs: Observations
     never: tuple[Setting, ...] = ()  # settings that cannot get to the target
     least: int = 1  # rounds that any run takes: as many as the target is to hold for
@@ -70,9 +70,9 @@ class FittedLaw(Showable):
         """The logarithm of rounds that is expected of a setting, and its standard deviation."""
         kind = kind or self.kind
         k, e = np.broadcast_arrays(cohort, steps)
-        flat = places_of(k.ravel(), e.ravel(), np.full(k.size, loss_rate), kind)
-        off, sd = self.departures.at(flat)
-        law = np.log(features(k, e, loss_rate, kind) @ self.coefficients) - self.departures.excess
+        flat = log_coordinates(k.ravel(), e.ravel(), np.full(k.size, loss_rate), kind)
+        off, sd = self.residuals.at(flat)
+        law = np.log(features(k, e, loss_rate, kind) @ self.coefficients) - self.residuals.excess
         mean = np.where(self._hopeless(k, e, loss_rate, kind), inf, law + off.reshape(k.shape))
         return mean, sd.reshape(k.shape)
 
@@ -98,7 +98,7 @@ class FittedLaw(Showable):
         """Mean rounds, and an interval in which the mean of `runs` runs falls so often; infinitely
         many runs give the interval of the expectation."""
         median, sd = self.log_rounds(cohort, steps, loss_rate, kind)
-        single = self.departures.scales.single
+        single = self.residuals.scales.single
         away = self.quantile((1 + level) / 2) * np.hypot(self.doubt * sd, single / np.sqrt(runs))
         middle = median + self.excess * (runs > 1)  # of a mean of runs, or of one
         found = np.exp(median + self.excess), np.exp(middle - away), np.exp(middle + away)
@@ -108,14 +108,14 @@ class FittedLaw(Showable):
     @property
     def excess(self) -> float:
         """How much the mean of a run's rounds is above their median, in logarithms."""
-        return self.departures.scales.excess
+        return self.residuals.scales.excess
 
     def spread(
         self, cohort: Number, steps: Number, loss_rate: float, kind: LossKind | None = None
     ) -> Array:
         """The standard deviation of the logarithm of a run's rounds, all doubts included."""
         _, sd = self.log_rounds(cohort, steps, loss_rate, kind)
-        return np.hypot(self.doubt * sd, self.departures.scales.single)
+        return np.hypot(self.doubt * sd, self.residuals.scales.single)
 
     @property
     def freedom(self) -> int:
@@ -146,11 +146,11 @@ class FittedLaw(Showable):
         """Expected rounds as they might be as well, at several settings together."""
         kind = kind or self.kind
         k, e = np.broadcast_arrays(cohort, steps)
-        wanted = places_of(k, e, np.full(k.size, loss_rate), kind)
+        wanted = log_coordinates(k, e, np.full(k.size, loss_rate), kind)
         normal = stream(Purpose.BOOTSTRAP, seed).standard_normal((count, k.size))
-        off = self.departures.draws(wanted, normal)
+        off = self.residuals.draws(wanted, normal)
         law = np.log(features(k, e, loss_rate, kind) @ self.coefficients)
-        mean = law - self.departures.excess + self.excess
+        mean = law - self.residuals.excess + self.excess
         hopeless = self._hopeless(k, e, loss_rate, kind)
         return np.where(hopeless, inf, np.exp(mean + off))
 

@@ -26,10 +26,10 @@ from fedcell.simulation.checks import learning_of, own_learner_setup
 from fedcell.simulation.run import Progress
 
 from .candidates import search_space
-from .loop import MOST_ROUNDS, MOST_RUNS, Looking
+from .loop import MAX_ROUNDS, MAX_TRIALS, PilotLoop
 from .pilot import Pilot
 from .pilotfile import load_pilot
-from .runner import Ask, PilotRunner, TrainedBy
+from .runner import PilotRunner, TrainedBy, TrialJob
 from .trial import Trial
 
 
@@ -37,7 +37,7 @@ def most_rounds(scenario: Scenario, rounds: int | None) -> int:
     """Rounds that a run ends after: those that are measured, or more than are wanted."""
     if rounds is not None:
         return check_count(rounds, "`rounds`")
-    return scenario.rounds if scenario.cell.gains is not None else max(MOST_ROUNDS, scenario.rounds)
+    return scenario.rounds if scenario.cell.gains is not None else max(MAX_ROUNDS, scenario.rounds)
 
 
 def pilot_engine(
@@ -264,15 +264,15 @@ def run_pilot(
             _check_budget(runner, space.first()[0], seeds[-1], seconds, end, tell)
         if end - begin < USED_UP * seconds:
             end = begin  # the rest is not worth a run
-        looking = Looking(runner, pilot, space, seeds, most, end, seconds)
+        looking = PilotLoop(runner, pilot, space, seeds, most, end, seconds)
         made = run_within_budget(looking, begin, path, report)
-    if len(made.trials) >= MOST_RUNS and tell is not None:
-        tell(f"{MOST_RUNS} runs are the most that a pilot makes: more of them would say no more")
+    if len(made.trials) >= MAX_TRIALS and tell is not None:
+        tell(f"{MAX_TRIALS} runs are the most that a pilot makes: more of them would say no more")
     return made
 
 
 def run_within_budget(
-    looking: Looking, begin: float, path: str | Path | None, report: Report | None
+    looking: PilotLoop, begin: float, path: str | Path | None, report: Report | None
 ) -> Pilot:
     """All runs that the budget allows, saved now and then and at the end if there is a path."""
     pilot = looking.pilot
@@ -328,7 +328,7 @@ def _check_budget(
     nobody = Target(loss=TINY) if runner.target.accuracy is None else Target(accuracy=1, hold=1000)
     here = replace(runner, engine=None, store=None, threads=threads, target=nobody)
     # The first makes the engine and the data ready.
-    tries = [here.run(Ask(setting, seed, n, end)) for n in (1, 1, 6)]
+    tries = [here.run(TrialJob(setting, seed, n, end)) for n in (1, 1, 6)]
     made = len(tries[2].losses) - 1
     slowest = max(tries[1].wall_seconds, 1e-4)
     each = max(tries[2].wall_seconds - tries[1].wall_seconds, 1e-4) / made if made else slowest

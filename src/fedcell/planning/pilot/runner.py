@@ -26,11 +26,11 @@ from fedcell.simulation.checks import own_learner_setup
 from .trial import Trial
 
 TrainedBy = Callable[[TrainingSetup], Learner]
-MOST_DEATHS = 3  # of the processes that runs are made in, each twice, before a pilot ends
+MAX_DEATHS = 3  # of the processes that runs are made in, each twice, before a pilot ends
 
 
 @dataclass(frozen=True)
-class Ask:
+class TrialJob:
     """A trial that is to be run, and when it is cut."""
 
     setting: Setting
@@ -77,16 +77,16 @@ class PilotRunner:
         ours = self.learner is None and self.server is None and self.trained_by is None
         return ours and self.scenario.cell.gains is None
 
-    def _until(self, ask: Ask) -> Until:
+    def _until(self, ask: TrialJob) -> Until:
         return Until(
             ask.rounds, self.target, ask.deadline, hopeful=True, race=ask.race, sampled=True
         )
 
-    def _job(self, ask: Ask) -> Job:
+    def _job(self, ask: TrialJob) -> Job:
         training = Training.of(self._world(ask.setting), ask.seed)
         return Job(training, self._until(ask), self.data_dir)
 
-    def run(self, ask: Ask) -> Trial:
+    def run(self, ask: TrialJob) -> Trial:
         """One trial, here."""
         if self.portable:
             return self._keep(ask, train(self._job(ask), self.threads or available_threads()))
@@ -113,13 +113,13 @@ class PilotRunner:
             return setup.scenario, judge, None
         return setup.scenario, setup.learner(self.threads, test=False), judge
 
-    def run_all(self, asked: Iterable[Ask]) -> Iterator[Trial]:
+    def run_all(self, asked: Iterable[TrialJob]) -> Iterator[Trial]:
         """Trials as they end; what is asked is taken up one by one, when somebody is free."""
         if self.engine is None or not self.portable:
             for ask in asked:
                 yield self.run(ask)
             return
-        known: dict[Job, Ask] = {}
+        known: dict[Job, TrialJob] = {}
 
         def jobs() -> Iterator[Job]:
             for ask in asked:
@@ -132,7 +132,7 @@ class PilotRunner:
             if isinstance(found, DiedError):
                 deaths += 1  # one is no reason to give up a pilot
                 self.dead.add((known[job].setting, known[job].seed))
-                if deaths == MOST_DEATHS:
+                if deaths == MAX_DEATHS:
                     raise BadInput(
                         f"{deaths} runs of the pilot killed their process, the last with "
                         f"{known[job].setting}: is there too little memory? Give fewer `workers`"
@@ -142,7 +142,7 @@ class PilotRunner:
                 raise found
             yield self._keep(known.pop(job), found)
 
-    def stored(self, ask: Ask) -> Trial | None:
+    def stored(self, ask: TrialJob) -> Trial | None:
         """A trial that the store holds, if it does."""
         if self.store is None or not self.portable:
             return None
@@ -153,13 +153,13 @@ class PilotRunner:
                 return self._trial(ask, curve.first(job.until), 0.0)
         return None
 
-    def _keep(self, ask: Ask, done: Done) -> Trial:
+    def _keep(self, ask: TrialJob, done: Done) -> Trial:
         if self.store is not None:
             self.store.put(done.curve, done.seconds)
         return self._trial(ask, done.curve, done.seconds, done.judging)
 
     def _trial(
-        self, ask: Ask, found: Curve | Trained, seconds: float, judging: float = 0.0
+        self, ask: TrialJob, found: Curve | Trained, seconds: float, judging: float = 0.0
     ) -> Trial:
         losses = found.train_loss
         return Trial(

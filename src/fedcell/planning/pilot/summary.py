@@ -41,7 +41,7 @@ class PilotReport:
             "settings": self.settings,
             "seeds": self.law.seeds,
             "coefficients": {row["coefficient"]: row["value"] for row in self.law.rows()},
-            "deviations": asdict(self.law.departures.scales),
+            "deviations": asdict(self.law.residuals.scales),
             "never": [asdict(setting) for setting in self.law.never],
             "target_exponent": self.target_exponent,
             "settings_table": [check.to_dict() for check in self.checks],
