@@ -183,7 +183,7 @@ def test_a_law_says_never():
     assert at(law, 1, 40, 0.0)[0] == np.inf  # more steps are no steadier
     assert np.isfinite(at(law, 1, 10, 0.0)[0])
     assert np.isfinite(at(law, 2, 22, 0.0)[0])
-    assert "never gets there" in law.notes[0]
+    assert "never reaches the target" in law.notes[0]
 
 
 def test_nothing_to_fit():

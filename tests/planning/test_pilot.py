@@ -474,7 +474,10 @@ def test_a_file_of_another_pilot_is_not_gone_on_with(fedcell, piloted):
 def test_a_scenario_that_learns_nothing_has_no_pilot(fedcell, piloted):
     said = fedcell("plan", "paper", "--pilot", piloted)
     assert said.code == 2
-    assert "the scenario has no [learning], so no pilot is of it" in said.err
+    assert (
+        "this scenario trains nothing (no [learning] table): a pilot cannot belong to it"
+        in said.err
+    )
 
 
 def test_a_plan_may_change_the_radio_and_not_the_learning(fedcell, piloted, world):

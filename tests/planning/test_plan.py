@@ -28,7 +28,7 @@ from fedcell.core.quantities import parse_duration, parse_energy, readable_durat
 from fedcell.learning.setup import prepare_training
 from fedcell.planning.choice.choose import choose_plan, totals_under
 from fedcell.planning.choice.grid import evaluate_plans
-from fedcell.planning.choice.limits import Limits, allowed_plans, chances, least_place
+from fedcell.planning.choice.limits import Limits, allowed_plans, bounds_of, chances, least_place
 from fedcell.planning.costs.rounds import price_round_grid
 from fedcell.planning.costs.units import full_participation, section_4d, unit_costs
 from fedcell.planning.law.fit import fit_law
@@ -232,7 +232,7 @@ def test_budgets_are_respected_or_none_is_possible(grid, a, b, c):
     assert plan.energy.value <= limits.energy
     assert plan.energy.value / 8 <= limits.mean_energy_per_client
     assert plan.cost.value == grid.cost[may].min()
-    assert (allowed_plans(grid, limits) == may).all()
+    assert (allowed_plans(grid, bounds_of(grid, limits)) == may).all()
 
 
 def test_a_limit_that_cannot_be_kept_is_named_with_the_least_that_can(grid):
@@ -289,7 +289,7 @@ def test_chances_are_those_of_runs_that_are_drawn(fitted):
     i, j = least_place(over.cost)
     k, e = np.array(over.cohorts[i]), np.array(over.steps[j])
     limits = Limits(deadline=1.1 * float(over.duration[i, j]))
-    said = float(chances(over, limits)["deadline"][i, j])
+    said = float(chances(over.law, bounds_of(over, limits))["deadline"][i, j])
     median, _ = fitted.log_rounds(k, e, over.loss_rate, over.kind)
     sd = float(over.spread("duration", k, e))
     rng = np.random.default_rng(0)
@@ -746,7 +746,7 @@ def test_infinite_limits_are_no_limits(grid):
     assert Limits() == Limits(deadline=inf, energy=inf, energy_per_client=inf)
     assert Limits().mean_energy_per_client == inf
     assert Limits().given() == {}
-    assert allowed_plans(grid, Limits()).all()
+    assert allowed_plans(grid, {}).all()
     free, none = choose_plan(grid), choose_plan(grid, Limits())
     assert (free.cohort, free.local_steps, free.cost) == (none.cohort, none.local_steps, none.cost)
 

@@ -256,7 +256,7 @@ def test_a_setting_that_blew_up_once_is_not_the_one_to_beat(monkeypatch):
 def test_an_interrupt_leaves_no_gap_that_is_run_for_ever(monkeypatch):
     """The second seed was done and the first was not: the first comes next."""
     search = looking(monkeypatch)
-    here = search.search.first()[0]
+    here = search.settings.first()[0]
     done = Trial(setting=here, seed=1, losses=(0.4,), target=TARGET, wall_seconds=1.0)
     search.pilot = search.pilot.with_trial(done)
     asks = [search._job(here, 50)]
@@ -278,7 +278,7 @@ def looking(monkeypatch):
 
 def test_a_pilot_that_blew_up_at_first_looks_at_fewer_steps(monkeypatch):
     search = looking(monkeypatch)
-    for setting in search.search.first():
+    for setting in search.settings.first():
         wild = Trial(setting=setting, seed=0, losses=(np.inf,), target=TARGET, wall_seconds=1.0)
         search.pilot = search.pilot.with_trial(wild)
     ask = search._next(search._runs())
@@ -360,7 +360,7 @@ def test_cheap_corners_that_never_get_there_do_not_eat_the_budget(monkeypatch):
 def test_a_search_moves_outward_where_small_settings_rest_short_of_the_target(monkeypatch):
     search = looking(monkeypatch)
     rest = 0.9 + 0.01 * np.random.default_rng(0).standard_normal(200)
-    for setting in search.search.first():
+    for setting in search.settings.first():
         trial = Trial(setting=setting, seed=0, losses=tuple(rest), target=TARGET, wall_seconds=1.0)
         search.pilot = search.pilot.with_trial(trial)
     ask = search._next(search._runs())
@@ -382,7 +382,7 @@ def test_runs_beyond_the_ranges_or_of_another_measure_do_not_stop_a_search(monke
     search = looking(monkeypatch)
     goal = Target(accuracy=0.9, hold=1)
     search.pilot = replace(search.pilot, target=goal)
-    own = search.search.first()[0]
+    own = search.settings.first()[0]
     blind = Trial(setting=own, seed=0, losses=(1.0, 0.4), target=TARGET, wall_seconds=1.0)
     search.pilot = search.pilot.with_trial(blind)
     assert search._next(search._runs()) is not None
@@ -390,7 +390,7 @@ def test_runs_beyond_the_ranges_or_of_another_measure_do_not_stop_a_search(monke
 
 def test_a_search_moves_inward_where_time_ran_out_before_curves_said_anything(monkeypatch):
     search = looking(monkeypatch)
-    for setting in search.search.first():
+    for setting in search.settings.first():
         trial = Trial(setting=setting, seed=0, losses=(2.3, 2.2), target=TARGET, wall_seconds=12.0)
         search.pilot = search.pilot.with_trial(trial)
     ask = search._next(search._runs())
@@ -400,7 +400,7 @@ def test_a_search_moves_inward_where_time_ran_out_before_curves_said_anything(mo
 
 def test_a_run_whose_curve_would_get_there_is_given_the_time(monkeypatch):
     search = looking(monkeypatch)
-    own, many = search.search.first()[0], search.search.nearest(20, 50)
+    own, many = search.settings.first()[0], search.settings.nearest(20, 50)
     falls = tuple((2.3 * np.arange(1, 61) ** -0.3).tolist())  # at the target after 162 rounds
     for setting, losses in ((own, falls), (many, (2.3, 2.2))):
         trial = Trial(setting=setting, seed=0, losses=losses, target=TARGET, wall_seconds=6.0)
@@ -416,7 +416,7 @@ def test_trials_under_way_learn_what_the_finished_ones_cost(monkeypatch):
     search.rounds, search.runner.seconds = 1000, lambda *_: 0.01
     states = search.trials()
     trial = next(trial for trial, _ in states if trial.rounds_to(TARGET))
-    cost = trial.rounds_to(TARGET) * search.search.costs[search.search.index_of(trial.setting)]
+    cost = trial.rounds_to(TARGET) * search.settings.costs[search.settings.index_of(trial.setting)]
     assert float(search._race.read_text()) == pytest.approx(cost)
     ask = search._job(trial.setting, 50)
     assert ask.race.file == search._race

@@ -1,4 +1,4 @@
-"""A training plan: the K and E_l that make (12) least, what they will take, and how sure."""
+"""A training plan: the best K and E_l, what a run with them takes, and how sure that is."""
 
 import warnings
 from collections.abc import Mapping
@@ -65,7 +65,8 @@ PlanTotals = Mapping[str, Estimate]  # rounds, duration, energy and cost
 
 @dataclass(frozen=True, kw_only=True)
 class PaperChoice:
-    """What the paper's closed forms choose, clipped to what there is, and what that would take."""
+    """What the paper's closed forms choose, clipped to possible values, and what that would
+    take."""
 
     cohort: Count  # K* of (21)
     local_steps: Count  # E_l* of Section IV-B-2
@@ -81,7 +82,7 @@ class PaperChoice:
 
 @dataclass(frozen=True, kw_only=True)
 class WhatIf:
-    """The best plan in a world near this one, and what keeping the old plan would cost there."""
+    """The best plan in a nearby scenario, and what keeping the old plan would cost there."""
 
     change: Text
     kept_cost: NotNegativeOrInfinite  # (12) [s]
@@ -98,7 +99,7 @@ class WhatIf:
 def planned_identity(
     scenario: Scenario, settled: Scenario, fingerprint: str | None
 ) -> dict[str, Any]:
-    """What makes a run of a scenario the one that was planned, its seed and target apart.
+    """Return what identifies the run that was planned, apart from its seed and target.
 
     `settled` is the scenario with what follows from its data, whose `fingerprint` is given.
     """
@@ -112,6 +113,35 @@ class TrainingPlan(Showable):
 
     `plan_training` makes one; `save`, `load`, `apply_to` a scenario, and `compare` with a run.
 
+    Attributes
+    ----------
+    cohort, local_steps : int
+        K and E_l.
+    cohort_interval, local_steps_interval : Estimate
+        The same, each with the interval in which the best value lies.
+    rounds, duration, energy, cost : Estimate
+        Of one run to the target: rounds, time [s], energy of all clients [J], cost (12) [s].
+    policy : str
+        The policy that schedules the rounds.
+    policies : mapping of str to mapping of str to Estimate
+        The same totals at this K and E_l under each policy, by policy and name.
+    target : Target or None
+        What the run reaches.
+    minimised : {"cost", "duration", "energy"}
+        The objective.
+    limits : Limits
+        What the plan keeps, each with the chance `chances[name]`.
+    law : RoundsLaw
+        The law of rounds; from a file its coefficients only, without the spread of runs.
+    paper : PaperChoice
+        What the closed forms of the paper choose.
+    devices : tuple of DeviceShare
+        What clients spend: all of a table; else the client that pays most.
+    sensitivity : tuple of WhatIf
+        The best plans in nearby scenarios, where these were computed.
+
+    Examples
+    --------
     >>> from fedcell import GivenLaw, Scenario, plan_training
     >>> law = GivenLaw(mixing=30, drift=0.5, start=40)
     >>> plan = plan_training(Scenario(), law=law, policy="even", steps=(1, 20))
@@ -153,13 +183,13 @@ class TrainingPlan(Showable):
 
     @property
     def most_rounds(self) -> int:
-        """Rounds after which a run gives up: half as many again as it may take, or thrice what a
-        law by hand says."""
+        """Return the rounds after which a run ends: 1.5 times the high end of its interval, or
+        three times the low end, which is that of a given law."""
         return min(10**7, ceil(max(1.5 * self.rounds.high, 3 * self.rounds.low)))
 
     def apply_to(self, scenario: Scenario | None = None) -> Scenario:
-        """A scenario, or the plan's own, run as planned: with its K, E_l and target, and
-        evaluated in every round, as the law counts them."""
+        """Return a scenario, default: that of the plan, with its K, E_l and target, and evaluated
+        in every round, as the law counts them."""
         scenario = self.scenario if scenario is None else scenario
         if scenario is None:
             raise BadInput(
@@ -183,10 +213,10 @@ class TrainingPlan(Showable):
         data_dir: Path | None = None,
         report: Report | None = None,
     ) -> list[str]:
-        """In what a run of a scenario is not the one that was planned: its target, its learner,
-        what the scenario says, and the content of data, owners, fleet and gains.
+        """Return in what a run of a scenario differs from the plan: target, learner, scenario, and
+        the content of data, owners, fleet and gains.
 
-        Looks at the data of the scenario, which lies in `data_dir`; `report` hears of downloads.
+        Reads the data of the scenario in `data_dir`; `report` is called with downloads.
         """
         settled, fingerprint = scenario, None
         if learner is None and scenario.learning is not None:
@@ -198,7 +228,7 @@ class TrainingPlan(Showable):
         return self.differences_from(identity, target)
 
     def differences_from(self, identity: Mapping[str, Any], target: Target | None) -> list[str]:
-        """The same of a run that is known by its identity (`RunResult.identity`)."""
+        """Return the same for a run that is known by its identity (`RunResult.identity`)."""
         known_by = identity.get("learner")
         learner = known_by.get("name") if isinstance(known_by, Mapping) else None
         differing = [] if target == self.target else ["another target"]
@@ -209,15 +239,15 @@ class TrainingPlan(Showable):
         return differing
 
     def compare(self, result: RunResult) -> "PlanOutcome":
-        """What a run took beside what was predicted; `differing` says in what it is not the run
-        that was planned, where it is not."""
+        """Return what a run took beside the predictions; `differing` names in what the run is not
+        the planned one."""
         if not result.identity:
             return plan_outcome(self.policies, result)
         differing = self.differences_from(result.identity, result.outcome.target)
         return plan_outcome(self.policies, result, tuple(differing))
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row for each policy and measure."""
+        """Return one row for each policy and measure."""
         return [
             {"policy": policy, "measure": measure, **asdict(totals[measure])}
             for policy, totals in self.policies.items()
@@ -225,20 +255,20 @@ class TrainingPlan(Showable):
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as `fedcell plan --json` prints them and a file holds them."""
+        """Return plain values, as `fedcell plan --json` prints them and a file holds them."""
         from .planfile import plan_tables
 
         return plan_tables(self)
 
     def save(self, path: str | Path) -> None:
-        """Writes the plan as JSON, for `TrainingPlan.load` and `fedcell run --plan`."""
+        """Write the plan as JSON, for `TrainingPlan.load` and `fedcell run --plan`."""
         from .planfile import save_plan
 
         save_plan(Path(path), self)
 
     @classmethod
     def load(cls, path: str | Path) -> "TrainingPlan":
-        """A plan from its file. Its law has the coefficients, and no longer the runs' spread."""
+        """Read a plan from its file. Its law has the coefficients, without the spread of runs."""
         from .planfile import load_plan
 
         return load_plan(Path(path))

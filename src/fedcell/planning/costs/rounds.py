@@ -96,7 +96,10 @@ def callable_clients(scenario: Scenario, seed: int = 0, fleet: Fleet | None = No
     fleet = draw_fleet(scenario, seed) if fleet is None else fleet
     count = int(has_enough_data(scenario, fleet).sum())
     if count == 0:
-        raise BadInput("no client has clients.min_samples: lower it")
+        least = scenario.clients.min_samples
+        raise BadInput(
+            f"every client holds fewer than clients.min_samples = {least:g} samples: lower it"
+        )
     return count
 
 

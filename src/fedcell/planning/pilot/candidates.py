@@ -76,8 +76,8 @@ class CandidateSettings:
         )
 
     def first(self) -> list[Setting]:
-        """Return two settings to begin with that are likely to reach the target at any cost: that of
-        the scenario, and one with many clients. Their costs bound what is worth trying."""
+        """Return two settings to begin with that are likely to reach the target at any cost: that
+        of the scenario, and one with many clients. Their costs bound what is worth trying."""
         own = (FIRST_CLIENTS, FIRST_STEPS) if self.own is None else self.own
         many = max(FIRST_CLIENTS, 2 * own[0]), max(FIRST_STEPS, own[1])
         return list(dict.fromkeys(self.nearest(*index) for index in (own, many)))
@@ -88,7 +88,7 @@ class CandidateSettings:
         return self.setting(int(away.argmin()))
 
     def log_costs(self, law: FittedLaw) -> tuple[Array, Array]:
-        """Return the logarithm of each setting's cost to the target, and its standard deviation."""
+        """Return the logarithm of each setting's cost to the target, and its deviation."""
         mean, sd = law.log_rounds(self.cohorts, self.steps, self.loss_rate, self.kind)
         return mean + np.log(self.costs), sd
 
@@ -101,7 +101,7 @@ class CandidateSettings:
         """Return the indices of those of some settings that are among these."""
         return np.array([p for s in settings if (p := self.index_of(s)) is not None], int)
 
-    def most_rounds(self, best_cost: float, hold: int) -> Array:
+    def max_rounds(self, best_cost: float, hold: int) -> Array:
         """Return the rounds after which a trial of each setting is too dear to continue."""
         return np.maximum(float(hold), GIVE_UP_RATIO * best_cost / self.costs)
 

@@ -53,7 +53,7 @@ def print_pilot(out: Console, pilot: Pilot, details: bool = False) -> None:
         out.print(f"judging models took {share:.0%} of the time of the runs, training the rest")
     if report.cut:
         runs, longer = ("run was", "it takes") if report.cut == 1 else ("runs were", "they take")
-        out.print(f"{report.cut} {runs} given up, or did not get there: {longer} longer")
+        out.print(f"{report.cut} {runs} cut, or did not reach the target: {longer} longer")
     columns = _settings(checks) | {
         "rounds": _measured(checks),
         "fitted": [digits(check.predicted.value) for check in checks],

@@ -161,7 +161,7 @@ def _beside(plan: TrainingPlan) -> str:
     if not isfinite(paper.cost):
         return (
             f"the paper's closed forms say K = {paper.cohort}, E_l = {paper.local_steps}, which "
-            "never gets there"
+            "never reaches the target"
         )
     more = paper.cost / plan.cost.value - 1
     sentence = (
