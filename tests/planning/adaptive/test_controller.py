@@ -99,7 +99,7 @@ def test_without_a_law_what_is_usual_is_believed_with_wide_doubt():
     assert np.linalg.eigvalsh(prior.covariance).min() > -1e-9
 
 
-def test_who_is_told_of_a_setting_believes_more_of_it_and_of_those_like_it():
+def test_conditioning_narrows_nearby_settings():
     settings, here = lattice(), place(lattice(), 8, 20)
     before = RoundsPrior.from_law(settings)
     after = before.conditioned_on(np.array([here]), before.mean[[here]] + 1.0, np.array([[0.01]]))

@@ -31,7 +31,7 @@ from fedcell.planning.law.given import GivenLaw
 from fedcell.planning.setting import Setting
 from fedcell.planning.whatif import nearby_worlds
 
-MIXED = load_scenario(Path(__file__).parents[2] / "docs" / "fleet.toml")
+MIXED = load_scenario(Path(__file__).parents[3] / "docs" / "fleet.toml")
 LAW = GivenLaw(mixing=30.0, drift=0.5, start=40.0)
 WORDS = ("--mixing", 30, "--drift", 0.5, "--start", 40, "--steps", "1..12")
 
@@ -222,7 +222,7 @@ def test_devices_come_back_from_a_plan_s_file(tmp_path):
 
 
 def test_a_plan_names_who_hardly_takes_part_and_who_pays(fedcell):
-    said = fedcell("plan", Path(__file__).parents[2] / "docs" / "fleet.toml", *WORDS)
+    said = fedcell("plan", Path(__file__).parents[3] / "docs" / "fleet.toml", *WORDS)
     words = " ".join(said.out.split())
     chance = f"{100 * np.exp(-0.05 * (510 / 175) ** 4):.2g}"
     assert f"note: gate-7 is heard in {chance} % of rounds: its 340 samples (19 % of all)" in words

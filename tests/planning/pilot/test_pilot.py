@@ -48,7 +48,7 @@ from fedcell.scenario.target import Target
 from support.laws import FLOOR, observed
 from support.training import quadratics_of
 
-OLD_PILOT = Path(__file__).parents[1] / "support" / "data" / "pilot-of-0.1.json"
+OLD_PILOT = Path(__file__).parents[2] / "support" / "data" / "pilot-of-0.1.json"
 WORLD: dict[str, dict[str, Any]] = {
     "cell": {"loss_rate": 0.1, "broadcast_time": 1.0},
     "clients": {"count": 12, "samples": 40, "spread": 0.0},

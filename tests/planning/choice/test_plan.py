@@ -41,7 +41,7 @@ from support.examples import examples
 from support.laws import FLOOR, observed
 from support.piloted import PILOT, piloted_digits, piloted_file
 
-OLD_PLAN = Path(__file__).parents[1] / "support" / "data" / "plan-of-format-3.json"
+OLD_PLAN = Path(__file__).parents[2] / "support" / "data" / "plan-of-format-3.json"
 SMALL = Scenario(clients=Clients(count=8, spread=0.5), plan=RoundPlan(cohort=4)).using(
     task={"model_bits": 2e7, "samples_per_step": "batch"},
     cell={"broadcast_time": 2.0, "loss_rate": 0.2},
