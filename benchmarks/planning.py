@@ -159,7 +159,7 @@ def judge(number, data_dir, workers, pilots=None):
     except FedcellError as error:
         return row | {"seconds": time.monotonic() - begin, "failed": str(error)}
     row |= {"seconds": pilot.seconds, "runs": len(pilot.trials), "settings": len(pilot.tried)}
-    chosen, law = (int(plan.cohort.value), int(plan.local_steps.value)), pilot.fit()
+    chosen, law = (plan.cohort, plan.local_steps), pilot.fit()
     grid = Grid(scenario, LocalProcesses(workers, ahead=1), data_dir, number)
     best = reference(grid, chosen, count, choose)
     judged = list(dict.fromkeys([chosen, best]))

@@ -29,7 +29,7 @@ for row in law.rows():
     print(f"{row['coefficient']}: {row['value']:.3g}")
 
 plan = plan_training(scenario, pilot)
-print(f"plan: K = {plan.cohort.value}, E_l = {plan.local_steps.value}, {plan.rounds} rounds")
+print(f"plan: K = {plan.cohort}, E_l = {plan.local_steps}, {plan.rounds} rounds")
 
 by_hand = plan_training(scenario, law=GivenLaw(mixing=5, drift=0.1, start=100), steps=(1, 40))
-print(f"with a law by hand: K = {by_hand.cohort.value}, E_l = {by_hand.local_steps.value}")
+print(f"with a law by hand: K = {by_hand.cohort}, E_l = {by_hand.local_steps}")

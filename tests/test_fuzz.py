@@ -444,6 +444,6 @@ def test_valid_files_are_read(home):
     """Otherwise the tests above would be vacuous."""
     assert load_scenario(home / "world.json").clients.count == 8
     assert load_pilot(home / "pilot.json").trials
-    assert TrainingPlan.load(home / "plan.json").cohort.value >= 1
+    assert TrainingPlan.load(home / "plan.json").cohort >= 1
     world = load_scenario(home / "world.json")
     assert run(world, ["even"], rounds=4, target=1e-9, folder=home / "run", resume=True).complete

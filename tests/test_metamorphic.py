@@ -208,7 +208,8 @@ def answers(scenario: Scenario) -> list[float]:
     """What rounds and a plan take in a scenario."""
     ledger = simulate_network(scenario, "optimal", rounds=4)
     plan = plan_training(scenario, law=LAW, policy="even", steps=(1, 3))
-    totals = [plan.cohort, plan.local_steps, plan.rounds, plan.duration, plan.energy, plan.cost]
+    choice = [plan.cohort_interval, plan.local_steps_interval]
+    totals = [*choice, plan.rounds, plan.duration, plan.energy, plan.cost]
     rounds = np.concatenate([ledger.duration, ledger.energy, ledger.cost, ledger.received])
     return [*rounds.tolist(), *(x for e in totals for x in (e.value, e.low, e.high))]
 
@@ -592,7 +593,7 @@ def test_a_plan_is_rounds_times_what_a_round_takes_wherever_it_is_shown(fedcell,
     plan = planned(fedcell, file, "--out", tmp_path / "plan.json")
     table = fedcell("plan", file, *LAW_WORDS).out
     totals = {name: plan[name] for name in ("rounds", "duration", "energy", "cost")}
-    world = load_scenario(file).with_plan(plan["cohort"]["value"], plan["local_steps"]["value"])
+    world = load_scenario(file).with_plan(plan["cohort"], plan["local_steps"])
     ledger = simulate_network(world, plan["policy"], rounds=200)
     for name in ("duration", "energy", "cost"):
         mean = float(getattr(ledger, name).mean())

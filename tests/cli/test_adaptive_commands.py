@@ -74,7 +74,7 @@ def test_it_begins_with_the_plan_of_a_pilot_or_with_a_plan(fedcell, tmp_path, mo
         assert ("plan" in answer) == ("--plan" in start)
         assert answer["policies"][0]["to_target"] is not None
     plan, own = TrainingPlan.load("plan.json"), load_scenario("digits").plan
-    planned = int(plan.cohort.value), int(plan.local_steps.value)
+    planned = plan.cohort, plan.local_steps
     assert planned != (own.cohort, own.local_steps)
     assert begun == [planned, planned, (own.cohort, own.local_steps)]
 

@@ -152,7 +152,7 @@ def test_a_run_with_a_plan_has_its_clients_steps_policy_and_law(tmp_path):
     plan.save(tmp_path / "plan.json")
     config = RunConfig(scenario="", plan=str(tmp_path / "plan.json"))
     used = config.world().plan
-    chosen = plan.cohort.value, plan.local_steps.value
+    chosen = plan.cohort, plan.local_steps
     assert (used.cohort, used.local_steps) == chosen
     assert config.settings().policy == "even"
     assert config.law().to_dict() == plan.law.to_dict()

@@ -16,7 +16,7 @@ from fedcell.deploy.clientapp import app as ready  # noqa: E402
 from fedcell.deploy.flower import Settings, pilot_federation  # noqa: E402
 from fedcell.planning.pilot.pilotfile import load_pilot  # noqa: E402
 from fedcell.planning.pilot.run import prepare_pilot  # noqa: E402
-from fedcell.planning.pilot.runner import Ask  # noqa: E402
+from fedcell.planning.pilot.runner import TrialJob  # noqa: E402
 from fedcell.simulation.run import Progress  # noqa: E402
 from support.appgrids import AppGrid, places, stepping  # noqa: E402
 
@@ -65,7 +65,7 @@ def check_trials(pilot, world, kept=np.array):
     assert len({trial.setting for trial in pilot.trials}) > 1
     runner, *_ = prepare_pilot(world, None, 0, "it", None, 1, None, Progress(), None, None)
     for trial in pilot.trials:
-        own = runner.run(Ask(trial.setting, trial.seed, 40))
+        own = runner.run(TrialJob(trial.setting, trial.seed, 40))
         n = len(trial.losses)
         assert 1 <= n <= len(own.losses)
         assert trial.rounds_to(world.goal()) == own.rounds_to(world.goal()) or n < len(own.losses)
@@ -91,8 +91,8 @@ def test_a_pilot_of_the_ready_app_is_the_one_that_the_simulator_makes(world, tmp
     kept = load_pilot(tmp_path / "pilot.json")
     assert [list(t.losses) for t in kept.trials] == [as_kept(t.losses) for t in pilot.trials]
     plan = plan_training(world, kept)
-    assert 1 <= plan.cohort.value <= COUNT
-    assert 2 <= plan.local_steps.value <= 8
+    assert 1 <= plan.cohort <= COUNT
+    assert 2 <= plan.local_steps <= 8
 
 
 OWN = Scenario().using(
@@ -156,4 +156,4 @@ def test_so_is_one_in_flower_s_simulation(world, tmp_path):
         federation.wait(federation.submit(config, COUNT), ENOUGH)
     pilot = load_pilot(tmp_path / "pilot.json")
     check_trials(pilot, world, as_kept)
-    assert plan_training(world, pilot).cohort.value <= COUNT
+    assert plan_training(world, pilot).cohort <= COUNT

@@ -300,9 +300,9 @@ def test_the_command_schedules_rounds_of_scenarios_and_plans(fedcell, tmp_path):
     planned = json.loads(fedcell("schedule", "--plan", plan, "--round", 3, "--json").out)
     content = json.loads(plan.read_text())
     assert planned["policy"] == content["policy"]
-    assert len(planned["clients"]) == content["cohort"]["value"]
+    assert len(planned["clients"]) == content["cohort"]
     world = prepare_training(load_scenario("digits")).scenario
-    here = world.with_plan(content["cohort"]["value"], content["local_steps"]["value"])
+    here = world.with_plan(content["cohort"], content["local_steps"])
     ledger = simulate_network(here, content["policy"], 3)
     assert planned["duration"] + planned["broadcast_time"] == ledger.duration[2]
     content["policies"][0]["policy"] = "mine:policy"

@@ -132,7 +132,7 @@ def test_what_the_server_tells_is_of_those_that_have_data():
 
 def test_a_plan_calls_no_more_than_have_data():
     plan = plan_training(WITH_GAPS, law=GivenLaw(mixing=50, drift=0.02, start=250))
-    assert plan.cohort.value <= 5
+    assert plan.cohort <= 5
     with pytest.raises(BadInput, match="`clients`"):
         plan_training(WITH_GAPS, law=GivenLaw(mixing=5, drift=1, start=1), clients=(6, 7))
 

@@ -120,8 +120,8 @@ def test_a_plan_is_drawn_where_it_lies(tmp_path):
     assert is_picture(tmp_path / "plan.png")
     panel, bar = figure.axes
     black = [line for line in panel.get_lines() if line.get_color() == "black"]
-    assert [line.get_xdata()[0] for line in black][:1] == [plan.local_steps.value]
-    assert [line.get_ydata()[0] for line in black][:1] == [plan.cohort.value]
+    assert [line.get_xdata()[0] for line in black][:1] == [plan.local_steps]
+    assert [line.get_ydata()[0] for line in black][:1] == [plan.cohort]
     marks = [line for line in panel.get_lines() if line.get_marker() == "X"]
     where = marks[0].get_xdata()[0], marks[0].get_ydata()[0]
     assert where == (plan.paper.local_steps, plan.paper.cohort)
@@ -130,7 +130,7 @@ def test_a_plan_is_drawn_where_it_lies(tmp_path):
     assert (panel.get_xlim()[1], panel.get_ylim()[1]) == tried
     assert bar.get_ylabel() == "cost, over the plan's"
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert f"plan: K = {plan.cohort.value}, $E_l$ = {plan.local_steps.value}" in texts
+    assert f"plan: K = {plan.cohort}, $E_l$ = {plan.local_steps}" in texts
     assert {"tried", "beyond limits"} <= set(texts)
     more = plan.paper.cost / plan.cost.value - 1
     assert any(f"({more:+.0%})" in text for text in texts)

@@ -140,10 +140,11 @@ def test_a_plan(both, tmp_path):
     assert totals.columns[""] == headings
     for column, edge in (("expected", "value"), ("90 % low", "low"), ("high", "high")):
         assert totals.columns[column] == [four_digits(answer[m][edge]) for m in measures], column
-    k, e = answer["cohort"], answer["local_steps"]
+    k, e = answer["cohort_interval"], answer["local_steps_interval"]
     assert k["low"] < k["high"] or e["low"] < e["high"]  # they are in doubt
     assert f"call {k['value']} clients a round and let each train for {e['value']} steps" in text
-    assert f"might have said {span(k)} clients and {span(e)} steps)" in text
+    assert (k["value"], e["value"]) == (answer["cohort"], answer["local_steps"])
+    assert f"(90 % interval of the optimum: {span(k)} clients, {span(e)} steps)" in text
     policies = printed["Under each policy: who gets how much band, at which CPU speed"].rows()
     for shown, row in zip(policies, answer["policies"], strict=True):
         assert shown["policy"] == row["policy"]

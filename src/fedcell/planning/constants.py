@@ -1,7 +1,7 @@
 """The constants of Theorem 1, measured along a training: each with its formula, how sure it
 is, and whether the assumption that it belongs to is seen to hold."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
@@ -31,8 +31,8 @@ STEADY = 3.0  # a "constant" that changes by more than this along a training is 
 
 @dataclass(frozen=True, kw_only=True)
 class MeasuredConstant:
-    """One constant. Its interval is over which clients were asked and which batches they drew;
-    it has no width where nothing was drawn."""
+    """One constant. Its interval is a bootstrap over clients and their batches; it has no width
+    where nothing was drawn."""
 
     symbol: str
     estimate: Estimate
@@ -40,7 +40,7 @@ class MeasuredConstant:
     doubt: str = ""  # in what the assumption visibly fails
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values in one row."""
+        """Return plain values in one row."""
         row = {"symbol": self.symbol, **asdict(self.estimate)}
         return row | {"formula": self.formula, "doubt": self.doubt}
 
@@ -58,6 +58,7 @@ class MeasuredConstants:
 
     @property
     def doubts(self) -> list[str]:
+        """Return in what the assumptions visibly fail."""
         doubts = [estimate.doubt for estimate in self.estimates if estimate.doubt]
         if not self.losses[-1] < self.losses[0]:
             begin, end = self.losses[0], self.losses[-1]
@@ -70,7 +71,7 @@ class MeasuredConstants:
 def estimate_constants(
     probes: Sequence[Probe], samples: Array, least_loss: float = 0.0
 ) -> MeasuredConstants:
-    """The constants from gradients along a training, first to last; `samples` are D_j.
+    """Return the constants from gradients along a training, first to last; `samples` are D_j.
 
     f* is taken to be `least_loss`: a cross-entropy cannot be below 0, and what a long
     training reaches is not known before.
@@ -79,91 +80,115 @@ def estimate_constants(
         raise BadInput("constants need finite gradients at two or more models of a training")
     if not all(p.clients.size for p in probes):
         raise BadInput("constants need the batches of some clients: probe(clients=...)")
+    path = _Path.of(probes, samples, least_loss)
     points = _Points.of(probes, samples)
     asked = points.square.shape[1]
     C1, noise, factor = _noise(points, np.arange(asked))
-    rng = stream(Purpose.BOOTSTRAP, 1)
-    drawn_again = rng.integers(asked, size=(RESAMPLED, asked))
-    again = [_noise(points, some) for some in drawn_again]
-    lambdas = np.array([p.diversity for p in probes])
-    ratios = np.array([p.square / (2 * max(p.loss - least_loss, 1e-12)) for p in probes])
-    steps = [_secant(a, b) for a, b in pairwise(probes)]
-    steps = [s for s in steps if np.isfinite(s)]
-    if not steps:
-        raise BadInput("constants need models that differ: the training did not move")
+    drawn = stream(Purpose.BOOTSTRAP, 1).integers(asked, size=(RESAMPLED, asked))
+    resampled = [path.constants(*_noise(points, some)[:2]) for some in drawn]
+    return MeasuredConstants(
+        constants=path.constants(factor * C1, factor * noise),  # bounds, not means
+        estimates=_estimates(path, path.constants(C1, noise), resampled, factor),
+        rounds=[p.round for p in probes],
+        losses=[p.loss for p in probes],
+        diversities=path.lambdas.tolist(),
+        pl_ratios=path.ratios.tolist(),
+    )
 
-    def rest(C1: float, noise: float) -> Constants:
-        """The others, which follow; at least a trace of noise, for C_1 divides."""
-        C1 = max(C1, 1e-12)
-        lam = float(lambdas.max())
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Path:
+    """What gradients of all clients show along a training."""
+
+    lambdas: Array  # at each model
+    ratios: Array  # |grad f|^2 / (2 (f - f*)) at each model
+    smoothness: float  # largest |grad f(w) - grad f(v)| / |w - v| of neighbours
+    weighted: float  # largest |grad f|^2
+    largest: float  # as well, or with clients of equal weight
+    initial: float  # |grad f(w_0)|^2
+    samples: float  # D, mean of D_j
+    least_loss: float  # f*
+
+    @classmethod
+    def of(cls, probes: Sequence[Probe], samples: Array, least_loss: float) -> "_Path":
+        secants = [s for a, b in pairwise(probes) if np.isfinite(s := _secant(a, b))]
+        if not secants:
+            raise BadInput("constants need models that differ: the training did not move")
         weighted = max(p.square for p in probes)
-        largest = max(weighted, max(p.even for p in probes))
-        G2 = C1 * largest + noise / lam  # (34), with equality where it is largest
+        return cls(
+            lambdas=np.array([p.diversity for p in probes]),
+            ratios=np.array([p.square / (2 * max(p.loss - least_loss, 1e-12)) for p in probes]),
+            smoothness=max(secants),
+            weighted=weighted,
+            largest=max(weighted, max(p.even for p in probes)),
+            initial=probes[0].square,
+            samples=float(np.mean(samples[samples > 0])),
+            least_loss=least_loss,
+        )
+
+    def constants(self, C1: float, noise: float) -> Constants:
+        """Return all constants for a C_1, of which at least a trace as it divides, and sigma^2."""
+        C1 = max(C1, 1e-12)
+        lam = float(self.lambdas.max())
+        G2 = C1 * self.largest + noise / lam  # (34), with equality where it is largest
         return Constants(
-            smoothness=max(steps),
-            convexity=float(ratios.min()),
+            smoothness=self.smoothness,
+            convexity=float(self.ratios.min()),
             diversity=lam,
             gradients=G2,
             relative_noise=C1,
             noise=noise,
-            ratio=G2 / (C1 * weighted),  # (35)
-            initial=probes[0].square / G2,
-            samples=float(np.mean(samples[samples > 0])),
+            ratio=G2 / (C1 * self.weighted),  # (35)
+            initial=self.initial / G2,
+            samples=self.samples,
         )
 
-    found = rest(C1, noise)
-    resampled = [rest(c, s) for c, s, _ in again]
+    def doubts(self, factor: float) -> dict[str, str]:
+        """Return in what the assumptions visibly fail, by symbol."""
+        lambdas, ratios = self.lambdas, self.ratios
+        doubts, spread = {}, ratios.max() / ratios.min()
+        if spread > STEADY:
+            doubts["mu"] = (
+                f"P-L is not confirmed with one mu: |grad f|^2 / (2 f) changes {spread:.3g}-fold "
+                f"along the training ({ratios[0]:.3g} first, {ratios[-1]:.3g} last)"
+            )
+        if lambdas.max() > STEADY * lambdas.min():
+            doubts["lambda"] = (
+                f"lambda is no constant: it is {lambdas.min():.3g} to {lambdas.max():.3g} along "
+                "the training"
+            )
+        if factor > STEADY:
+            doubts["C_1"] = (
+                f"as a bound, Assumption 3 needs C_1 and sigma^2 {factor:.3g} times as large for "
+                "the noisiest client and model"
+            )
+        return doubts
 
-    def drawn(
-        symbol: str, get: Callable[[Constants], float], formula: str, doubt: str = ""
-    ) -> MeasuredConstant:
-        low, high = np.quantile([get(each) for each in resampled], [0.05, 0.95])
-        estimate = Estimate(get(found), float(low), float(high))
-        return MeasuredConstant(symbol=symbol, estimate=estimate, formula=formula, doubt=doubt)
 
-    spread = ratios.max() / ratios.min()
-    estimates = [
-        drawn("L", lambda c: c.smoothness, "max |grad f(w) - grad f(v)| / |w - v| along the path"),
-        drawn(
-            "mu",
-            lambda c: c.convexity,
-            f"min |grad f|^2 / (2 (f - {least_loss:g})) along the path",
-            f"P-L is not confirmed with one mu: |grad f|^2 / (2 f) changes {spread:.3g}-fold "
-            f"along the training ({ratios[0]:.3g} first, {ratios[-1]:.3g} last)"
-            if spread > STEADY
-            else "",
-        ),
-        drawn(
-            "lambda",
-            lambda c: c.diversity,
-            "max sum q_j |g_j|^2 / |sum q_j g_j|^2 along the path",
-            f"lambda is no constant: it is {lambdas.min():.3g} to {lambdas.max():.3g} along the "
-            "training"
-            if lambdas.max() > STEADY * lambdas.min()
-            else "",
-        ),
-        drawn(
-            "C_1",
-            lambda c: c.relative_noise,
-            "D_j E|g~ - g|^2 = C_1 |g|^2 + sigma^2, fitted",
-            f"as a bound, Assumption 3 needs C_1 and sigma^2 {factor:.3g} times as large for the "
-            "noisiest client and model"
-            if factor > STEADY
-            else "",
-        ),
-        drawn("sigma^2", lambda c: c.noise, "the same fit"),
-        drawn("G^2", lambda c: c.gradients, "max C_1 |grad f|^2 + sigma^2 / lambda"),
-        drawn("phi_0", lambda c: c.ratio, "G^2 / (C_1 max |grad f|^2)"),
-        drawn("f_0", lambda c: c.initial, "|grad f(w_0)|^2 / G^2"),
-    ]
-    return MeasuredConstants(
-        constants=rest(factor * C1, factor * noise),  # bounds, not means
-        estimates=estimates,
-        rounds=[p.round for p in probes],
-        losses=[p.loss for p in probes],
-        diversities=lambdas.tolist(),
-        pl_ratios=ratios.tolist(),
-    )
+def _estimates(
+    path: _Path, fitted: Constants, resampled: Sequence[Constants], factor: float
+) -> list[MeasuredConstant]:
+    """Return each constant with its bootstrap interval, its formula and its doubt."""
+    formulas = {  # symbol: field of Constants, and how it is measured
+        "L": ("smoothness", "max |grad f(w) - grad f(v)| / |w - v| along the path"),
+        "mu": ("convexity", f"min |grad f|^2 / (2 (f - {path.least_loss:g})) along the path"),
+        "lambda": ("diversity", "max sum q_j |g_j|^2 / |sum q_j g_j|^2 along the path"),
+        "C_1": ("relative_noise", "D_j E|g~ - g|^2 = C_1 |g|^2 + sigma^2, fitted"),
+        "sigma^2": ("noise", "the same fit"),
+        "G^2": ("gradients", "max C_1 |grad f|^2 + sigma^2 / lambda"),
+        "phi_0": ("ratio", "G^2 / (C_1 max |grad f|^2)"),
+        "f_0": ("initial", "|grad f(w_0)|^2 / G^2"),
+    }
+    doubts = path.doubts(factor)
+    estimates = []
+    for symbol, (field, formula) in formulas.items():
+        low, high = np.quantile([getattr(each, field) for each in resampled], [0.05, 0.95])
+        estimate = Estimate(getattr(fitted, field), float(low), float(high))
+        doubt = doubts.get(symbol, "")
+        estimates.append(
+            MeasuredConstant(symbol=symbol, estimate=estimate, formula=formula, doubt=doubt)
+        )
+    return estimates
 
 
 @dataclass(frozen=True, eq=False)
@@ -181,8 +206,8 @@ class _Points:
 
 
 def _noise(points: _Points, some: Ints) -> tuple[float, float, float]:
-    """C_1 and sigma^2 of some clients by relative least squares, and by how much the largest
-    point is above. Clients whose batch is all their data have no noise, and no say."""
+    """Return C_1 and sigma^2 of some clients by relative least squares, and by how much the largest
+    point is above. Clients whose batch is all their data have no noise and do not count."""
     from scipy.optimize import nnls
 
     square, variance = points.square[:, some].ravel(), points.variance[:, some].ravel()
@@ -209,7 +234,7 @@ PROBED = (0, *(2**i for i in range(11)))  # rounds after which gradients are tak
 
 @dataclass(frozen=True, kw_only=True)
 class Theorem1Rounds:
-    """Rounds that Theorem 1 says with the measured constants."""
+    """Rounds by Theorem 1 with the measured constants, corrected and as printed."""
 
     corrected: float
     printed: float
@@ -217,7 +242,17 @@ class Theorem1Rounds:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ConstantsReport(Showable):
-    """The constants of a training, what Theorem 1 makes of them, and what it really took."""
+    """The constants of a training, the rounds of Theorem 1 with them, and the rounds it took.
+
+    Attributes
+    ----------
+    measured : MeasuredConstants
+        The constants, each with its interval, formula and doubt.
+    theorem_1 : Theorem1Rounds or None
+        None where there is no target above the least loss.
+    rounds_taken : int or None
+        To the target; None where it was not reached.
+    """
 
     name: str  # of the scenario
     measured: MeasuredConstants
@@ -227,18 +262,18 @@ class ConstantsReport(Showable):
 
     @property
     def diversity(self) -> dict[str, float]:
-        """lambda along the training: the most, its 90 % quantile and its median."""
+        """Return lambda along the training: its maximum, 90 % quantile and median."""
         lambdas = np.array(self.measured.diversities)
         quantiles = {"p90": 0.9, "median": 0.5}
         values = {name: float(np.quantile(lambdas, q)) for name, q in quantiles.items()}
         return {"max": float(lambdas.max()), **values}
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row for each constant."""
+        """Return one row for each constant."""
         return [constant.to_dict() for constant in self.measured.estimates]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as `fedcell constants --json` prints them."""
+        """Return plain values, as `fedcell constants --json` prints them."""
         measured = self.measured
         return {
             "constants": asdict(measured.constants),
@@ -272,11 +307,25 @@ def measure_constants(
     name: str = "scenario",
     observer: Observer = Observer(),  # noqa: B008
 ) -> ConstantsReport:
-    """Trains for at most `rounds` rounds or to a `target`, and measures along the way.
+    """Train, and measure the constants of Theorem 1 along the way.
 
-    Gradients of all clients are taken before training, after 1, 2, 4, 8, ... rounds or `every`
-    so many, and at the end; `clients` of them draw `draws` batches each, for C_1 and sigma^2.
-    A `learner` of your own, for the scenario of `setup`, must show its gradients.
+    Gradients of all clients are taken before training, after 1, 2, 4, 8, ... rounds, and at the
+    end.
+
+    Parameters
+    ----------
+    setup : TrainingSetup
+        What is trained.
+    rounds : int, optional
+        Rounds at most; default: those of the scenario.
+    target : Target or float, optional
+        Where training ends.
+    every : int, optional
+        Rounds between two measurements, in place of powers of 2.
+    clients, draws : int
+        Clients that draw batches for C_1 and sigma^2, and batches of each.
+    learner : Learner, optional
+        Your own, for the scenario of `setup`; it must have the method `gradients`.
     """
     scenario, seed = setup.scenario, setup.seed
     rounds = scenario.rounds if rounds is None else rounds

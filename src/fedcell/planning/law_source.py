@@ -1,4 +1,4 @@
-"""Where a plan's rounds come from: a pilot's law, or one by hand."""
+"""The source of a plan's rounds: the law of a pilot, or a given one."""
 
 from dataclasses import dataclass
 from math import isclose
@@ -18,13 +18,13 @@ from .setting import Setting
 
 @dataclass(frozen=True, kw_only=True)
 class LawSource:
-    """The law that a plan is made with, and what its pilot knows."""
+    """The law that a plan is made with, and the settings of its pilot."""
 
     law: RoundsLaw
     paper: GivenLaw  # with the paper's three coefficients
     target: Target | None
     most_steps: int = MOST_STEPS
-    tried: tuple[Setting, ...] | None = None  # what a pilot's runs got to the target with
+    tried: tuple[Setting, ...] | None = None  # settings of a pilot that reached the target
     notes: tuple[str, ...] = ()
 
 
@@ -35,7 +35,7 @@ def law_source(
     law: RoundsLaw | None,
     given: Target | float | None,
 ) -> LawSource:
-    """The law of a pilot, or one by hand, with what is known of it."""
+    """Return the law of a pilot, or a given one, with its target and notes."""
     if (pilot is None) == (law is None):
         raise BadInput("a plan needs a `pilot` (`run_pilot` makes one) or a `law`, and not both")
     own = world.goal()
@@ -46,7 +46,9 @@ def law_source(
         return LawSource(law=law, paper=paper, target=world.goal(given))
     assert pilot is not None
     if world.learning is None and pilot.sizes is None:
-        raise BadInput("the scenario has no [learning], so no pilot is of it")
+        raise BadInput(
+            "this scenario trains nothing (no [learning] table): a pilot cannot belong to it"
+        )
     check_pilot_identity(pilot.identity, pilot_identity(world, fingerprint), pilot.path)
     target = as_target(given, pilot.target, pilot.target.hold) or pilot.target
     notes = []
@@ -63,7 +65,9 @@ def law_source(
             f"{world.cell.loss_kind}: run `run_pilot` for it"
         )
     if not pilot.reached(target):
-        raise BadInput("every setting that got to the target also blew up: lower learning.rate")
+        raise BadInput(
+            "every setting that reached the target diverged on another seed: lower learning.rate"
+        )
     tried = [s for s in pilot.reached(target) if isclose(s.loss_rate, gamma)]
     if not tried:
         rates = ", ".join(f"{g:g}" for g in sorted({s.loss_rate for s in pilot.tried}))

@@ -101,7 +101,7 @@ def plan_training(
     fleet = draw_fleet(world, seed)
     best = question.best_plan(world, fleet)
     assert best.grid is not None
-    planned = world.with_plan(int(best.cohort.value), int(best.local_steps.value))
+    planned = world.with_plan(best.cohort, best.local_steps)
     return replace(
         best,
         identity=planned_identity(scenario, best.apply_to(world), fingerprint),
@@ -209,11 +209,11 @@ def _within(
 def _edge_notes(tried: Sequence[Setting] | None, best: TrainingPlan, long: int) -> list[str]:
     """Whether the best lies at the edge of what was tried, and might lie beyond."""
     if tried is None:
-        edge = int(best.local_steps.value) == long
+        edge = best.local_steps == long
         return (
             [f"{long} steps are the most that was looked at: `steps` allows more"] if edge else []
         )
-    here = {"cohort": int(best.cohort.value), "local_steps": int(best.local_steps.value)}
+    here = {"cohort": best.cohort, "local_steps": best.local_steps}
     notes = []
     for name, value in here.items():
         seen = sorted({getattr(s, name) for s in tried})

@@ -11,12 +11,12 @@ from fedcell.network.trace import Fleet
 from fedcell.planning.choice.choose import choose_plan, totals_under
 from fedcell.planning.choice.grid import PlanGrid, evaluate_plans
 from fedcell.planning.choice.limits import Limits
-from fedcell.planning.choice.plan import Aim, PlanTotals, TrainingPlan
+from fedcell.planning.choice.plan import PlanTotals, TrainingPlan
 from fedcell.planning.costs.rounds import SAME, best_policy
 from fedcell.scenario.scenario import Scenario
 
 from .law_source import LawSource
-from .setting import Setting
+from .setting import Objective, Setting
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -28,7 +28,7 @@ class Question:
     steps: tuple[int, int]  # E_l
     tried: tuple[Setting, ...] | None = None  # settings of a pilot within these; None: a law
     policy: PolicyLike | None = None  # None: ours that is best for what is to be least
-    minimise: Aim = "cost"
+    minimise: Objective = "cost"
     limits: Limits
     seed: int = 0
     name: str = "scenario"

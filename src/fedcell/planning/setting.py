@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from fedcell.core.errors import BadInput
+from fedcell.core.schema import Count, Fraction
 from fedcell.core.streams import check_count, replicate_seeds
 from fedcell.network.policies.names import PolicyLike
 from fedcell.scenario.scenario import Scenario
@@ -13,16 +14,16 @@ from fedcell.scenario.scenario import Scenario
 Objective = Literal["cost", "duration", "energy"]  # what a plan minimises; cost: (12)
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 MAX_STEPS = 10**5  # that a range of steps may begin at
-MOST_SEEDS = 100
+MAX_SEEDS = 100
 
 
 @dataclass(frozen=True, order=True)
 class Setting:
     """What the rounds to a loss depend on, the rest of a scenario being given."""
 
-    cohort: int  # K
-    local_steps: int  # E_l
-    loss_rate: float  # gamma
+    cohort: Count  # K
+    local_steps: Count  # E_l
+    loss_rate: Fraction  # gamma
 
     def apply_to(self, scenario: Scenario) -> Scenario:
         """The scenario with this setting."""
@@ -137,8 +138,8 @@ def validation_settings(reached: Sequence[Setting], tried: Sequence[Setting]) ->
 def trial_seeds(seed: int, validation: bool = False) -> list[int]:
     """Seeds of the runs of a pilot, or of those that it is judged by. They follow from
     `seed` and never include it, so that a run with it stays new."""
-    every = replicate_seeds(seed, 2 * MOST_SEEDS + 1)[1:]
-    return every[MOST_SEEDS:] if validation else every[:MOST_SEEDS]
+    every = replicate_seeds(seed, 2 * MAX_SEEDS + 1)[1:]
+    return every[MAX_SEEDS:] if validation else every[:MAX_SEEDS]
 
 
 def _halfway(levels: list[int]) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Questions around a plan: how much band a deadline takes, and what a change would do to it."""
+"""Questions around a plan: the least bandwidth for a deadline, and the effect of changes."""
 
 from collections.abc import Callable
 from decimal import ROUND_CEILING, Context
@@ -8,23 +8,23 @@ from typing import Any
 from fedcell.core.errors import NoPlan
 from fedcell.network.participation import mean_loss_rate
 from fedcell.planning.choice.grid import PlanGrid
-from fedcell.planning.choice.limits import at_confidence
+from fedcell.planning.choice.limits import at_confidence, bounds_of
 from fedcell.planning.choice.plan import TrainingPlan, WhatIf
 from fedcell.scenario.scenario import Scenario
 
 from .question import Question
 
-WIDEST = 1e5  # band that is tried, over the scenario's own; 1 over it is the narrowest
+MAX_BAND_FACTOR = 1e5  # of bands tried, over the scenario's own; the narrowest is 1 over it
 STRIDE = 2.0  # between bands that are tried one after the other
-FINE = 1.005  # how near the band that is found is to the least
-BAND_DIGITS = 4  # of a band that is tried: what a table shows is what was found
+TOLERANCE = 1.005  # of the least band, as a ratio
+BAND_DIGITS = 4  # of a band that is tried: a table shows exactly the band that was tried
 
 COMPRESSED = "model compressed 4 times"
 NOTES = {COMPRESSED: "the rounds are those of the uncompressed model"}
 
 
 def least_bandwidth(scenario: Scenario, question: Question) -> Scenario:
-    """The scenario with the least band that leaves a plan within the limits, to half a percent.
+    """Return the scenario with the least band that has a plan within the limits, to 0.5 %.
 
     A wider band shortens every run, so the least for the deadline alone is bisected. Energy may
     fall with the band, where powers over the whole of it were declared, or rise, as policies share
@@ -38,7 +38,8 @@ def least_bandwidth(scenario: Scenario, question: Question) -> Scenario:
 
     def is_in_time(factor: float) -> bool:
         grid = question.evaluate(there(factor))
-        deadline = at_confidence(grid, question.limits)["deadline"]
+        bounds = bounds_of(grid, question.limits)
+        deadline = at_confidence(grid.law, bounds, question.limits.confidence)["deadline"]
         return bool((deadline.values <= deadline.limit)[grid.candidates].any())
 
     def obstacle(factor: float) -> NoPlan | None:
@@ -48,36 +49,36 @@ def least_bandwidth(scenario: Scenario, question: Question) -> Scenario:
             return none
         return None
 
-    low = high = WIDEST
-    if is_in_time(WIDEST):
-        low = high = _least_factor(is_in_time, 1 / WIDEST, WIDEST)
+    low = high = MAX_BAND_FACTOR
+    if is_in_time(MAX_BAND_FACTOR):
+        low = high = _least_factor(is_in_time, 1 / MAX_BAND_FACTOR, MAX_BAND_FACTOR)
     while (none := obstacle(high)) is not None:
-        if high >= WIDEST:
+        if high >= MAX_BAND_FACTOR:
             faults = (f"however wide the band, {fault}" for fault in none.faults)
             raise NoPlan(*faults) from none
-        low, high = high, min(WIDEST, STRIDE * high)
+        low, high = high, min(MAX_BAND_FACTOR, STRIDE * high)
     if low < high:
         high = _least_factor(lambda factor: obstacle(factor) is None, low, high)
     return there(high)
 
 
 def _least_factor(enough: Callable[[float], bool], low: float, high: float) -> float:
-    """The least factor that is enough, by bisection of its logarithm; `high` is."""
+    """Return the least factor that is enough, by bisection of its logarithm; `high` is enough."""
     if enough(low):
         return low
-    while high > FINE * low:
+    while high > TOLERANCE * low:
         middle = sqrt(low * high)
         low, high = (low, middle) if enough(middle) else (middle, high)
     return high
 
 
 def _rounded_up(band: float) -> float:
-    """A band with as many digits as tables show, and no narrower."""
+    """Return a band with as many digits as tables show, and no narrower."""
     return float(Context(prec=BAND_DIGITS, rounding=ROUND_CEILING).create_decimal_from_float(band))
 
 
 def nearby_worlds(scenario: Scenario) -> dict[str, Scenario]:
-    """Worlds near this one that engineers ask about; each is what an edited file would declare."""
+    """Return scenarios near this one, by the name of the change."""
     lossy = _lossier(scenario)
     gamma, more = mean_loss_rate(scenario), mean_loss_rate(lossy)
     return {
@@ -89,8 +90,7 @@ def nearby_worlds(scenario: Scenario) -> dict[str, Scenario]:
 
 
 def _lossier(scenario: Scenario) -> Scenario:
-    """With twice the losses, of every client where they have rates of their own."""
-
+    """Return the scenario with twice the loss rate, or those of all listed clients."""
     some = mean_loss_rate(scenario) > 0
 
     def more(rate: float) -> float:
@@ -105,14 +105,14 @@ def _lossier(scenario: Scenario) -> Scenario:
 
 
 def sensitivity(scenario: Scenario, plan: TrainingPlan, question: Question) -> tuple[WhatIf, ...]:
-    """How the best plan moves in nearby worlds, and what keeping the old one costs."""
+    """Return how the best plan moves in nearby scenarios, and what keeping the old one costs."""
     return tuple(
         _what_if(change, world, plan, question) for change, world in nearby_worlds(scenario).items()
     )
 
 
 def _what_if(change: str, world: Scenario, plan: TrainingPlan, question: Question) -> WhatIf:
-    """The best plan in a world, its policy chosen there as well."""
+    """Return the best plan in a scenario, its policy chosen there as well."""
     note = NOTES.get(change, "")
     try:
         best = question.best_plan(world)
@@ -122,8 +122,8 @@ def _what_if(change: str, world: Scenario, plan: TrainingPlan, question: Questio
     return WhatIf(
         change=change,
         kept_cost=_kept_cost(world, plan, question, best.grid),
-        cohort=int(best.cohort.value),
-        local_steps=int(best.local_steps.value),
+        cohort=best.cohort,
+        local_steps=best.local_steps,
         rounds=best.rounds.value,
         duration=best.duration.value,
         energy=best.energy.value,
@@ -135,12 +135,12 @@ def _what_if(change: str, world: Scenario, plan: TrainingPlan, question: Questio
 def _kept_cost(
     world: Scenario, plan: TrainingPlan, question: Question, grid: PlanGrid | None = None
 ) -> float:
-    """What a plan made elsewhere costs in a world, under its own policy; infinite where it never
-    gets to the target. `grid` has the world's plans, perhaps under another policy."""
+    """Return what a plan for another scenario costs in this one, under its own policy; infinite
+    where it never reaches the target. `grid` has the plans here, perhaps under another policy."""
     assert plan.grid is not None
     if grid is None or grid.policy != plan.grid.policy:
         try:
             grid = question.evaluate(world, plan.grid.policy)
         except NoPlan:
             return inf
-    return float(grid.cost[grid.at(int(plan.cohort.value), int(plan.local_steps.value))])
+    return float(grid.cost[grid.at(plan.cohort, plan.local_steps)])

@@ -153,8 +153,11 @@ class State:
 
     @classmethod
     def start(
-        cls, learner: Learner, deliver: Deliver, server: ServerOptimizer = ServerOptimizer()
-    ) -> "State":  # noqa: B008
+        cls,
+        learner: Learner,
+        deliver: Deliver,
+        server: ServerOptimizer = ServerOptimizer(),  # noqa: B008
+    ) -> "State":
         """Return the state before the first round."""
         model = first_model(learner)
         memory = server.start(learner, model.size)

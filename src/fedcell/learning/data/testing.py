@@ -44,6 +44,6 @@ def check_dataset(factory: DatasetFactory, folder: Path | None = None) -> None:
     again = factory(chosen)
     if not isinstance(again, Dataset) or again.fingerprint != data.fingerprint:
         raise AssertionError(f"{data.name}: the second call made other samples")
-    first, second = ([] if owner is None else owner for owner in (data.owner, again.owner))
-    if not np.array_equal(first, second):
+    owners = [[] if owner is None else list(owner) for owner in (data.owner, again.owner)]
+    if owners[0] != owners[1]:
         raise AssertionError(f"{data.name}: the second call made other owners")

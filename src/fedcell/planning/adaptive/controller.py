@@ -1,4 +1,4 @@
-"""Forecasts that a run was changed for, and whether they hold."""
+"""A controller that changes K and E_l of a run by forecasts, and checks whether they hold."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -8,20 +8,19 @@ import numpy as np
 from fedcell.core.types import Array, Ints
 from fedcell.learning.learner import Learner, Scores
 from fedcell.network.trace import Fleet
-from fedcell.planning.choice.plan import Aim
-from fedcell.planning.pilot.candidates import Search
-from fedcell.planning.pilot.prior import Belief
-from fedcell.planning.setting import Setting
+from fedcell.planning.pilot.candidates import CandidateSettings
+from fedcell.planning.pilot.prior import RoundsPrior
+from fedcell.planning.setting import Objective, Setting
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target
 from fedcell.simulation.prepared import Segment
 from fedcell.simulation.state import State
 
-from .decision import CLEAR, Change, Rest, change_to, choose_change, rest_of
-from .posterior import standing
+from .decision import CLEAR_SD, RemainingRun, SettingChange, change_to, choose_change, remaining_run
+from .posterior import training_posterior
 
-FAILED = 1.5  # standard deviations by which a forecast is missed clearly
-WIDEST = 4.0  # times that a prior is widened at most
+FAILED_SD = 1.5  # standard deviations by which a forecast is missed clearly
+MAX_WIDENING = 4.0  # of a prior
 
 
 @dataclass(frozen=True)
@@ -41,20 +40,20 @@ class Forecast:
 
     def failed(self, spent: float, left: float) -> bool:
         """Tell whether the forecast is clearly missed, and nothing is left of the saving."""
-        return self.surprise(spent, left) > FAILED and spent + left > self.stay_cost
+        return self.surprise(spent, left) > FAILED_SD and spent + left > self.stay_cost
 
 
-EVERY = 5  # rounds between two looks at a plan
-PATIENCE = 3  # looks before a forecast can fail: an average lags after a change
-LEAST_ERROR = 1e-3  # share of samples: an accuracy nearer to 1 is not told apart
+EVERY = 5  # rounds between two decisions
+PATIENCE = 3  # decisions before a forecast can fail: an average lags after a change
+MIN_ERROR_RATE = 1e-3  # share of samples: accuracies nearer to 1 are not distinguished
 
 
 @dataclass(kw_only=True, eq=False)
 class AdaptivePlan:
-    """Steers a run (`simulation.drive.Steering`) to the K and E_l that make its rest least.
+    """Controller of one run: changes K and E_l to minimise what its rest takes.
 
-    It belongs to one run and keeps the turns of it, so it is not a value. What it decides after a
-    round follows from its fields and the losses up to there, so a resumed run takes the same turns.
+    It belongs to one run and keeps the segments of it, so it is not a value. What it decides after
+    a round follows from its fields and the losses so far, so a resumed run decides the same.
     A change is made for a forecast. Where that is missed, the prior is widened; where it fails, the
     run returns to its first setting, unless that is clearly dearer, and each failure doubles the
     saving that another change needs. `learner_of` and `fleet_of` have the clients, simulated or
@@ -62,37 +61,37 @@ class AdaptivePlan:
     """
 
     first: Segment
-    settings: Search  # K and E_l that may be gone on with, and what a round takes there
-    belief: Belief  # of their rounds, before the run
+    settings: CandidateSettings  # K and E_l that it may change to, and what a round takes there
+    prior: RoundsPrior  # of their rounds, before the run
     goal: Target
     initial: Scores  # before the first round
     rounds: int  # of the run at most
     learner_of: Callable[[Scenario], Learner]
     fleet_of: Callable[[Scenario], Fleet]
-    minimise: Aim = "cost"
+    minimise: Objective = "cost"
     every: int = EVERY
     evaluate_every: int = 1
-    _turns: list[Segment] = field(default_factory=list, init=False)  # of the run so far
+    _segments: list[Segment] = field(default_factory=list, init=False)  # of the run so far
     _forecasts: list[Forecast] = field(default_factory=list, init=False)  # since it left its start
     _failed: int = field(default=0, init=False)  # forecasts, so far
     _widening: float = field(default=1.0, init=False)  # of the posterior
 
     def replay(self, state: State) -> Sequence[Segment]:
-        """The turns that led to a state."""
-        self._turns.clear()
+        """Return the segments that led to a state."""
+        self._segments.clear()
         self._forecasts.clear()
         self._failed, self._widening = 0, 1.0
         for rounds in range(self.every, state.rounds + 1, self.every):
-            self._look(state, rounds)
-        return tuple(self._turns)
+            self._decide(state, rounds)
+        return tuple(self._segments)
 
     def steer(self, state: State) -> Segment | None:
-        """After a round: with what to go on, if that is to change."""
-        return None if state.rounds % self.every else self._look(state, state.rounds)
+        """Return the next segment after a round, or None: no change."""
+        return None if state.rounds % self.every else self._decide(state, state.rounds)
 
-    def _look(self, state: State, rounds: int) -> Segment | None:
+    def _decide(self, state: State, rounds: int) -> Segment | None:
         values = getattr(state.history, self.goal.column)[:rounds]
-        # A run that was to end here has evaluated out of turn, which one that goes on does not.
+        # A run that was to end here has evaluated out of turn, which one that continues does not.
         values = np.where(np.arange(1, rounds + 1) % self.evaluate_every, np.nan, values)
         seen = state.with_majority(self.initial.majority).history.scored()
         unsound = seen.unsound(self.goal)
@@ -100,16 +99,16 @@ class AdaptivePlan:
             return None
         losses, target = _falling(self.goal, values), float(_falling(self.goal, self.goal.value))
         first_loss = float(_falling(self.goal, getattr(self.initial, self.goal.column)))
-        # A model that guesses at the target tells nothing of the way to it.
+        # A model that guesses at the target says nothing of the progress towards it.
         losses[(losses <= target) & np.isin(np.arange(1, rounds + 1), unsound)] = np.nan
         if not (np.isfinite(losses) & (losses > 0)).any() or not target < first_loss:
             return None
         places = self._places(rounds)
         now, start = int(places[-1]), int(places[0])
 
-        def rest(widening: float) -> Rest:
-            stands = standing(
-                self.belief,
+        def rest(widening: float) -> RemainingRun:
+            posterior = training_posterior(
+                self.prior,
                 losses,
                 places,
                 first_loss,
@@ -117,13 +116,13 @@ class AdaptivePlan:
                 averaged=state.deliver == "average",
                 widening=widening,
             )
-            return rest_of(stands, self.settings, now, self.every, self.goal.hold, start)
+            return remaining_run(posterior, self.settings, now, self.every, self.goal.hold, start)
 
         expected = usual = rest(1.0)
         worst = self._worst(usual, places)
         if worst is not None:  # judged by the prior that it was made with
             surprise = worst.surprise(*self._since(worst, usual, places))
-            self._widening = max(self._widening, min(surprise, WIDEST))
+            self._widening = max(self._widening, min(surprise, MAX_WIDENING))
         if self._widening > 1:
             expected = rest(self._widening)
         change, why = None, ""
@@ -144,54 +143,58 @@ class AdaptivePlan:
             self._forecasts.append(
                 Forecast(rounds, change.rounds, change.cost, change.cost_sd, change.stay_cost)
             )
-        return self._turn(change.place, rounds, why)
+        return self._segment(change.place, rounds, why)
 
-    def _turn(self, place: int, rounds: int, why: str) -> Segment:
+    def _segment(self, place: int, rounds: int, why: str) -> Segment:
         setting = self.settings.setting(place)
         scenario = self.first.scenario.with_plan(setting.cohort, setting.local_steps)
-        turn = Segment(
+        segment = Segment(
             scenario=scenario,
             fleet=self.fleet_of(scenario),
             learner=self.learner_of(scenario),
             first_round=rounds,
             why=why,
         )
-        self._turns.append(turn)
-        return turn
+        self._segments.append(segment)
+        return segment
 
-    def _gives_up(self, worst: Forecast, usual: Rest, widened: Rest, places: Ints) -> bool:
-        """Whether a forecast has failed, and the run returns to its first setting: unless that is
-        clearly dearer for the rest, and the run has spent less than it would have cost."""
+    def _gives_up(
+        self, worst: Forecast, usual: RemainingRun, widened: RemainingRun, places: Ints
+    ) -> bool:
+        """Tell whether a forecast has failed, so that the run returns to its first setting: unless
+        that is clearly dearer for the rest, and the run has spent less than it would have cost."""
         if places.size < worst.round + PATIENCE * self.every:
             return False
         spent, left = self._since(worst, usual, places)
         start = widened.at(int(places[0]))
-        dearer = widened.more[start] > CLEAR * widened.sd[start]
+        dearer = widened.more[start] > CLEAR_SD * widened.sd[start]
         return worst.failed(spent, left) and (spent > worst.stay_cost or not dearer)
 
-    def _worst(self, expected: Rest, places: Ints) -> Forecast | None:
-        """The forecast since the run left its first setting that is missed by most."""
+    def _worst(self, expected: RemainingRun, places: Ints) -> Forecast | None:
+        """Return the forecast that is missed by most, since the run left its first setting."""
         return max(
             self._forecasts,
             key=lambda forecast: forecast.surprise(*self._since(forecast, expected, places)),
             default=None,
         )
 
-    def _since(self, forecast: Forecast, expected: Rest, places: Ints) -> tuple[float, float]:
-        """What was spent since a forecast, and what is expected to come."""
+    def _since(
+        self, forecast: Forecast, expected: RemainingRun, places: Ints
+    ) -> tuple[float, float]:
+        """Return what was spent since a forecast, and what is expected to come."""
         spent = float(self.settings.costs[places[forecast.round :]].sum())
         return spent, float(expected.costs[expected.at(int(places[-1]))])
 
     def _places(self, rounds: int) -> Ints:
-        """Where among the settings each round was."""
-        segments = [self.first, *self._turns]
+        """Return the index of the setting of each round."""
+        segments = [self.first, *self._segments]
         ends = [*(segment.first_round for segment in segments[1:]), rounds]
         plans = [segment.scenario.plan for segment in segments]
         gamma = self.settings.loss_rate
-        found = [self.settings.place(Setting(p.cohort, p.local_steps, gamma)) for p in plans]
+        found = [self.settings.index_of(Setting(p.cohort, p.local_steps, gamma)) for p in plans]
         return np.repeat(np.array(found, np.int64), np.diff([0, *ends]))
 
-    def _why(self, values: Array, old: Setting, new: Setting, change: Change) -> str:
+    def _why(self, values: Array, old: Setting, new: Setting, change: SettingChange) -> str:
         what = "loss" if self.goal.accuracy is None else "accuracy"
         last = values[np.isfinite(values)][-1]
         return (
@@ -200,7 +203,7 @@ class AdaptivePlan:
             f"{change.saved:.0%} less {self.minimise}"
         )
 
-    def _why_back(self, forecast: Forecast, expected: Rest, places: Ints) -> str:
+    def _why_back(self, forecast: Forecast, expected: RemainingRun, places: Ints) -> str:
         left = expected.rounds[expected.at(int(places[-1]))]
         return (
             f"forecast at round {forecast.round} failed: {forecast.rounds:.0f} more rounds were "
@@ -210,6 +213,6 @@ class AdaptivePlan:
 
 
 def _falling(goal: Target, values: Array | float) -> Array:
-    """What is to fall: a loss, or the share of samples whose class is not found."""
+    """Return what falls in training: a loss, or the share of samples that are misclassified."""
     known = np.array(values, float)
-    return known if goal.accuracy is None else np.maximum(1 - known, LEAST_ERROR)
+    return known if goal.accuracy is None else np.maximum(1 - known, MIN_ERROR_RATE)

@@ -13,7 +13,7 @@ from fedcell.planning.choice.plan import TrainingPlan
 from fedcell.planning.law.base import RoundsLaw
 from fedcell.planning.pilot.candidates import search_space
 from fedcell.planning.pilot.pilot import Pilot
-from fedcell.planning.pilot.prior import Belief
+from fedcell.planning.pilot.prior import RoundsPrior
 from fedcell.planning.planner import plan_training
 from fedcell.planning.setting import Region
 from fedcell.scenario.scenario import Scenario
@@ -156,14 +156,14 @@ def adaptive(
     if law is not None and not isinstance(law, RoundsLaw):
         raise BadInput(f"`law` = {law!r}: expected a law of rounds, as GivenLaw")
     settings = search_space(
-        *(first.scenario, region.policy, region.minimise, region.clients, region.steps, run.seed),
+        *(first.scenario, region, run.seed),
         also=(plan.cohort, plan.local_steps),
     )
     learning = first.scenario.learning
     steering = AdaptivePlan(
         first=first,
         settings=settings,
-        belief=Belief.first(settings, law),
+        prior=RoundsPrior.from_law(settings, law),
         goal=run.goal,
         initial=evaluated(first.learner, run.start.model),
         rounds=run.rounds,

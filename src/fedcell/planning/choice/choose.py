@@ -1,10 +1,10 @@
-"""The best plan of a grid: every K and E_l is looked at, and how sure it all is."""
+"""The best plan of a grid, by exhaustive search over K and E_l, with intervals."""
 
-from typing import get_args
+from collections.abc import Mapping
 
 import numpy as np
 
-from fedcell.core.errors import BadInput, NoPlan, printable
+from fedcell.core.errors import NoPlan, printable
 from fedcell.core.estimates import Estimate
 from fedcell.core.types import Bools, Ints
 from fedcell.network.draw import draw_fleet
@@ -17,6 +17,7 @@ from fedcell.planning.costs.rounds import MEASURES
 from fedcell.planning.costs.units import priced_rounds, section_4d
 from fedcell.planning.law.base import LEVEL, RoundsLaw
 from fedcell.planning.law.given import GivenLaw, nearest_whole
+from fedcell.planning.setting import Objective, check_objective
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target
 
@@ -24,6 +25,7 @@ from .grid import PlanGrid
 from .limits import (
     BATTERIES,
     PER_CLIENT,
+    Bound,
     Limits,
     allowed_plans,
     at_confidence,
@@ -33,30 +35,31 @@ from .limits import (
     energy_at,
     least_place,
 )
-from .plan import Aim, PaperChoice, PlanTotals, TrainingPlan
+from .plan import PaperChoice, PlanTotals, TrainingPlan
 
-MOST_DRAWN = 500  # settings of which draws are made together
-DRAWS = 200  # laws that fit as well, whose best K and E_l are found
+MAX_SETTINGS_DRAWN = 500  # settings that draws of a law are joint over
+DRAWS = 200  # of laws that fit as well
 
 
 def choose_plan(
     grid: PlanGrid,
     limits: Limits | None = None,
-    minimise: Aim = "cost",
+    minimise: Objective = "cost",
     paper_law: GivenLaw | None = None,
     target: Target | None = None,
     name: str = "plan",
 ) -> TrainingPlan:
-    """The best plan of a grid within the limits, or NoPlan with what is in the way.
+    """Return the best plan of a grid within the limits, or raise NoPlan with the obstacle.
 
     `paper_law` has the three coefficients that the closed forms are evaluated with: those of
     a fit of the paper's own form, where the grid's law has another.
     """
-    if minimise not in get_args(Aim):
-        raise BadInput(f"`minimise` = {minimise}: expected one of {', '.join(get_args(Aim))}")
+    check_objective(minimise)
     limits = limits or Limits()
-    allowed = allowed_plans(grid, limits)
-    i, j, devices = _best_place(grid, limits, minimise, allowed)
+    expected = bounds_of(grid, limits)
+    asked = at_confidence(grid.law, expected, limits.confidence)
+    allowed = allowed_plans(grid, asked, limits.confidence)
+    i, j, devices = _best_place(grid, expected, asked, minimise, allowed)
     k, e = int(grid.cohorts[i]), int(grid.steps[j])
     predicted = grid.law.predict(np.array(k), np.array(e), grid.loss_rate, kind=grid.kind)
     mean, low, high = (max(1.0, float(x)) for x in predicted)
@@ -81,8 +84,10 @@ def choose_plan(
         law=grid.law,
         law_form=grid.law.to_dict().get("form"),
         seed=grid.seed,
-        cohort=cohort,
-        local_steps=steps,
+        cohort=k,
+        cohort_interval=cohort,
+        local_steps=e,
+        local_steps_interval=steps,
         rounds=rounds,
         duration=duration,
         energy=energy,
@@ -90,7 +95,7 @@ def choose_plan(
         paper=paper,
         policies={policy: totals},
         notes=tuple(grid.law.notes),
-        chances={name: float(each[i, j]) for name, each in chances(grid, limits).items()},
+        chances={name: float(each[i, j]) for name, each in chances(grid.law, expected).items()},
         grid=grid,
         allowed=allowed,
         devices=devices,
@@ -98,12 +103,15 @@ def choose_plan(
 
 
 def _best_place(
-    grid: PlanGrid, limits: Limits, minimise: Aim, allowed: Bools
+    grid: PlanGrid,
+    expected: Mapping[str, Bound],
+    bounds: Mapping[str, Bound],
+    minimise: Objective,
+    allowed: Bools,
 ) -> tuple[int, int, tuple[DeviceShare, ...]]:
-    """The best of the allowed plans, and what its clients spend. Limits of a client are looked at
-    again at the plan itself, as the grid has them between what was priced; `allowed` loses plans
-    that miss them by a little."""
-    bounds, expected = at_confidence(grid, limits), bounds_of(grid, limits)
+    """Return the best of the allowed plans, and what its clients spend. The grid interpolates the
+    limits of a client, so they are priced exactly at the plan; `allowed` loses plans that miss
+    them."""
     while allowed.any():
         i, j = least_place(np.where(allowed, getattr(grid, minimise), np.inf))
         energy = energy_at(grid, i, j)
@@ -119,10 +127,7 @@ def _best_place(
             return i, j, devices_at(grid, i, j, energy)
         allowed[i, j] = False
     asked = " and the ".join(n for n in spent if n in bounds)
-    raise NoPlan(
-        f"no plan keeps the {asked}: looked at closely, every one takes a little more from a "
-        "client than it may spend; allow a few percent more"
-    )
+    raise NoPlan(f"no plan keeps the {asked} when priced exactly; relax it by a few percent")
 
 
 def totals_under(
@@ -132,9 +137,9 @@ def totals_under(
     seed: int = 0,
     fleet: Fleet | None = None,
 ) -> PlanTotals:
-    """What the planned K and E_l take under another policy; `fleet` is the scenario's, where it is
-    drawn already."""
-    k, e = int(plan.cohort.value), int(plan.local_steps.value)
+    """Return what the planned K and E_l take under another policy; `fleet` is the scenario's, where
+    it is drawn already."""
+    k, e = plan.cohort, plan.local_steps
     planned = scenario.with_plan(k, e)
     fleet, priced = draw_fleet(scenario, seed) if fleet is None else fleet, priced_rounds(planned)
     taken = simulate_columns(planned, fleet, policy, priced, seed)
@@ -150,18 +155,18 @@ def totals_under(
 
 
 def _around(law: RoundsLaw, mean: float, spread: float) -> Estimate:
-    """What one run takes: the mean, and an interval about the median."""
+    """Return what one run takes: the mean, and an interval about the median."""
     half, median = np.exp(law.quantile((1 + LEVEL) / 2) * spread), mean * np.exp(-law.excess)
     low, high = min(mean, median / half), max(mean, median * half)
     return Estimate(mean, float(low), float(high), LEVEL)
 
 
 def _choice_intervals(
-    grid: PlanGrid, allowed: Bools, minimise: Aim, k: int, e: int
+    grid: PlanGrid, allowed: Bools, minimise: Objective, k: int, e: int
 ) -> tuple[Estimate, Estimate]:
-    """Where the best K and E_l would be, were the law another that fits the runs as well."""
+    """Return intervals of the best K and E_l, over draws of laws that fit the runs as well."""
     values = np.where(allowed, getattr(grid, minimise), np.inf)
-    near = np.argsort(values, axis=None)[:MOST_DRAWN]  # the best of draws is not far off
+    near = np.argsort(values, axis=None)[:MAX_SETTINGS_DRAWN]  # the best of draws is not far off
     i, j = np.unravel_index(near[values.ravel()[near] <= 3 * values.min()], values.shape)
     per_round = values[i, j] / grid.rounds[i, j]
     places = grid.cohorts[i], grid.steps[j]
@@ -177,8 +182,8 @@ def _choice_intervals(
 
 
 def _paper_choice(grid: PlanGrid, law: GivenLaw) -> PaperChoice:
-    """What the closed forms say: E_l*, K* (21) with the unit costs of Section IV-D, clipped to
-    what there is; and what that would cost."""
+    """Return what the closed forms choose: E_l*, K* (21) with the unit costs of Section IV-D,
+    clipped to the possible values; and what that would cost."""
     gamma = grid.loss_rate
     steps = nearest_whole(law.best_steps(), int(grid.round_costs.steps[-1]))
     with_its_steps = grid.scenario.using(plan={"local_steps": steps, "local_epochs": None})

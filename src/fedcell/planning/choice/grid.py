@@ -19,7 +19,7 @@ from fedcell.planning.law.base import LossKind, Number, RoundsLaw
 from fedcell.planning.setting import Setting
 from fedcell.scenario.scenario import Scenario
 
-MOST_ROUNDS = 1e9
+MAX_ROUNDS = 1e9
 EVERY = 1000  # K, or E_l, up to which all whole numbers are tried; above, steps of 1 %
 MOST_STEPS = 200  # local steps that are looked at with a law by hand
 
@@ -116,7 +116,7 @@ def evaluate_plans(
     g = np.maximum(law.predict(k, e, gamma, kind=kind)[0], 1.0)
     if not np.isfinite(g[candidates]).any():
         raise NoPlan("no setting that was tried gets to the target here")
-    if (least := float(g[candidates].min())) > MOST_ROUNDS:
+    if (least := float(g[candidates].min())) > MAX_ROUNDS:
         raise BadInput(f"the law says {least:.3g} rounds at least: check its coefficients")
     each = cohorts[:, None], steps[None, :]
     return PlanGrid(

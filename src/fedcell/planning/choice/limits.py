@@ -1,38 +1,57 @@
-"""What a plan must not exceed, and which plans keep it."""
+"""Limits of a plan, and which plans keep them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import inf, isfinite
 from numbers import Real
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+from msgspec import Meta
 
 from fedcell.core.errors import BadInput, NoPlan
 from fedcell.core.quantities import parse_duration, parse_energy
 from fedcell.core.types import Array, Bools
 from fedcell.planning.costs.devices import DeviceEnergy, DeviceShare, device_energy, shares_of
+from fedcell.planning.law.base import RoundsLaw
+from fedcell.planning.records import PositiveLimit
 from fedcell.planning.setting import in_words
 from fedcell.scenario.scenario import Scenario
 
 from .grid import PlanGrid
 
+Chance = Annotated[float, Meta(ge=0.5, lt=1, description="a number from 0.5 to below 1")]
 PER_CLIENT, BATTERIES = "energy budget per client", "batteries"  # limits of one client
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What a plan must not exceed, in seconds and joules or as text; infinite where it may.
+    """What a plan must not exceed.
 
+    Parameters
+    ----------
+    deadline : float or str
+        Time of a run [s], or text such as "2min"; default: no limit.
+    energy : float or str
+        Energy of all clients [J], or text such as "500J".
+    energy_per_client : float or str
+        Energy of the client that pays most [J].
+    mean_energy_per_client : float or str
+        Mean energy of a client [J].
+    confidence : float, optional
+        Chance to keep each limit, from 0.5 to below 1; default: expected values keep them.
+
+    Examples
+    --------
     >>> Limits(deadline="2min", energy=500.0, confidence=0.95).given()
     {'deadline': 120.0, 'energy': 500.0, 'confidence': 0.95}
     """
 
-    deadline: float = inf  # [s]
-    energy: float = inf  # of all clients [J]
-    energy_per_client: float = inf  # of the client that pays most [J]
-    mean_energy_per_client: float = inf  # [J]
-    confidence: float | None = None  # the chance to keep each of them; None: as expected
+    deadline: PositiveLimit = inf  # [s]
+    energy: PositiveLimit = inf  # of all clients [J]
+    energy_per_client: PositiveLimit = inf  # of the client that pays most [J]
+    mean_energy_per_client: PositiveLimit = inf  # [J]
+    confidence: Chance | None = None  # the chance to keep each of them; None: as expected
 
     def __post_init__(self) -> None:
         names = ("deadline", "energy", "energy_per_client", "mean_energy_per_client")
@@ -47,18 +66,18 @@ class Limits:
             raise BadInput(f"`confidence` = {chance}: expected a number from 0.5 to below 1")
 
     def given(self) -> dict[str, Any]:
-        """Those that were asked for, by name."""
+        """Return the limits that are set, by name."""
         return {k: v for k, v in vars(self).items() if v is not None and isfinite(v)}
 
     @property
     def any(self) -> bool:
-        """Whether there is something to be kept."""
+        """Tell whether a limit is set."""
         return bool(self.given().keys() - {"confidence"})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Bound:
-    """One limit over all plans: what each would take, how unsure that is, and what it may take."""
+    """One limit over all plans: what each takes, with its spread, and what it may take."""
 
     values: Array  # (K, E_l), expected
     spread: Array  # standard deviation of the logarithm
@@ -70,7 +89,7 @@ class Bound:
 
 
 def bounds_of(grid: PlanGrid, limits: Limits) -> dict[str, Bound]:
-    """The limits that were asked for, and the batteries of the clients, by name."""
+    """Return the given limits, and the batteries of the clients, by name."""
     k, e = np.meshgrid(grid.cohorts, grid.steps, indexing="ij")
     count, costs = grid.scenario.clients.count, grid.round_costs
 
@@ -84,55 +103,58 @@ def bounds_of(grid: PlanGrid, limits: Limits) -> dict[str, Bound]:
             values = grid.rounds * k * costs.between(energy, k, e)
         return Bound(values=values, spread=spread, limit=limit, unit=unit)
 
-    found = {}
+    bounds = {}
     if isfinite(limits.deadline):
-        found["deadline"] = total(grid.duration, "duration", limits.deadline, "s")
+        bounds["deadline"] = total(grid.duration, "duration", limits.deadline, "s")
     if isfinite(limits.energy):
-        found["energy budget"] = total(grid.energy, "energy", limits.energy, "J")
+        bounds["energy budget"] = total(grid.energy, "energy", limits.energy, "J")
     if isfinite(each := limits.mean_energy_per_client):
-        found["mean energy budget per client"] = total(grid.energy / count, "energy", each, "J")
+        bounds["mean energy budget per client"] = total(grid.energy / count, "energy", each, "J")
     if isfinite(each := limits.energy_per_client):
         highest, sd = grid.devices.highest, grid.devices.highest_sd
-        found[PER_CLIENT] = of_a_client(highest, sd, each, "J")
+        bounds[PER_CLIENT] = of_a_client(highest, sd, each, "J")
     if has_batteries(grid.scenario):
-        found[BATTERIES] = of_a_client(grid.devices.battery, grid.devices.battery_sd, 1.0)
-    return found
+        bounds[BATTERIES] = of_a_client(grid.devices.battery, grid.devices.battery_sd, 1.0)
+    return bounds
 
 
 def has_batteries(scenario: Scenario) -> bool:
-    """Whether some client's battery is counted."""
+    """Tell whether some client has a battery."""
     table = scenario.clients.table
     return table is not None and bool(np.isfinite(table.filled("battery", np.nan)).any())
 
 
-def chances(grid: PlanGrid, limits: Limits) -> dict[str, Array]:
-    """The chance that each plan keeps each limit that was asked for."""
-    found = {}
-    for name, bound in bounds_of(grid, limits).items():
+def chances(law: RoundsLaw, bounds: Mapping[str, Bound]) -> dict[str, Array]:
+    """Return the chance that each plan keeps each of the bounds."""
+    kept = {}
+    for name, bound in bounds.items():
         with np.errstate(invalid="ignore", divide="ignore"):
-            away = np.log(bound.limit / bound.values) + grid.law.excess
+            away = np.log(bound.limit / bound.values) + law.excess
         away = away / np.maximum(bound.spread, 1e-9)
-        found[name] = np.where(np.isfinite(bound.values), grid.law.share(away), 0.0)
-    return found
+        kept[name] = np.where(np.isfinite(bound.values), law.share(away), 0.0)
+    return kept
 
 
-def at_confidence(grid: PlanGrid, limits: Limits) -> dict[str, Bound]:
-    """The limits, with what each plan takes so seldom more than: the quantile of `confidence`."""
-    bounds = bounds_of(grid, limits)
-    if limits.confidence is None:
+def at_confidence(
+    law: RoundsLaw, bounds: Mapping[str, Bound], confidence: float | None
+) -> Mapping[str, Bound]:
+    """Return bounds with the quantile of `confidence` of what each plan takes; None: expected."""
+    if confidence is None:
         return bounds
-    q = grid.law.quantile(limits.confidence)
+    q = law.quantile(confidence)
     return {
-        name: replace(b, values=b.values * np.exp(q * b.spread - grid.law.excess))
+        name: replace(b, values=b.values * np.exp(q * b.spread - law.excess))
         for name, b in bounds.items()
     }
 
 
-def allowed_plans(grid: PlanGrid, limits: Limits) -> Bools:
-    """Plans within the limits; if there are none, NoPlan says which limit is in the way."""
-    asked = at_confidence(grid, limits)
+def allowed_plans(
+    grid: PlanGrid, asked: Mapping[str, Bound], confidence: float | None = None
+) -> Bools:
+    """Return the plans within bounds, which are `at_confidence`; if there are none, NoPlan names
+    the limit that no plan keeps."""
     allowed = grid.candidates.copy()
-    sure = "" if limits.confidence is None else f" with a chance of {limits.confidence:.4g}"
+    sure = "" if confidence is None else f" with a chance of {confidence:.4g}"
     alone = []
     for name, bound in asked.items():
         if (bound.values > bound.limit)[grid.candidates].all():
@@ -154,7 +176,7 @@ def allowed_plans(grid: PlanGrid, limits: Limits) -> Bools:
 
 
 def _whose(grid: PlanGrid, name: str, i: int, j: int) -> str:
-    """Whose energy or battery a limit is about, at one place of the grid."""
+    """Name the client that a limit is about, with one plan of the grid."""
     if name not in (PER_CLIENT, BATTERIES):
         return ""
     devices = devices_at(grid, i, j)
@@ -165,7 +187,7 @@ def _whose(grid: PlanGrid, name: str, i: int, j: int) -> str:
 
 
 def energy_at(grid: PlanGrid, i: int, j: int) -> DeviceEnergy:
-    """What a round takes from each client with one plan of a grid."""
+    """Return what a round takes from each client with one plan of a grid."""
     world = grid.scenario.with_plan(int(grid.cohorts[i]), int(grid.steps[j]))
     return device_energy(world, grid.fleet, grid.policy, grid.seed, grid.upload_moments)
 
@@ -173,14 +195,14 @@ def energy_at(grid: PlanGrid, i: int, j: int) -> DeviceEnergy:
 def devices_at(
     grid: PlanGrid, i: int, j: int, energy: DeviceEnergy | None = None
 ) -> tuple[DeviceShare, ...]:
-    """What clients are expected to spend with one plan of a grid; `energy` is that of a round,
-    where it is known already."""
+    """Return what clients are expected to spend with one plan of a grid; `energy` is that of a
+    round, where it is known already."""
     energy = energy_at(grid, i, j) if energy is None else energy
     return shares_of(grid.scenario, grid.fleet, energy, float(grid.rounds[i, j]))
 
 
 def _alone(name: str, given: Mapping[str, Bound], candidates: Bools) -> str:
-    """The least of one limit while the others are kept."""
+    """Say the least value of one limit while the others are kept."""
     others = [bound for other, bound in given.items() if other != name]
     kept = candidates & np.all([bound.values <= bound.limit for bound in others], axis=0)
     if not kept.any():
@@ -190,6 +212,6 @@ def _alone(name: str, given: Mapping[str, Bound], candidates: Bools) -> str:
 
 
 def least_place(values: Array) -> tuple[int, int]:
-    """The place of the least of a grid's values."""
+    """Return the indices of the least of a grid's values."""
     i, j = np.unravel_index(int(values.argmin()), values.shape)
     return int(i), int(j)

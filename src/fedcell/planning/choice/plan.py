@@ -1,14 +1,17 @@
-"""A training plan: the K and E_l that make (12) least, what they will take, and how sure."""
+"""A training plan: the best K and E_l, what a run with them takes, and how sure that is."""
 
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from math import ceil
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta
 
 from fedcell.core.errors import BadInput, FedcellWarning
 from fedcell.core.estimates import Estimate
+from fedcell.core.schema import Count, NotNegative, Positive, Text
 from fedcell.core.showing import Showable
 from fedcell.core.types import Bools
 from fedcell.learning.data.download import Report
@@ -17,6 +20,16 @@ from fedcell.planning.costs.devices import DeviceShare
 from fedcell.planning.costs.units import UnitCostEstimate
 from fedcell.planning.law.base import RoundsLaw
 from fedcell.planning.law.given import UnitCosts
+from fedcell.planning.records import (
+    NotNegativeOrInfinite,
+    PositiveOrInfinite,
+    Record,
+    Seed,
+    Share,
+    Stored,
+    record,
+)
+from fedcell.planning.setting import Objective
 from fedcell.scenario.identity import differences, run_identity
 from fedcell.scenario.learning import goal_keys
 from fedcell.scenario.scenario import Scenario
@@ -26,40 +39,59 @@ from fedcell.simulation.summary import RunResult
 from .grid import PlanGrid
 from .limits import Limits
 
-Aim = Literal["cost", "duration", "energy"]
 TOLERANCE = 0.05  # plans that cost so little more are as good
 
+# A total below 1e15, and a share, with their intervals as a file holds them.
+Total = Annotated[float, Meta(gt=0, lt=1e15, description="a number above 0 and below 1e15")]
+
+
+def _check_interval(row: Any) -> list[str]:
+    """Return a fault where a value is not in its interval."""
+    if row.low <= row.value <= row.high:
+        return []
+    edges = f"low = {row.low:g} and high = {row.high:g}"
+    return [f"value = {row.value:g} is not between {edges}"]
+
+
+def _estimate(kind: Any) -> Record[Estimate]:
+    """Return how an estimate of a kind of number stands in a file."""
+    return record(Estimate, check=_check_interval, value=kind, low=kind, high=kind, level=Share)
+
+
+TotalEstimate = Annotated[Estimate, _estimate(Total)]
+CountEstimate = Annotated[Estimate, _estimate(Count)]
 PlanTotals = Mapping[str, Estimate]  # rounds, duration, energy and cost
 
 
 @dataclass(frozen=True, kw_only=True)
 class PaperChoice:
-    """What the paper's closed forms choose, clipped to what there is, and what that would take."""
+    """What the paper's closed forms choose, clipped to possible values, and what that would
+    take."""
 
-    cohort: int  # K* of (21)
-    local_steps: int  # E_l* of Section IV-B-2
-    rounds: float
-    duration: float
-    energy: float
-    cost: float
-    exact_cohort: int  # the K that minimises (19) at this E_l
-    unclipped_cohort: float  # K* at the E_l that is clipped
-    unclipped_local_steps: float
+    cohort: Count  # K* of (21)
+    local_steps: Count  # E_l* of Section IV-B-2
+    rounds: PositiveOrInfinite
+    duration: NotNegativeOrInfinite
+    energy: NotNegativeOrInfinite
+    cost: NotNegativeOrInfinite
+    exact_cohort: Count  # the K that minimises (19) at this E_l
+    unclipped_cohort: NotNegativeOrInfinite  # K* at the E_l that is clipped
+    unclipped_local_steps: NotNegativeOrInfinite
     unit_costs: UnitCosts  # of Section IV-D
 
 
 @dataclass(frozen=True, kw_only=True)
 class WhatIf:
-    """The best plan in a world near this one, and what keeping the old plan would cost there."""
+    """The best plan in a nearby scenario, and what keeping the old plan would cost there."""
 
-    change: str
-    kept_cost: float  # (12) [s]
-    cohort: int | None = None  # None, as all that follows, where no plan keeps the limits
-    local_steps: int | None = None
-    rounds: float | None = None
-    duration: float | None = None
-    energy: float | None = None
-    cost: float | None = None
+    change: Text
+    kept_cost: NotNegativeOrInfinite  # (12) [s]
+    cohort: Count | None = None  # None, as all that follows, where no plan keeps the limits
+    local_steps: Count | None = None
+    rounds: Positive | None = None
+    duration: NotNegative | None = None
+    energy: NotNegative | None = None
+    cost: NotNegative | None = None
     why_no_plan: str = ""
     note: str = ""  # what the numbers leave out
 
@@ -67,7 +99,7 @@ class WhatIf:
 def planned_identity(
     scenario: Scenario, settled: Scenario, fingerprint: str | None
 ) -> dict[str, Any]:
-    """What makes a run of a scenario the one that was planned, its seed and target apart.
+    """Return what identifies the run that was planned, apart from its seed and target.
 
     `settled` is the scenario with what follows from its data, whose `fingerprint` is given.
     """
@@ -81,6 +113,35 @@ class TrainingPlan(Showable):
 
     `plan_training` makes one; `save`, `load`, `apply_to` a scenario, and `compare` with a run.
 
+    Attributes
+    ----------
+    cohort, local_steps : int
+        K and E_l.
+    cohort_interval, local_steps_interval : Estimate
+        The same, each with the interval in which the best value lies.
+    rounds, duration, energy, cost : Estimate
+        Of one run to the target: rounds, time [s], energy of all clients [J], cost (12) [s].
+    policy : str
+        The policy that schedules the rounds.
+    policies : mapping of str to mapping of str to Estimate
+        The same totals at this K and E_l under each policy, by policy and name.
+    target : Target or None
+        What the run reaches.
+    minimised : {"cost", "duration", "energy"}
+        The objective.
+    limits : Limits
+        What the plan keeps, each with the chance `chances[name]`.
+    law : RoundsLaw
+        The law of rounds; from a file its coefficients only, without the spread of runs.
+    paper : PaperChoice
+        What the closed forms of the paper choose.
+    devices : tuple of DeviceShare
+        What clients spend: all of a table; else the client that pays most.
+    sensitivity : tuple of WhatIf
+        The best plans in nearby scenarios, where these were computed.
+
+    Examples
+    --------
     >>> from fedcell import GivenLaw, Scenario, plan_training
     >>> law = GivenLaw(mixing=30, drift=0.5, start=40)
     >>> plan = plan_training(Scenario(), law=law, policy="even", steps=(1, 20))
@@ -88,51 +149,54 @@ class TrainingPlan(Showable):
     (3, 1, 3)
     """
 
-    name: str  # of the scenario
+    name: Text  # of the scenario
     scenario: Scenario | None  # as declared; None in a file, where gains were measured
-    policy: str
+    policy: Text
     target: Target | None
-    minimised: Aim
+    minimised: Objective
     limits: Limits
     law: RoundsLaw
-    law_form: str | None = None  # which terms were fitted; None for a law by hand
-    seed: int
-    cohort: Estimate  # K
-    local_steps: Estimate  # E_l
-    rounds: Estimate
-    duration: Estimate  # [s]
-    energy: Estimate  # of all clients [J]
-    cost: Estimate  # (12) [s]
+    law_form: Literal["paper", "floor"] | None = None  # terms that were fitted; None: a given law
+    seed: Seed
+    cohort: Count  # K
+    cohort_interval: CountEstimate  # K, and where the best K lies
+    local_steps: Count  # E_l
+    local_steps_interval: CountEstimate
+    rounds: TotalEstimate
+    duration: TotalEstimate  # [s]
+    energy: TotalEstimate  # of all clients [J]
+    cost: TotalEstimate  # (12) [s]
     paper: PaperChoice
     policies: Mapping[str, PlanTotals]  # the same K and E_l under each policy
     unit_costs: tuple[UnitCostEstimate, ...] = ()
     sensitivity: tuple[WhatIf, ...] = ()
-    bandwidth: float | None = None  # the least for these limits, where it was asked for [Hz]
-    chances: Mapping[str, float] = field(default_factory=dict)  # to keep each limit
+    bandwidth: Positive | None = None  # the least for these limits, where it was asked for [Hz]
+    # Chance to keep each limit, by its name.
+    chances: Annotated[Mapping[str, float], Stored(dict[str, Share])] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     devices: tuple[DeviceShare, ...] = ()  # of a table all; else the client that pays most
-    learner: str | None = None  # the names of one's own that the pilot was run with,
-    server: str | None = None  # which are not loaded
+    learner: Text | None = None  # name of the user's learner that the pilot was run with, and
+    server: Text | None = None  # of a server; neither is loaded
     identity: Mapping[str, Any] | None = None  # of the run that is planned; None: it is not known
     grid: PlanGrid | None = None  # what it was chosen from; not in a file
     allowed: Bools | None = None  # plans of the grid within the limits
 
     @property
     def most_rounds(self) -> int:
-        """Rounds after which a run gives up: half as many again as it may take, or thrice what a
-        law by hand says."""
+        """Return the rounds after which a run ends: 1.5 times the high end of its interval, or
+        three times the low end, which is that of a given law."""
         return min(10**7, ceil(max(1.5 * self.rounds.high, 3 * self.rounds.low)))
 
     def apply_to(self, scenario: Scenario | None = None) -> Scenario:
-        """A scenario, or the plan's own, run as planned: with its K, E_l and target, and
-        evaluated in every round, as the law counts them."""
+        """Return a scenario, default: that of the plan, with its K, E_l and target, and evaluated
+        in every round, as the law counts them."""
         scenario = self.scenario if scenario is None else scenario
         if scenario is None:
             raise BadInput(
                 f"the plan for {self.name} has measured gains, which its file does not hold: give "
                 "its `scenario` as well"
             )
-        world = scenario.with_plan(int(self.cohort.value), int(self.local_steps.value))
+        world = scenario.with_plan(self.cohort, self.local_steps)
         if scenario.learning is not None:
             world = world.using(learning={"evaluate_every": 1})
             if self.target is not None:
@@ -149,10 +213,10 @@ class TrainingPlan(Showable):
         data_dir: Path | None = None,
         report: Report | None = None,
     ) -> list[str]:
-        """In what a run of a scenario is not the one that was planned: its target, its learner,
-        what the scenario says, and the content of data, owners, fleet and gains.
+        """Return in what a run of a scenario differs from the plan: target, learner, scenario, and
+        the content of data, owners, fleet and gains.
 
-        Looks at the data of the scenario, which lies in `data_dir`; `report` hears of downloads.
+        Reads the data of the scenario in `data_dir`; `report` is called with downloads.
         """
         settled, fingerprint = scenario, None
         if learner is None and scenario.learning is not None:
@@ -164,7 +228,7 @@ class TrainingPlan(Showable):
         return self.differences_from(identity, target)
 
     def differences_from(self, identity: Mapping[str, Any], target: Target | None) -> list[str]:
-        """The same of a run that is known by its identity (`RunResult.identity`)."""
+        """Return the same for a run that is known by its identity (`RunResult.identity`)."""
         known_by = identity.get("learner")
         learner = known_by.get("name") if isinstance(known_by, Mapping) else None
         differing = [] if target == self.target else ["another target"]
@@ -179,15 +243,15 @@ class TrainingPlan(Showable):
         return replace(self, name=name)
 
     def compare(self, result: RunResult) -> "PlanOutcome":
-        """What a run took beside what was predicted; `differing` says in what it is not the run
-        that was planned, where it is not."""
+        """Return what a run took beside the predictions; `differing` names in what the run is not
+        the planned one."""
         if not result.identity:
             return plan_outcome(self.policies, result)
         differing = self.differences_from(result.identity, result.outcome.target)
         return plan_outcome(self.policies, result, tuple(differing))
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row for each policy and measure."""
+        """Return one row for each policy and measure."""
         return [
             {"policy": policy, "measure": measure, **asdict(totals[measure])}
             for policy, totals in self.policies.items()
@@ -195,28 +259,28 @@ class TrainingPlan(Showable):
         ]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as `fedcell plan --json` prints them and a file holds them."""
+        """Return plain values, as `fedcell plan --json` prints them and a file holds them."""
         from .planfile import plan_tables
 
         return plan_tables(self)
 
     def save(self, path: str | Path) -> None:
-        """Writes the plan as JSON, for `TrainingPlan.load` and `fedcell run --plan`."""
+        """Write the plan as JSON, for `TrainingPlan.load` and `fedcell run --plan`."""
         from .planfile import save_plan
 
         save_plan(Path(path), self)
 
     @classmethod
     def load(cls, path: str | Path) -> "TrainingPlan":
-        """A plan from its file. Its law has the coefficients, and no longer the runs' spread."""
+        """Read a plan from its file. Its law has the coefficients, without the spread of runs."""
         from .planfile import load_plan
 
         return load_plan(Path(path))
 
     def __repr__(self) -> str:
         return (
-            f"<TrainingPlan for {self.name}: K = {int(self.cohort.value)}, E_l = "
-            f"{int(self.local_steps.value)}, {self.rounds} rounds, {self.duration} s, "
+            f"<TrainingPlan for {self.name}: K = {self.cohort}, E_l = "
+            f"{self.local_steps}, {self.rounds} rounds, {self.duration} s, "
             f"{self.energy} J>"
         )
 

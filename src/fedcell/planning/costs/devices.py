@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fedcell.core.schema import NotNegative, Positive, Text, Whole
 from fedcell.core.showing import client_title
 from fedcell.core.streams import replicate_seeds
 from fedcell.core.types import Array
@@ -23,6 +24,7 @@ from fedcell.network.policies.names import PolicyLike, resolve_policy
 from fedcell.network.round import price
 from fedcell.network.simulate import idle_costs, pose_each
 from fedcell.network.trace import MANY, Fleet
+from fedcell.planning.records import Share
 from fedcell.scenario.scenario import Scenario
 
 from .rounds import RoundCosts
@@ -37,12 +39,12 @@ POINTS = 128  # of fading, for a mean over it
 class DeviceShare:
     """What one client of a plan is expected to do and to spend until the target."""
 
-    client: int
-    name: str | None
-    heard: float  # share of rounds in which its channel and data let it take part
-    called: float  # rounds in which it trains and uploads
-    energy: float  # [J]
-    battery: float | None  # what it may spend [J]; None: not counted
+    client: Whole
+    name: Text | None
+    heard: Share  # share of rounds in which its channel and data let it take part
+    called: NotNegative  # rounds in which it trains and uploads
+    energy: NotNegative  # [J]
+    battery: Positive | None  # what it may spend [J]; None: not counted
 
     @property
     def title(self) -> str:

@@ -18,12 +18,13 @@ from fedcell.network.policies.names import NAMED, PolicyLike, resolve_policy
 from fedcell.network.simulate import simulate_columns, simulate_each
 from fedcell.network.trace import MANY, Fleet
 from fedcell.planning.law.base import Number
+from fedcell.planning.setting import OBJECTIVES, Objective
 from fedcell.scenario.scenario import Scenario
 
 from .units import ROUNDS, priced_rounds
 
 COHORTS, LENGTHS = 12, 6  # values of K and of E_l that are priced; all where there are no more
-MEASURES = ("cost", "duration", "energy")  # of a ledger
+MEASURES: tuple[str, ...] = OBJECTIVES  # columns of a ledger
 PLACES = 10_000  # clients priced at a node, in 50 rounds at least, and 200 at most
 TOGETHER = 50 * MANY  # clients priced at a time
 
@@ -95,7 +96,10 @@ def callable_clients(scenario: Scenario, seed: int = 0, fleet: Fleet | None = No
     fleet = draw_fleet(scenario, seed) if fleet is None else fleet
     count = int(has_enough_data(scenario, fleet).sum())
     if count == 0:
-        raise BadInput("no client has clients.min_samples: lower it")
+        least = scenario.clients.min_samples
+        raise BadInput(
+            f"every client holds fewer than clients.min_samples = {least:g} samples: lower it"
+        )
     return count
 
 
@@ -145,23 +149,24 @@ def price_round_grid(
     )
 
 
-AIMS = ("cost", "duration", "energy")
 SAME = 5e-3  # policies that differ by less are equally good: costs are known so well
 STAGED = "optimal-staged"  # minimises C_u + C_n of every round, which is what (12) adds up
 
 
-def best_policy(scenario: Scenario, aim: str, seed: int = 0, fleet: Fleet | None = None) -> str:
+def best_policy(
+    scenario: Scenario, minimise: Objective, seed: int = 0, fleet: Fleet | None = None
+) -> str:
     """The policy that takes least at the scenario's K and E_l.
 
     The cost (12) is that of uploading and computing one after the other, so the policy that
     minimises it is the staged optimum and not the joint one; time and energy are looked at.
     """
-    if aim == "cost":
+    if minimise == "cost":
         return STAGED
     fleet = draw_fleet(scenario, seed) if fleet is None else fleet
     rounds = priced_rounds(scenario, 50)
     taken = {
-        name: float(simulate_columns(scenario, fleet, name, rounds, seed)[aim].mean())
+        name: float(simulate_columns(scenario, fleet, name, rounds, seed)[minimise].mean())
         for name in NAMED
     }
     return min(taken, key=lambda name: taken[name])

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fedcell.core.schema import Text
 from fedcell.network.draw import draw_fleet
 from fedcell.network.policies.base import mean_freq
 from fedcell.network.policies.names import PolicyLike
@@ -21,7 +22,7 @@ LEAST_ROUNDS = 3  # that are priced, to see how they differ
 class UnitCostEstimate:
     """Unit costs by one way, and by how much the cost of a round that follows from them is off."""
 
-    way: str
+    way: Text
     costs: UnitCosts
     error: float  # relative, at the scenario's K and E_l
 

@@ -81,16 +81,21 @@ LEVEL = 0.9  # of intervals
 
 @runtime_checkable
 class RoundsLaw(Protocol):
-    """What a plan asks of a law: rounds to the target, how sure, and what to know of it."""
+    """A law of rounds, as plans use it: rounds to the target over K, E_l and gamma.
+
+    `cohort` (K) and `steps` (E_l) are whole numbers or arrays of them, which broadcast; `loss_rate`
+    is gamma, from 0 to below 1; `kind` is how uploads are lost (cell.loss_kind), default: as in
+    the runs of the law. `GivenLaw` and `FittedLaw` are such laws.
+    """
 
     @property
     def coefficients(self) -> Array:
-        """Those of TERMS."""
+        """Return the coefficients of TERMS, (term,)."""
         ...
 
     @property
     def notes(self) -> Sequence[str]:
-        """What whoever uses the law should know of it."""
+        """Return sentences for users of the law."""
         ...
 
     def predict(
@@ -102,27 +107,41 @@ class RoundsLaw(Protocol):
         kind: LossKind | None = None,
         level: float = LEVEL,
     ) -> Prediction:
-        """Mean rounds, and the interval of the mean of `runs` runs; infinite where a setting never
-        gets there."""
+        """Predict the rounds to the target.
+
+        Parameters
+        ----------
+        cohort, steps, loss_rate, kind
+            The settings.
+        runs : float
+            Runs whose mean the interval is of; infinity: the interval of the expectation.
+        level : float
+            Probability of the interval.
+
+        Returns
+        -------
+        mean, low, high : ndarray
+            Rounds; infinite where a setting never reaches the target.
+        """
         ...
 
     @property
     def excess(self) -> float:
-        """How much the mean of a run's rounds is above their median, in logarithms."""
+        """Return how much the mean of a run's rounds is above their median, in logarithms."""
         ...
 
     def spread(
         self, cohort: Number, steps: Number, loss_rate: float, kind: LossKind | None = None
     ) -> Array:
-        """The standard deviation of the logarithm of a run's rounds, all doubts included."""
+        """Return the standard deviation of the logarithm of a run's rounds, all doubts included."""
         ...
 
     def quantile(self, share: float) -> float:
-        """How many of these standard deviations are above a share of what may come."""
+        """Return the quantile of a probability `share`, in these standard deviations."""
         ...
 
     def share(self, deviations: Array) -> Array:
-        """The contrary: which share of what may come lies below so many."""
+        """Return the CDF at some of these standard deviations: the inverse of `quantile`."""
         ...
 
     def draws(
@@ -134,9 +153,9 @@ class RoundsLaw(Protocol):
         seed: int = 0,
         kind: LossKind | None = None,
     ) -> Array:
-        """Mean rounds as they might be as well, at several settings together: (draw, setting)."""
+        """Return joint posterior draws of the mean rounds at several settings: (draw, setting)."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
-        """Coefficients by name, and the form of a law that was fitted."""
+        """Return the coefficients by name, and the form of a law that was fitted."""
         ...

@@ -1,4 +1,4 @@
-"""A law of rounds from runs to a target: its coefficients, and how settings depart from it."""
+"""Fit a law of rounds to runs: its coefficients, and its residuals."""
 
 import numpy as np
 
@@ -8,36 +8,35 @@ from fedcell.core.types import Array, Ints
 from .fitted import FORMS, FittedLaw
 from .given import TERMS, GivenLaw
 from .observations import Observations
-from .residuals import USUAL, Departures, Scales, likely_scales
+from .residuals import USUAL, LawResiduals, Scales, likely_scales
 
 ITERATIONS, REWEIGHTED = 5, 3
 
 
 def fit_law(runs: Observations, start: Scales | None = None, keep: bool = False) -> FittedLaw:
-    """The law with a floor that fits best, and how settings depart from it.
+    """Fit the law with a floor, and its residuals.
 
-    Runs that did not get there count as what is expected of them, given that they take longer.
-    `start` has scales that may be near, from an earlier fit of fewer runs; with `keep` they are
-    taken as they are.
+    Runs that did not reach the target count as what is expected of them, given that they take
+    longer. `start` has scales of an earlier fit of fewer runs; with `keep` they are not fitted.
     """
     _check(runs)
     scales, completed = start or USUAL, np.log(runs.rounds)
     unsure = runs.variance
     for _ in range(ITERATIONS if runs.censored.any() else 2):
         coefficients = _coefficients(runs, np.exp(completed), FORMS["floor"])
-        excess = scales.excess  # the law is one of means, and departures are of medians
+        excess = scales.excess  # the law is one of means, and residuals are of medians
         law = np.log(runs.features @ coefficients) - excess
         off = completed - law
         if not keep:
-            scales = likely_scales(runs.places, off, runs.seed, unsure, scales)
-        departures = Departures.of(runs.places, off, runs.seed, scales, unsure, excess)
-        mean, sd = departures.at(runs.places)
+            scales = likely_scales(runs.coordinates, off, runs.seed, unsure, scales)
+        residuals = LawResiduals.of(runs.coordinates, off, runs.seed, scales, unsure, excess)
+        mean, sd = residuals.at(runs.coordinates)
         completed, unsure = _complete(runs, law + mean, np.hypot(sd, scales.single))
-    return FittedLaw(law=GivenLaw.of(coefficients), departures=departures, runs=runs)
+    return FittedLaw(law=GivenLaw.of(coefficients), residuals=residuals, runs=runs)
 
 
 def fit_form(runs: Observations, form: str) -> GivenLaw:
-    """A law of one of FORMS alone, without departures."""
+    """Fit a law of one of FORMS alone, without residuals."""
     _check(runs)
     completed = np.log(runs.rounds)
     for _ in range(ITERATIONS if runs.censored.any() else 1):
@@ -48,7 +47,7 @@ def fit_form(runs: Observations, form: str) -> GivenLaw:
 
 def _check(runs: Observations) -> None:
     if not runs.rounds.size:
-        raise BadInput("there are no runs yet: let the pilot go on")
+        raise BadInput("there are no runs yet: continue the pilot")
     if runs.censored.all():
         raise NotReached(
             "no run reached the target: take an easier one, or let the runs be longer (plan.rounds)"
@@ -56,7 +55,7 @@ def _check(runs: Observations) -> None:
 
 
 def _coefficients(runs: Observations, rounds: Array, terms: tuple[str, ...]) -> Array:
-    """Non-negative ones of some terms."""
+    """Return non-negative coefficients of some terms."""
     use = [TERMS.index(name) for name in terms]
     coefficients = np.zeros(len(TERMS))
     coefficients[use] = fit_terms(runs.features[:, use], rounds, runs.settings)

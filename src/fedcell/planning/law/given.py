@@ -1,8 +1,8 @@
 """The law of rounds: how many it takes to a loss, over K, E_l and gamma (Sec. III, IV-B).
 
 Theorem 1's nine constants come to three coefficients that runs can tell apart
-(DECISIONS.md, 12). `GivenLaw` has them from the theory or by hand, `FittedLaw` (in `fitted`) from
-runs; a plan takes either.
+(DECISIONS.md, 12). `GivenLaw` has given ones, `FittedLaw` (in `fitted`) those of runs; a plan takes
+either.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.core.schema import LARGE
+from fedcell.core.schema import LARGE, NotNegative
 from fedcell.core.types import Array
 
 from .base import (
@@ -34,9 +34,9 @@ UPPER_END = 1.6448536269514722  # of an interval of LEVEL, as `ndtri` has it: im
 class UnitCosts:
     """A round's cost as C_u,0 K + C_n,0 E_l + T_d, (19) [s]."""
 
-    upload: float  # C_u,0 (18)
-    compute: float  # C_n,0 (17)
-    broadcast: float = 0.0  # T_d
+    upload: NotNegative  # C_u,0 (18)
+    compute: NotNegative  # C_n,0 (17)
+    broadcast: NotNegative = 0.0  # T_d
 
     def of(self, cohort: Number, steps: Number) -> Any:
         """The cost of a round with this K and E_l [s]."""
@@ -45,21 +45,40 @@ class UnitCosts:
 
 @dataclass(frozen=True, kw_only=True)
 class GivenLaw:
-    """G = mixing / K_gamma + drift E_l + start / E_l, and two terms that may be added.
+    """Law of rounds with given coefficients: G = mixing / K_gamma + drift E_l + start / E_l.
 
-    `dropped` is the term of (79) that the paper omits; `floor` is ours: rounds that neither
-    clients nor steps save (DECISIONS.md, 12).
+    Two more terms may be added: dropped / (K_gamma E_l) and floor.
 
+    Parameters
+    ----------
+    mixing : float
+        Rounds times clients, from 0: more clients save rounds.
+    drift : float
+        Rounds per local step, from 0: clients drift apart.
+    start : float
+        Rounds times local steps, from 0: more steps save rounds.
+    dropped : float
+        The term of (79) that the paper omits.
+    floor : float
+        Rounds that neither clients nor steps save; not in the paper (DECISIONS.md, 12).
+
+    Raises
+    ------
+    BadInput
+        If a coefficient is negative or not finite, or all are 0.
+
+    Examples
+    --------
     >>> law = GivenLaw(mixing=50, drift=0.02, start=250, floor=12)
     >>> float(law.rounds(cohort=5, steps=50))
     28.0
     """
 
-    mixing: float
-    drift: float
-    start: float
-    dropped: float = 0.0
-    floor: float = 0.0
+    mixing: NotNegative
+    drift: NotNegative
+    start: NotNegative
+    dropped: NotNegative = 0.0
+    floor: NotNegative = 0.0
 
     def __post_init__(self) -> None:
         faults = [
@@ -75,22 +94,22 @@ class GivenLaw:
 
     @classmethod
     def of(cls, coefficients: Array) -> "GivenLaw":
-        """The law with these coefficients of TERMS."""
+        """Return the law with these coefficients of TERMS."""
         return cls(**dict(zip(TERMS, map(float, coefficients), strict=True)))
 
     @property
     def coefficients(self) -> Array:
-        """Those of TERMS."""
+        """Return the coefficients of TERMS, (term,)."""
         return np.array([getattr(self, name) for name in TERMS])
 
     @property
     def notes(self) -> Sequence[str]:
-        """None: it is taken at its word."""
+        """Always empty."""
         return ()
 
     @property
     def excess(self) -> float:
-        """None: runs do not differ."""
+        """Return 0: runs do not differ."""
         return 0.0
 
     def rounds(
@@ -100,7 +119,7 @@ class GivenLaw:
         loss_rate: float = 0.0,
         kind: LossKind = "independent",
     ) -> Any:
-        """G_epsilon (16), for whole numbers or arrays of them."""
+        """Return G_epsilon (16), for whole numbers or arrays of them."""
         k, e = effective_cohort(cohort, loss_rate, kind), np.asarray(steps, float)
         useful = share_of_rounds_with_arrivals(cohort, loss_rate, kind)
         return terms(k, e) @ self.coefficients / useful
@@ -114,7 +133,7 @@ class GivenLaw:
         kind: LossKind | None = None,
         level: float = LEVEL,  # noqa: ARG002
     ) -> Prediction:
-        """The rounds, which are not in doubt."""
+        """Return the rounds three times: mean, low and high are one."""
         rounds = np.asarray(self.rounds(cohort, steps, loss_rate, kind or "independent"))
         return rounds, rounds, rounds
 
@@ -125,11 +144,11 @@ class GivenLaw:
         loss_rate: float,  # noqa: ARG002
         kind: LossKind | None = None,  # noqa: ARG002
     ) -> Array:
-        """None."""
+        """Return zeros: a given law has no spread."""
         return np.zeros(np.broadcast(cohort, steps).shape)
 
     def quantile(self, share: float) -> float:
-        """Of a normal distribution: rounds differ in what they cost."""
+        """Return the quantile of a normal distribution: rounds differ in what they cost."""
         if share == (1 + LEVEL) / 2:
             return UPPER_END
         from scipy.special import ndtri
@@ -137,7 +156,7 @@ class GivenLaw:
         return float(ndtri(share))
 
     def share(self, deviations: Array) -> Array:
-        """Of a normal distribution."""
+        """Return the CDF of a normal distribution."""
         from scipy.special import ndtr
 
         return np.asarray(ndtr(deviations))
@@ -151,26 +170,27 @@ class GivenLaw:
         seed: int = 0,  # noqa: ARG002
         kind: LossKind | None = None,
     ) -> Array:
-        """The rounds, once: there are no others."""
+        """Return the rounds as the only draw: (1, setting)."""
         return np.asarray(self.rounds(cohort, steps, loss_rate, kind or "independent"))[None]
 
     def to_dict(self) -> dict[str, Any]:
-        """The coefficients by name."""
+        """Return the coefficients by name."""
         return {name: getattr(self, name) for name in TERMS}
 
     def best_steps(self, effective: float = inf) -> float:
-        """E_l* (Sec. IV-B-2), which minimises G; infinite where nothing drifts. It depends on
-        K_gamma where the dropped term is there."""
+        """Return E_l* (Sec. IV-B-2), which minimises G; infinite where nothing drifts. It depends
+        on K_gamma where the dropped term is there."""
         return sqrt((self.start + self.dropped / effective) / self.drift) if self.drift else inf
 
     def printed_cohort(self, steps: float, loss_rate: float, costs: UnitCosts) -> float:
-        """K* as Theorem 2 has it: one of the two terms of E_l is left out of G, and E_l* put in
-        for E_l (DECISIONS.md, 4)."""
+        """Return K* as Theorem 2 has it: one of the two terms of E_l is left out of G, and E_l* put
+        in for E_l (DECISIONS.md, 4)."""
         per_steps = sqrt(self.drift * self.start)  # (82), times the constant that cancels
         return self._cohort(self.mixing, per_steps, steps, loss_rate, costs)  # (21)
 
     def best_cohort(self, steps: float, loss_rate: float, costs: UnitCosts) -> float:
-        """The K that minimises (19) at any given E_l, as a real number: K_gamma = K (1 - gamma)."""
+        """Return the K that minimises (19) at a given E_l, as a real number: K_gamma = K (1 -
+        gamma)."""
         per_steps = self.drift * steps + self.start / steps + self.floor
         return self._cohort(self.mixing + self.dropped / steps, per_steps, steps, loss_rate, costs)
 

@@ -32,9 +32,9 @@ class Observations:
         return np.asarray(np.unique(rows, axis=0, return_inverse=True)[1]).ravel()
 
     @cached_property
-    def places(self) -> Array:
+    def coordinates(self) -> Array:
         """Where runs are, as far as being alike goes: (run, 2)."""
-        return places_of(self.cohort, self.steps, self.loss_rate, self.kind)
+        return log_coordinates(self.cohort, self.steps, self.loss_rate, self.kind)
 
     @cached_property
     def features(self) -> Array:
@@ -52,7 +52,7 @@ class Observations:
         return np.zeros(self.rounds.size) if self.error is None else self.error**2
 
 
-def places_of(cohort: Ints, steps: Ints, loss_rate: Array, kind: LossKind) -> Array:
+def log_coordinates(cohort: Ints, steps: Ints, loss_rate: Array, kind: LossKind) -> Array:
     """log K_gamma and log E_l of some settings: (setting, 2)."""
     left = np.empty(len(cohort))
     for gamma in np.unique(loss_rate).tolist():

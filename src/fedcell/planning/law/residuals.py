@@ -1,5 +1,5 @@
-"""How far the rounds of settings are from a law, as a Gaussian process: settings that are alike
-depart alike, and of one that is unlike all that were tried little is known.
+"""Residuals of a law of rounds as a Gaussian process: similar settings have similar residuals, and
+little is known of a setting that is unlike all that were tried.
 
 Everything is in logarithms of rounds, over log K_gamma and log E_l.
 """
@@ -12,8 +12,8 @@ import numpy as np
 
 from fedcell.core.types import Array, Ints
 
-# How far settings within `REACH` of each other may differ, in parts of e: bumps, and slow trends.
-NEAR_REACH, FAR_REACH = 0.7, 2.5
+# Length scales of the two kernels over log K_gamma and log E_l: local bumps, and slow trends.
+GP_LENGTH_SCALE_MIN, GP_LENGTH_SCALE_MAX = 0.7, 2.5
 
 
 @dataclass(frozen=True)
@@ -23,29 +23,29 @@ class Scales:
     near: float  # of bumps that a law does not have
     far: float  # of slow trends that it does not have
     seed: float  # between seeds, common to all settings
-    run: float  # of a run from what its seed and setting make one expect
+    run: float  # of a run, beyond its seed and its setting
 
     @property
     def single(self) -> float:
-        """Of one run around its setting."""
+        """Return the standard deviation of one run around its setting."""
         return float(np.hypot(self.seed, self.run))
 
     @property
     def excess(self) -> float:
-        """How much the mean of a run's rounds is above their median, in logarithms."""
+        """Return how much the mean of a run's rounds is above their median, in logarithms."""
         return self.single**2 / 2
 
 
-USUAL = Scales(near=0.15, far=0.35, seed=0.085, run=0.12)  # and how far off that may be:
-UNSURE = 0.6  # standard deviation of their logarithms
-CHUNK = 4096  # places at a time
+USUAL = Scales(near=0.15, far=0.35, seed=0.085, run=0.12)  # of the prior
+UNSURE = 0.6  # standard deviation of the prior, of their logarithms
+CHUNK = 4096  # settings at a time
 
 
 @dataclass(frozen=True, eq=False)
-class Departures:
-    """What runs at some places say of departures everywhere."""
+class LawResiduals:
+    """Posterior of the residuals of a law everywhere, given runs at some settings."""
 
-    places: Array  # (run, 2)
+    coordinates: Array  # log K_gamma and log E_l of each run, (run, 2)
     scales: Scales
     factor: Array  # lower Cholesky factor of the runs' covariance
     weights: Array  # its inverse times how far the runs are off
@@ -54,50 +54,50 @@ class Departures:
     @classmethod
     def of(
         cls,
-        places: Array,
+        coordinates: Array,
         off: Array,
         seeds: Ints,
         scales: Scales,
         unsure: Array,
         excess: float = 0.0,
-    ) -> "Departures":
-        """From runs that are so far off the law; of some that is `unsure` by a variance."""
+    ) -> "LawResiduals":
+        """Return the posterior of runs that are `off` the law, (run,), with variances `unsure`."""
         from scipy.linalg import cho_solve, cholesky
 
-        parts = _parts(places, seeds)
+        parts = _parts(coordinates, seeds)
         covariance = sum(s**2 * part for s, part in zip(_values(scales), parts, strict=True))
         factor = cholesky(covariance + np.diag(1e-9 + unsure), lower=True)
-        return cls(places, scales, factor, cho_solve((factor, True), off), excess)
+        return cls(coordinates, scales, factor, cho_solve((factor, True), off), excess)
 
     def at(self, wanted: Array) -> tuple[Array, Array]:
-        """The expected departure at each place, and its standard deviation."""
+        """Return the expected residual at each setting, and its standard deviation."""
         from scipy.linalg import solve_triangular
 
         mean, variance = np.empty(len(wanted)), np.empty(len(wanted))
-        for start in range(0, len(wanted), CHUNK):  # a grid may have a million places
+        for start in range(0, len(wanted), CHUNK):  # a grid may have a million settings
             some = slice(start, start + CHUNK)
-            across = self._kernel(wanted[some], self.places)
+            across = self._kernel(wanted[some], self.coordinates)
             known = solve_triangular(self.factor, across.T, lower=True)
             mean[some] = across @ self.weights
             variance[some] = self.scales.near**2 + self.scales.far**2 - (known**2).sum(0)
         return mean, np.sqrt(np.maximum(variance, 1e-8))
 
     def draws(self, wanted: Array, normal: Array) -> Array:
-        """Departures at some places as they may be together, from normal numbers: (draw, place)."""
+        """Return joint draws of the residuals, from normal numbers: (draw, setting)."""
         root = np.linalg.cholesky(self.covariance(wanted) + 1e-8 * np.eye(len(wanted)))
-        across = self._kernel(wanted, self.places)
+        across = self._kernel(wanted, self.coordinates)
         return np.asarray(across @ self.weights + normal @ root.T)
 
     def covariance(self, wanted: Array) -> Array:
-        """Of the departures at some places, given the runs."""
+        """Return the covariance of the residuals at some settings, given the runs."""
         from scipy.linalg import solve_triangular
 
-        across = self._kernel(wanted, self.places)
+        across = self._kernel(wanted, self.coordinates)
         known = solve_triangular(self.factor, across.T, lower=True)
         return np.asarray(self._kernel(wanted, wanted) - known.T @ known)
 
     def _kernel(self, one: Array, other: Array) -> Array:
-        near, far = alike(one, other)
+        near, far = correlations(one, other)
         return np.asarray(self.scales.near**2 * near + self.scales.far**2 * far)
 
 
@@ -105,30 +105,32 @@ def _values(scales: Scales) -> list[float]:
     return [getattr(scales, f.name) for f in fields(scales)]
 
 
-def alike(one: Array, other: Array) -> tuple[Array, Array]:
-    """How alike places are, from 0 to 1, by each of the two reaches."""
+def correlations(one: Array, other: Array) -> tuple[Array, Array]:
+    """Return the correlation of settings, from 0 to 1, by each of the two kernels."""
     square = ((one[:, None] - other[None]) ** 2).sum(-1)
-    return np.exp(-square / 2 / NEAR_REACH**2), np.exp(-square / 2 / FAR_REACH**2)
+    scales = GP_LENGTH_SCALE_MIN, GP_LENGTH_SCALE_MAX
+    near, far = (np.exp(-square / 2 / scale**2) for scale in scales)
+    return near, far
 
 
-def _parts(places: Array, seeds: Ints) -> Sequence[Array]:
-    """What each variance is multiplied by."""
+def _parts(coordinates: Array, seeds: Ints) -> Sequence[Array]:
+    """Return what each variance is multiplied by."""
     same = (seeds[:, None] == seeds[None]).astype(float)
-    return *alike(places, places), same, np.eye(len(places))
+    return *correlations(coordinates, coordinates), same, np.eye(len(coordinates))
 
 
 def likely_scales(
-    places: Array, off: Array, seeds: Ints, unsure: Array, start: Scales = USUAL
+    coordinates: Array, off: Array, seeds: Ints, unsure: Array, start: Scales = USUAL
 ) -> Scales:
-    """The scales that make the departures of runs most likely, given what is usual; how far some
-    are off is `unsure` by a variance."""
+    """Return the scales that make the residuals of runs most likely, with a prior at USUAL; the
+    variance of each residual `off` is `unsure`."""
     from scipy.linalg import cho_factor, cho_solve
     from scipy.optimize import minimize
 
-    parts = _parts(places, seeds)
+    parts = _parts(coordinates, seeds)
     usual = np.log(_values(USUAL))
 
-    def surprise(logs: Array) -> tuple[float, Array]:
+    def negative_log_posterior(logs: Array) -> tuple[float, Array]:
         variances = np.exp(2 * logs)
         covariance = sum(v * part for v, part in zip(variances, parts, strict=True))
         factor = cho_factor(covariance + np.diag(1e-9 + unsure), lower=True)
@@ -143,12 +145,12 @@ def likely_scales(
         return float(value + doubt @ doubt / 2), np.array(slopes) + doubt / UNSURE
 
     bounds: Any = [(np.log(0.005), np.log(1.0))] * 4
-    found = minimize(
-        surprise,
+    best = minimize(
+        negative_log_posterior,
         np.log(_values(start)),
         jac=True,
         method="L-BFGS-B",
         bounds=bounds,
         options={"maxiter": 15},
     )
-    return Scales(*np.exp(found.x).tolist())
+    return Scales(*np.exp(best.x).tolist())

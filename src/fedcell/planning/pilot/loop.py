@@ -1,4 +1,4 @@
-"""A pilot at work: what it knows so far, what it runs next, and how its time is spent."""
+"""The loop of a pilot: chooses the next trial from those so far, until its budget is used up."""
 
 import math
 import time
@@ -19,70 +19,70 @@ from fedcell.planning.law.residuals import USUAL, Scales
 from fedcell.planning.setting import Setting
 from fedcell.simulation.extrapolation import MIN_ROUNDS, likely_rounds
 
-from .candidates import REST, WORSE, Search
+from .candidates import GIVE_UP_RATIO, SETTLING_SHARE, CandidateSettings
 from .pilot import Pilot
-from .prior import Belief
-from .runner import Ask, PilotRunner
-from .trial import FAR, Trial, nearest_to, observe
+from .prior import RoundsPrior
+from .runner import PilotRunner, TrialJob
+from .trial import MAX_EXTRAPOLATION, Trial, nearest_to, observe
 
-SHARE = 8  # runs that a budget is for at least: none of the first takes more than its part
-MOST_RUNS = 200  # of a pilot: more of them would say no more
-MOST_ROUNDS = 1000  # of a run, where channels are drawn and nobody says how many
-FIRST_SETTINGS = 7  # that are tried before a law is fitted to them
-FIRST_STRIDE = 2.0  # how far from what was tried one of these may be, in parts of e
-CENSORED = 0.4  # of log rounds: how much later a run that was cut is expected, and how unsure
+FIRST_TRIALS = 8  # a budget is for at least; none of the first takes more than its part
+MAX_TRIALS = 200  # of a pilot: further ones would not change the plan
+MAX_ROUNDS = 1000  # of a trial, where channels are drawn and the caller gives no number
+FIRST_SETTINGS = 7  # that are tried before a law is fitted
+FIRST_STRIDE = 2.0  # distance of these from settings already tried, over log K and log E_l
+CENSORED = 0.4  # of log rounds: mean and deviation beyond where a trial was cut
 # Times K and E_l, around a setting that did not reach the target: in time, or at all.
 INWARD = ((0.5, 1), (1, 0.5), (0.5, 0.5), (0.25, 1), (0.25, 0.25))
 OUTWARD = ((2, 1), (1, 2), (2, 2), (4, 1), (1, 0.5), (4, 4))
-REFIT = 1.15  # times as many runs as before, after which scales are fitted again
-NOTHING = 3e-6  # part of the cost that a run saves at the least, for it to be worth it
+REFIT = 1.15  # times as many trials as before, after which scales are fitted again
+MIN_GAIN = 3e-6  # share of the cost that another trial is expected to save at the least
 
 
-class Looking:
-    """The state of a search: what was run, what is under way, and until when."""
+class PilotLoop:
+    """State of a pilot that runs: finished trials, those in flight, and the end of its budget."""
 
     def __init__(
         self,
         runner: PilotRunner,
         pilot: Pilot,
-        search: Search,
+        settings: CandidateSettings,
         seeds: Sequence[int],
-        rounds: int,  # that a run ends after
+        rounds: int,  # after which a trial ends
         end: float,  # on time.monotonic, which cannot be set
         budget: float,  # [s] in all
     ) -> None:
-        self.runner, self.pilot, self.search, self.seeds = runner, pilot, search, seeds
+        self.runner, self.pilot, self.settings, self.seeds = runner, pilot, settings, seeds
         self.rounds, self.end, self.budget = rounds, end, budget
-        self.under_way: set[tuple[Setting, int]] = set()
-        self.found: deque[Trial] = deque()  # in the store
+        self.in_flight: set[tuple[Setting, int]] = set()
+        self.stored: deque[Trial] = deque()  # trials that the store held
         self.scales: Scales | None = None
-        self._fitted = 0  # runs that the scales were last fitted to
+        self._fitted = 0  # trials that the scales were last fitted to
         self._race: Path | None = None
 
     @property
     def busy(self) -> set[tuple[Setting, int]]:
-        """What is under way and may still end."""
-        return self.under_way - self.runner.dead
+        """Return the trials that are in flight and may still end."""
+        return self.in_flight - self.runner.dead
 
     @property
     def left(self) -> float:
-        """Seconds of the budget that are left."""
+        """Return the seconds of the budget that are left."""
         return self.end - time.monotonic()
 
     def trials(self) -> Iterator[tuple[Trial, Pilot]]:
-        """Each trial, and the pilot with it, until the budget is used up."""
+        """Yield each trial, and the pilot with it, until the budget is used up."""
         with TemporaryDirectory(prefix="fedcell-") as folder:
             self._race = Path(folder) / "least-cost"
-            for trial in self.runner.run_all(self._asked()):
+            for trial in self.runner.run_all(self._jobs()):
                 yield from self._stored()
-                self.under_way.discard((trial.setting, trial.seed))
+                self.in_flight.discard((trial.setting, trial.seed))
                 self.pilot = self.pilot.with_trial(trial)
-                self._tell_the_others()
+                self._publish_least_cost()
                 yield trial, self.pilot
             yield from self._stored()
 
-    def _tell_the_others(self) -> None:
-        """Writes down the least cost so far, by which trials under way know they are beaten."""
+    def _publish_least_cost(self) -> None:
+        """Write the least cost so far, by which trials in flight see that they are too dear."""
         least = self._least_cost()
         if self._race is not None and math.isfinite(least):
             new = self._race.with_suffix(".new")
@@ -90,122 +90,124 @@ class Looking:
             new.replace(self._race)
 
     def _stored(self) -> Iterator[tuple[Trial, Pilot]]:
-        while self.found:
-            yield self.found.popleft(), self.pilot
+        while self.stored:
+            yield self.stored.popleft(), self.pilot
 
-    def _asked(self) -> Iterator[Ask]:
-        """What is to be run, decided when somebody is free: whoever asks while all is under way
-        gets something, for an end would be one for good."""
-        first = deque(self.search.first())
-        while self.left > 0 and len(self.pilot.trials) + len(self.busy) < MOST_RUNS:
+    def _jobs(self) -> Iterator[TrialJob]:
+        """Yield the next job, chosen when a worker is free. Never stop while trials are in flight:
+        an exhausted iterator ends the pilot."""
+        first = deque(self.settings.first())
+        while self.left > 0 and len(self.pilot.trials) + len(self.busy) < MAX_TRIALS:
             runs = self._runs()
             while first and runs[first[0]]:
                 first.popleft()
-            ask = self._first(first.popleft()) if first else self._next(runs)
-            if ask is None:
+            job = self._first(first.popleft()) if first else self._next(runs)
+            if job is None:
                 return
-            trial = self.runner.stored(ask)
+            trial = self.runner.stored(job)
             if trial is not None:
                 self.pilot = self.pilot.with_trial(trial)
-                self.found.append(trial)
+                self.stored.append(trial)
                 continue
-            self.under_way.add((ask.setting, ask.seed))
-            yield ask
+            self.in_flight.add((job.setting, job.seed))
+            yield job
 
     def _runs(self) -> Counter[Setting]:
-        """Runs of each setting that tell of the target, those under way among them."""
+        """Count the trials of each setting that count for the target, those in flight included."""
         done = Counter(trial.setting for trial in self.pilot.trials if self._is_done(trial))
         return done + Counter(setting for setting, _ in self.busy)
 
     def _is_done(self, trial: Trial) -> bool:
-        """Whether a trial need not be run again: an easier target may have stopped it."""
+        """Tell whether a trial need not be run again: an easier target may have stopped it."""
         return trial.answers(self.pilot.target)
 
-    def _ask(self, setting: Setting, most: float, seconds: float = math.inf) -> Ask | None:
-        """A run of a setting on the first seed that it has not had."""
+    def _job(self, setting: Setting, most: float, seconds: float = math.inf) -> TrialJob | None:
+        """Return a job for a setting, on the first seed that it has not had."""
         had = {t.seed for t in self.pilot.trials if t.setting == setting and self._is_done(t)}
-        had |= {seed for there, seed in self.under_way if there == setting}
+        had |= {seed for there, seed in self.in_flight if there == setting}
         seed = next((seed for seed in self.seeds if seed not in had), None)
         if seed is None:
             return None
         until = min(self.end, time.monotonic() + seconds)
-        place, race = self.search.place(setting), None
+        place, race = self.settings.index_of(setting), None
         if place is not None and self._race is not None:
-            race = Race(self._race, float(self.search.costs[place]), WORSE)
-        return Ask(setting, seed, int(min(self.rounds, most)), until, race)
+            race = Race(self._race, float(self.settings.costs[place]), GIVE_UP_RATIO)
+        return TrialJob(setting, seed, int(min(self.rounds, most)), until, race)
 
-    def _first(self, setting: Setting) -> Ask | None:
-        """Of those to begin with: to the end, if it does not take too long."""
-        return self._ask(setting, self._most(setting, self._least_cost()), self._share)
+    def _first(self, setting: Setting) -> TrialJob | None:
+        """Return the job of one of the first settings: to the end, within a share of the budget."""
+        return self._job(setting, self._max_rounds(setting, self._least_cost()), self._share)
 
-    def _most(self, setting: Setting, least: float) -> float:
-        place = self.search.place(setting)
-        caps = self.search.most_rounds(least, self.pilot.target.hold)
+    def _max_rounds(self, setting: Setting, least: float) -> float:
+        place = self.settings.index_of(setting)
+        caps = self.settings.max_rounds(least, self.pilot.target.hold)
         return math.inf if place is None else float(caps[place])
 
     def _least_cost(self) -> float:
-        """Of the settings that got to the target, by their runs alone."""
+        """Return the least cost of a trial that reached the target."""
         costs = [math.inf]
         for trial in self.pilot.trials:
-            place = self.search.place(trial.setting)
+            place = self.settings.index_of(trial.setting)
             rounds = trial.rounds_to(self.pilot.target)
             if rounds is not None and place is not None:
-                costs.append(rounds * float(self.search.costs[place]))
+                costs.append(rounds * float(self.settings.costs[place]))
         return min(costs)
 
-    def _next(self, runs: Counter[Setting]) -> Ask | None:
-        """What the law says is most worth a run now; what else may get there where there is none
-        yet."""
+    def _next(self, runs: Counter[Setting]) -> TrialJob | None:
+        """Return the job with the largest knowledge gradient, or one that may reach the target
+        where none has."""
         if not self.pilot.reached(self.pilot.target):
-            return self._otherwise(runs)
-        if len(runs) < FIRST_SETTINGS and (ask := self._towards_the_plan(runs)) is not None:
-            return ask
+            return self._job_until_reached(runs)
+        if len(runs) < FIRST_SETTINGS and (job := self._job_by_prior(runs)) is not None:
+            return job
         law = self.law()
         if law is None:
-            return self._otherwise(runs)
-        space = self.search
+            return self._job_until_reached(runs)
+        space = self.settings
         mean, _ = law.log_rounds(space.cohorts, space.steps, space.loss_rate)
         best = space.best(law, self.pilot.reached(self.pilot.target))
         known = best is not None and np.isfinite(mean[best])
         least = float(np.exp(mean[best]) * space.costs[best]) if known else math.inf
-        caps = np.minimum(space.most_rounds(least, self.pilot.target.hold), self.rounds)
+        caps = np.minimum(space.max_rounds(least, self.pilot.target.hold), self.rounds)
         seconds = self.seconds(np.minimum(np.exp(np.minimum(mean, 50)), caps))
-        under_way = Counter(setting for setting, _ in self.busy)
-        settle = self.left < REST * self.budget
+        in_flight = Counter(setting for setting, _ in self.busy)
+        settle = self.left < SETTLING_SHARE * self.budget
         barred = self.pilot.diverged
-        setting, gain = space.next(law, runs, under_way, seconds, self.left, settle, barred)
+        setting, gain = space.knowledge_gradient(
+            law, runs, in_flight, seconds, self.left, settle, barred
+        )
         if setting is None:
-            return self._otherwise(runs) if not known else None
-        if gain < NOTHING and not settle and not self.busy and known:
-            return None  # nothing is left to be learnt
+            return self._job_until_reached(runs) if not known else None
+        if gain < MIN_GAIN and not settle and not self.busy and known:
+            return None  # further trials would not change the plan
         share = math.inf if known else self._share
-        return self._ask(setting, self._most(setting, least), share)
+        return self._job(setting, self._max_rounds(setting, least), share)
 
-    def _towards_the_plan(self, runs: Counter[Setting]) -> Ask | None:
-        """A run of a setting that may be the plan, as far as what is usual and the first few runs
-        tell: where the cost may be least, a standard deviation of doubt in its favour."""
-        target, space = self.pilot.target, self.search
+    def _job_by_prior(self, runs: Counter[Setting]) -> TrialJob | None:
+        """Return a job by the generic prior and the first few trials: at the setting with the least
+        lower confidence bound of its cost."""
+        target, space = self.pilot.target, self.settings
         known: list[tuple[int, float, float]] = []  # place, log rounds, its standard deviation
         for trial in self.pilot.trials:
-            place, rounds = space.place(trial.setting), trial.rounds_to(target)
+            place, rounds = space.index_of(trial.setting), trial.rounds_to(target)
             if place is None or trial.diverged:
                 continue
             if rounds is None:
-                least = min(trial.least_rounds(target), FAR * len(trial.losses))
+                least = min(trial.least_rounds(target), MAX_EXTRAPOLATION * len(trial.losses))
                 known.append((place, math.log(least) + CENSORED, CENSORED))
             else:
                 known.append((place, math.log(rounds), USUAL.single))
-        if not known:  # those that reached the target are beyond the ranges of this search
+        if not known:  # those that reached the target are outside the region of this pilot
             return None
-        belief = Belief.usual(space)
+        prior = RoundsPrior.generic(space)
         places, rounds_of, doubt = (np.array(column) for column in zip(*known, strict=True))
-        belief = belief.told(places, rounds_of, np.diag(doubt**2))
-        busy = space.places_of(setting for setting, _ in self.busy)
-        belief = belief.told(busy, belief.mean[busy], USUAL.single**2 * np.eye(busy.size))
-        doubts = np.sqrt(np.maximum(np.diag(belief.covariance), 0.0))
-        score = belief.mean + np.log(space.costs) - doubts
-        score[self.seconds(np.exp(belief.mean)) > min(self._share, self.left)] = math.inf
-        tried = space.places_of(runs)
+        prior = prior.conditioned_on(places, rounds_of, np.diag(doubt**2))
+        busy = space.indices_of(setting for setting, _ in self.busy)
+        prior = prior.conditioned_on(busy, prior.mean[busy], USUAL.single**2 * np.eye(busy.size))
+        doubts = np.sqrt(np.maximum(np.diag(prior.covariance), 0.0))
+        score = prior.mean + np.log(space.costs) - doubts
+        score[self.seconds(np.exp(prior.mean)) > min(self._share, self.left)] = math.inf
+        tried = space.indices_of(runs)
         score[space.away(tried) > FIRST_STRIDE] = math.inf
         score[tried] = math.inf
         never = self.pilot.never(target)
@@ -216,22 +218,22 @@ class Looking:
         if not math.isfinite(score[best]):
             return None
         setting = space.setting(best)
-        return self._ask(setting, self._most(setting, self._least_cost()), self._share)
+        return self._job(setting, self._max_rounds(setting, self._least_cost()), self._share)
 
-    def _otherwise(self, runs: Counter[Setting]) -> Ask | None:
-        """A run while none has reached the target: again of the setting whose curve says that it
-        gets there soonest, with more time; of less work a round, if time ran out before curves
-        said anything; else of settings around the one that came nearest."""
-        target, space = self.pilot.target, self.search
-        share = self._share * 2.0 ** min(4, sum(runs.values()) // 4)  # nothing else is known to pay
+    def _job_until_reached(self, runs: Counter[Setting]) -> TrialJob | None:
+        """Return a job while no trial has reached the target: the setting whose curve reaches it
+        soonest, with more time; one with less work a round, if time ran out before there were
+        curves; else a setting near the one that came nearest."""
+        target, space = self.pilot.target, self.settings
+        share = self._share * 2.0 ** min(4, sum(runs.values()) // 4)  # no other is known
         watched = (t for t in self.pilot.trials if not t.diverged and len(t.values(target)))
-        made = [t for t in watched if space.place(t.setting) is not None]
+        made = [t for t in watched if space.index_of(t.setting) is not None]
         hopeless = {*self.pilot.diverged, *self.pilot.settled(target)}
         there = {t.setting: self._seconds_to_target(t) for t in made if t.setting not in hopeless}
         soonest = min(there, key=lambda s: there[s], default=None)
         busy = {setting for setting, _ in self.busy}
         if soonest is not None and there[soonest] <= self.left and soonest not in busy:
-            return self._ask(soonest, math.inf, 1.5 * there[soonest])
+            return self._job(soonest, math.inf, 1.5 * there[soonest])
         if made and all(len(t.losses) < MIN_ROUNDS for t in made):
             least = min(made, key=lambda t: t.setting.cohort * t.setting.local_steps).setting
             around = [(least.cohort * k, least.local_steps * e) for k, e in INWARD]
@@ -239,48 +241,48 @@ class Looking:
             sign = 1 if target.accuracy is None else -1
             here = min(made, key=lambda t: sign * nearest_to(target, [t])).setting
             around = [(here.cohort * k, here.local_steps * e) for k, e in OUTWARD]
-        else:  # nothing has ended yet, or all of it diverged
+        else:  # no trial has ended yet, or all diverged
             many = 2 * max((s.cohort for s in runs), default=1)
             few = min((s.local_steps for s in runs), default=1) / 2
             around = [(many, few)]
         places = [space.nearest(*place) for place in around]
-        if self.busy:  # whatever comes of it: a search that has nothing to ask for ends
-            places += [space.setting(p) for p in np.argsort(space.away(space.places_of(runs)))]
+        if self.busy:  # any setting is better than none, which would end the pilot
+            places += [space.setting(p) for p in np.argsort(space.away(space.indices_of(runs)))]
         fresh = (s for s in places if not runs[s] and s not in hopeless)
         setting = next(fresh, None)
         if setting is None:
             again = [s for s in there if s not in busy]
             setting = min(again, key=lambda s: runs[s], default=None)
-        return None if setting is None else self._ask(setting, math.inf, share)
+        return None if setting is None else self._job(setting, math.inf, share)
 
     def _seconds_to_target(self, trial: Trial) -> float:
-        """How long a run of the same setting would take to the target, by the curve of a trial."""
+        """Return the seconds of a trial of the same setting to the target, by its curve."""
         rounds = likely_rounds(trial.values(self.pilot.target), self.pilot.target)
         each = trial.wall_seconds / max(1, len(trial.losses))
         return each * rounds if rounds <= self.rounds else math.inf
 
     @property
     def _share(self) -> float:
-        """Seconds that a run is given while none has reached the target."""
-        return self.budget * self.runner.workers / SHARE
+        """Return the seconds that a trial is given while none has reached the target."""
+        return self.budget * self.runner.workers / FIRST_TRIALS
 
     def law(self) -> FittedLaw | None:
-        """What the runs so far come to; None where they come to nothing."""
+        """Return the law of the trials so far; None where none can be fitted."""
         target = self.pilot.target
         try:
             runs = observe(self.pilot.trials, target, self.pilot.kind)
-            # The scales hardly move with one run more, and they are what takes time.
+            # The scales hardly move with one trial more, and fitting them takes most of the time.
             keep = self.scales is not None and runs.rounds.size < REFIT * self._fitted
             law = fit_law(runs, self.scales, keep)
         except FedcellError:
             return None
         if not keep:
-            self.scales, self._fitted = law.departures.scales, runs.rounds.size
+            self.scales, self._fitted = law.residuals.scales, runs.rounds.size
         return replace(law, never=self.pilot.never(target))
 
     def seconds(self, rounds: Array) -> Array:
-        """What a run of so many rounds takes at each setting, by the runs so far: a start, and
-        rounds of which each has a part of its own and one for each step of a client."""
+        """Return the seconds of a trial of `rounds` rounds at each setting, fitted to those so far:
+        a start, and for each round a constant and a part for each step of a client."""
         from scipy.optimize import nnls
 
         timed = [t for t in self.pilot.trials if t.wall_seconds > 0]
@@ -291,5 +293,5 @@ class Looking:
         x = np.stack([np.ones(len(timed)), made, made * work], -1)
         y = np.array([t.wall_seconds for t in timed])
         start, each, step = nnls(x / y[:, None], np.ones(len(y)))[0]
-        every = self.search.cohorts * self.search.steps
+        every = self.settings.cohorts * self.settings.steps
         return np.asarray(start + rounds * (each + step * every))

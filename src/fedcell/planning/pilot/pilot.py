@@ -1,20 +1,24 @@
-"""A pilot: short runs that tell how many rounds training takes, where the plan is likely to be."""
+"""A pilot: short runs from which the rounds of training are fitted, near the likely plan."""
 
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from msgspec import Meta
 
 from fedcell.core.errors import NotReached
 from fedcell.core.quantities import readable_duration
+from fedcell.core.schema import NotNegative, Text
 from fedcell.core.showing import Showable
 from fedcell.learning.custom import Sources
 from fedcell.planning.law.base import LossKind
 from fedcell.planning.law.fit import fit_form, fit_law
 from fedcell.planning.law.fitted import FittedLaw
 from fedcell.planning.law.given import GivenLaw
+from fedcell.planning.records import FileTable, Seed, Stored
 from fedcell.planning.setting import Setting
 from fedcell.scenario.target import Target, as_target
 from fedcell.simulation.extrapolation import likely_rounds
@@ -25,6 +29,8 @@ if TYPE_CHECKING:
     from .summary import PilotReport
 
 
+Code = Annotated[dict[str, dict[str, str]], Meta(description="a table")]
+
 # A pilot runs most often the settings whose first runs were lucky, so less is known of a setting
 # than its runs alone say, by this factor (DECISIONS.md, 76).
 CHOSEN_DOUBT = 2.0
@@ -33,40 +39,73 @@ FORESEEABLE = 20.0  # times the rounds of a run, beyond which its curve is not c
 
 @dataclass(frozen=True, kw_only=True)
 class Pilot(Showable):
-    """Runs, and what they are runs of."""
+    """The runs of a pilot, from which laws of rounds are fitted (`run_pilot` makes one).
 
-    identity: dict[str, Any]
+    Attributes
+    ----------
+    identity : dict
+        What of the scenario the rounds depend on.
+    target : Target
+        At which the runs stopped.
+    seed : int
+        From which the seeds of the runs follow.
+    kind : {"independent", "worst-case"}
+        How uploads were lost (cell.loss_kind).
+    trials : tuple of Trial
+        The runs, each with its setting, its seed and its loss after each round.
+    seconds : float
+        Wall-clock time so far [s].
+    sizes : tuple of float, optional
+        D_j of a user's learner.
+    """
+
+    identity: FileTable
     target: Target
-    seed: int
-    kind: LossKind  # cell.loss_kind
-    name: str = "pilot"  # of the scenario
-    what: str = "pilot"  # or "validation": runs that judge one
+    seed: Seed
+    kind: Annotated[LossKind, Stored(Literal["independent", "worst-case"])]  # cell.loss_kind
+    name: Text = "pilot"  # of the scenario
+    what: Literal["pilot", "validation"] = "pilot"  # or "validation": runs that judge one
     trials: tuple[Trial, ...] = ()
-    seconds: float = 0.0  # that it has taken so far
-    sizes: tuple[float, ...] | None = None  # D_j of a learner of one's own; None for ours
-    learner: str | None = None  # the name of that learner, and
-    server: str | None = None  # of a server of one's own; a name is not loaded
-    code: Mapping[str, Sources] = field(default_factory=dict)  # of both, when the pilot began
+    seconds: NotNegative = 0.0  # that it has taken so far
+    sizes: tuple[NotNegative, ...] | None = None  # D_j of a user's learner; None: from the data
+    learner: Text | None = None  # the name of that learner, and
+    server: Text | None = None  # of a user's server; a name is not loaded
+    # Sources of both, as they were when the pilot began.
+    code: Annotated[Mapping[str, Sources], Stored(Code)] = field(default_factory=dict)
     path: Path | None = None  # where it was read from
 
     def fit(self, target: Target | float | None = None) -> FittedLaw:
-        """The law for a target: that of the pilot, or another, from the same runs."""
+        """Fit the law of rounds.
+
+        Parameters
+        ----------
+        target : Target or float, optional
+            Target that is no harder than that of the runs; default: that of the pilot.
+
+        Returns
+        -------
+        FittedLaw
+
+        Raises
+        ------
+        NotReached
+            If no run reached the target, or runs stopped at an easier one.
+        """
         goal = as_target(target, self.target, self.target.hold) or self.target
-        if goal not in self._laws:
-            self._check_reached(goal)
-            law = fit_law(observe(self.trials, goal, self.kind))
-            self._laws[goal] = replace(
-                law, never=self.never(goal), least=goal.hold, doubt=CHOSEN_DOUBT
-            )
-        return self._laws[goal]
+        return self._law if goal == self.target else self._fit(goal)
 
     @cached_property
-    def _laws(self) -> dict[Target, FittedLaw]:
-        """Laws that were fitted, by target. Not a field: another pilot has laws of its own."""
-        return {}
+    def _law(self) -> FittedLaw:
+        """Return the law for the target of the pilot, which is fitted once."""
+        return self._fit(self.target)
+
+    def _fit(self, target: Target) -> FittedLaw:
+        self._check_reached(target)
+        law = fit_law(observe(self.trials, target, self.kind))
+        return replace(law, never=self.never(target), least=target.hold, doubt=CHOSEN_DOUBT)
 
     def fit_paper(self, target: Target | None = None) -> GivenLaw:
-        """A law of the paper's own three terms, from the same runs."""
+        """Return a law of the paper's own three terms, from the same runs."""
         goal = target or self.target
         self._check_reached(goal)
         return fit_form(observe(self.trials, goal, self.kind), "paper")
@@ -75,7 +114,7 @@ class Pilot(Showable):
         sound = [run for run in self.trials if not run.diverged]
         made_for = [self.target, *(run.target for run in self.trials)]
         if not any(goal.at_least_as_hard_as(target) for goal in made_for):
-            raise NotReached(  # runs beyond their end are lucky ones
+            raise NotReached(  # only lucky runs went beyond their target
                 f"the runs of the pilot stopped at {self.target}, {self.target.definition}: run it "
                 f"to {target}, {target.definition}, for this target"
             )
@@ -89,8 +128,8 @@ class Pilot(Showable):
         )
 
     def _nearest(self, target: Target, sound: Sequence[Trial]) -> str:
-        """Which run came nearest to a target and, by its curve, when it would be there, in words;
-        nothing where no run was judged for such a target."""
+        """Say which run came nearest to a target and, by its curve, when it would reach it; nothing
+        where no run was judged for such a target."""
         judged = [run for run in sound if len(run.values(target))]
         if not judged:
             return ""
@@ -107,8 +146,8 @@ class Pilot(Showable):
         )
 
     def _served_instead(self, target: Target) -> str:
-        """An easier target that the runs in the file have reached, in words; nothing where there
-        is none."""
+        """Say an easier target that the runs in the file have reached; nothing where there is
+        none."""
         steady = [run for run in self.trials if run.setting not in self.diverged]
         value = nearest_to(target, steady)
         if self.path is None or not 0 < value < math.inf:
@@ -124,38 +163,38 @@ class Pilot(Showable):
         )
 
     def with_trial(self, trial: Trial) -> "Pilot":
-        """With one run more, in place of an older one of the same setting and seed."""
+        """Return the pilot with one more run, in place of an older one of its setting and seed."""
         others = (t for t in self.trials if (t.setting, t.seed) != (trial.setting, trial.seed))
         return replace(self, trials=(*others, trial))
 
     @property
     def tried(self) -> tuple[Setting, ...]:
-        """The settings that were run, in order."""
+        """Return the settings that were run, in order."""
         return tuple(dict.fromkeys(trial.setting for trial in self.trials))
 
     def reached(self, target: Target) -> tuple[Setting, ...]:
-        """Those of which a run got to a target and none diverged: what a plan may rest on."""
+        """Return the settings that a plan may use: a run reached the target and none diverged."""
         there = {trial.setting for trial in self.trials if trial.rounds_to(target)}
         return tuple(s for s in self.tried if s in there and s not in self.diverged)
 
     def settled(self, target: Target) -> tuple[Setting, ...]:
-        """Those whose loss came to rest short of a target."""
+        """Return the settings whose loss settled short of a target."""
         return settled(self.trials, target)
 
     def never(self, target: Target) -> tuple[Setting, ...]:
-        """Those that cannot get to a target: they came to rest short of it, or blew up and nothing
-        that is harder got there."""
+        """Return the settings that cannot reach a target: they settled short of it, or diverged and
+        no harder setting reached it."""
         reached = {trial.setting for trial in self.trials if trial.rounds_to(target)}
-        blown = [s for s in self.diverged if not any(s.no_harder_than(r) for r in reached)]
-        return tuple(sorted({*self.settled(target), *blown}))
+        diverged = [s for s in self.diverged if not any(s.no_harder_than(r) for r in reached)]
+        return tuple(sorted({*self.settled(target), *diverged}))
 
     @property
     def diverged(self) -> list[Setting]:
-        """Settings at which training blew up."""
+        """Return the settings at which training diverged."""
         return sorted({trial.setting for trial in self.trials if trial.diverged})
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row for each run."""
+        """Return one row for each run."""
         return [
             {
                 **vars(trial.setting),
@@ -171,13 +210,13 @@ class Pilot(Showable):
 
     @cached_property
     def report(self) -> "PilotReport":
-        """What the pilot found: the law, how well it fits, and what else its runs show."""
+        """Return the law, how well it fits, and what else the runs show."""
         from .summary import pilot_report
 
         return pilot_report(self)
 
     def save(self, path: str | Path) -> None:
-        """Writes the runs with their loss curves, so that any easier target can be fitted."""
+        """Write the runs with their loss curves, so that any easier target can be fitted."""
         from .pilotfile import save_pilot
 
         save_pilot(Path(path), self)
@@ -187,7 +226,7 @@ class Pilot(Showable):
 
 
 def _least(trial: Trial, target: Target) -> int | None:
-    """Rounds that a run which did not get there takes at least, where that is known."""
+    """Return the least rounds of a run that did not reach the target, where that is known."""
     rounds = trial.least_rounds(target)
     known = trial.rounds_to(target) is None and not trial.diverged and math.isfinite(rounds)
     return math.ceil(rounds) if known else None

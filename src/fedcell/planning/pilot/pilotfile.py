@@ -6,21 +6,17 @@ reached at the first passage.
 
 import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
-
-from msgspec import Meta
-from msgspec.structs import asdict as table_asdict
+from typing import Any
 
 from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.files.checksums import CHECKSUM, check_seal, note_unsealed, sealed
 from fedcell.core.files.formats import as_json, check_stamp, naming, read_tables, stamp, write_text
-from fedcell.core.schema import Count, Fraction, NotNegative, Positive, Table, Text, decode
-from fedcell.planning.law.given import GivenLaw
-from fedcell.planning.setting import Setting
-from fedcell.scenario.target import Target
+from fedcell.planning.records import Record, Stored, record, tuple_of
+from fedcell.planning.targets import TARGET
 
 from .pilot import Pilot
 from .trial import Trial
@@ -28,112 +24,35 @@ from .trial import Trial
 FORMAT = 3
 WAY_OUT = {"pilot": "run `run_pilot` to make one", "validation": "run `validate_pilot` to make one"}
 
-Kind = Literal["independent", "worst-case"]
-Seed = Annotated[int, Meta(ge=0, description="a whole number from 0")]
-Share = Annotated[float, Meta(ge=0, le=1, description="a number from 0 to 1")]
-Losses = Annotated[
-    tuple[float | None, ...],
-    Meta(min_length=1, description="a list of numbers, null where not evaluated"),
-]
+STAMP = ("fedcell", "format", CHECKSUM)  # of the file, not of the pilot
 
 
-class TargetRow(Table, frozen=True, kw_only=True):
-    """A target, as it stands in a file."""
-
-    loss: Positive | None = None
-    accuracy: Annotated[float, Meta(gt=0, le=1, description="a number from 0 to 1")] | None = None
-    hold: Count
-
-    def faults(self) -> list[str]:
-        one = (self.loss is None) != (self.accuracy is None)
-        return (
-            []
-            if one
-            else [f"loss = {self.loss} and accuracy = {self.accuracy}: expected one of them"]
-        )
-
-    def target(self) -> Target:
-        """The target."""
-        return Target(loss=self.loss, accuracy=self.accuracy, hold=self.hold)
+@cache
+def pilot_record() -> Record[Pilot]:
+    """Return how a pilot stands in its file."""
+    trial = record(Trial, make=_trial, check=_check_trial, also={"diverged": bool}, target=TARGET)
+    return record(
+        Pilot,
+        leave=("path",),
+        target=TARGET,
+        trials=Stored(tuple_of(trial.table), lambda rows: tuple(trial.value(row) for row in rows)),
+    )
 
 
-class TrialRow(Table, frozen=True, kw_only=True):
-    """One run, as it stands in the file."""
-
-    cohort: Count
-    local_steps: Count
-    loss_rate: Fraction
-    seed: Seed
-    target: TargetRow
-    wall_seconds: NotNegative
-    judging_seconds: NotNegative = 0.0
-    diverged: bool
-    losses: Losses
-    accuracies: tuple[Share | None, ...] = ()
-    guessing: tuple[Count, ...] = ()
-    errors: tuple[NotNegative, ...] = ()
-    samples: tuple[Count, ...] = ()
-
-    def faults(self) -> list[str]:
-        faults = []
-        if self.seed >= 2**64:  # beyond what msgspec can be told
-            faults.append(f"seed = {self.seed}: expected a whole number below 2^64")
-        if max(self.guessing, default=0) > len(self.losses):
-            faults.append(f"guessing has round {max(self.guessing)}, of {len(self.losses)} rounds")
-        odd = [
-            n for n in ("errors", "samples") if len(getattr(self, n)) not in (0, len(self.losses))
-        ]
-        return faults + [f"{name} are not as many as losses" for name in odd]
-
-    def trial(self) -> Trial:
-        """The run."""
-        losses = [math.nan if loss is None else loss for loss in self.losses]
-        return Trial(
-            setting=Setting(self.cohort, self.local_steps, self.loss_rate),
-            seed=self.seed,
-            losses=tuple([*losses[:-1], math.inf] if self.diverged else losses),
-            target=self.target.target(),
-            wall_seconds=self.wall_seconds,
-            judging_seconds=self.judging_seconds,
-            accuracies=tuple(math.nan if a is None else a for a in self.accuracies),
-            guessing=self.guessing,
-            errors=self.errors,
-            samples=self.samples,
-        )
+def _trial(*, losses: Sequence[float], diverged: bool, **fields: Any) -> Trial:
+    """Return a run: a file has no infinity for the loss of its last round."""
+    return Trial(losses=(*losses[:-1], math.inf) if diverged else tuple(losses), **fields)
 
 
-class LawCoefficients(Table, frozen=True, kw_only=True):
-    """The coefficients of a law, as they stand in a file."""
-
-    mixing: NotNegative
-    drift: NotNegative
-    start: NotNegative
-    dropped: NotNegative = 0.0
-    floor: NotNegative = 0.0
-
-    def law(self) -> GivenLaw:
-        """The law."""
-        return GivenLaw(**table_asdict(self))
-
-
-class PilotFile(Table, frozen=True, kw_only=True):
-    """A pilot, as it stands in its file."""
-
-    fedcell: Text
-    what: Literal["pilot", "validation"]
-    format: int
-    name: Text
-    identity: Annotated[dict[str, Any], Meta(description="a table")]
-    target: TargetRow
-    seed: Seed
-    kind: Kind
-    seconds: NotNegative = 0.0  # that it has taken so far
-    sizes: tuple[NotNegative, ...] | None = None  # D_j of a learner of one's own,
-    learner: Text | None = None  # its name, and
-    server: Text | None = None  # that of a server: for people to give again, never loaded
-    code: Annotated[dict[str, dict[str, str]], Meta(description="a table")] = {}  # noqa: RUF012
-    checksum: str | None = None
-    trials: tuple[TrialRow, ...]
+def _check_trial(row: Any) -> list[str]:
+    """Return the faults between fields of a run."""
+    faults = []
+    if row.seed >= 2**64:  # beyond what msgspec can check
+        faults.append(f"seed = {row.seed}: expected a whole number below 2^64")
+    if max(row.guessing, default=0) > len(row.losses):
+        faults.append(f"guessing has round {max(row.guessing)}, of {len(row.losses)} rounds")
+    odd = [n for n in ("errors", "samples") if len(getattr(row, n)) not in (0, len(row.losses))]
+    return faults + [f"{name} are not as many as losses" for name in odd]
 
 
 def save_pilot(path: Path, pilot: Pilot) -> None:
@@ -193,26 +112,12 @@ def load_pilot(path: str | Path, what: str = "pilot") -> Pilot:
         if check_stamp(content, what, (1, 2, FORMAT), WAY_OUT[what]) < FORMAT:
             content = _from_older(content, what, path.stem)
         try:
-            file = decode(PilotFile, content)
+            pilot = pilot_record().decode({n: v for n, v in content.items() if n not in STAMP})
         except BadInput as error:
             raise BadInput(*(f"{fault}; run the pilot again" for fault in error.faults)) from error
         if not check_seal(content, "run the pilot again"):
             note_unsealed([path])
-        return Pilot(
-            identity=file.identity,
-            target=file.target.target(),
-            seed=file.seed,
-            kind=file.kind,
-            name=file.name,
-            what=file.what,
-            sizes=file.sizes,
-            learner=file.learner,
-            server=file.server,
-            code=file.code,
-            trials=tuple(row.trial() for row in file.trials),
-            seconds=file.seconds,
-            path=path,
-        )
+        return replace(pilot, path=path)
 
 
 def _from_older(content: Mapping[str, Any], what: str, name: str) -> dict[str, Any]:

@@ -25,10 +25,10 @@ from fedcell.simulation.checks import learning_of, own_learner_setup
 from fedcell.simulation.compute import Compute, Observer
 
 from .candidates import search_space
-from .loop import MOST_ROUNDS, MOST_RUNS, Looking
+from .loop import MAX_ROUNDS, MAX_TRIALS, PilotLoop
 from .pilot import Pilot
 from .pilotfile import load_pilot
-from .runner import Ask, PilotRunner, TrainedBy
+from .runner import PilotRunner, TrainedBy, TrialJob
 from .trial import Trial
 
 
@@ -36,7 +36,7 @@ def most_rounds(scenario: Scenario, rounds: int | None) -> int:
     """Rounds that a run ends after: those that are measured, or more than are wanted."""
     if rounds is not None:
         return check_count(rounds, "`rounds`")
-    return scenario.rounds if scenario.cell.gains is not None else max(MOST_ROUNDS, scenario.rounds)
+    return scenario.rounds if scenario.cell.gains is not None else max(MAX_ROUNDS, scenario.rounds)
 
 
 def pilot_engine(scenario: Scenario, workers: int | None, runner: PilotRunner) -> Executor | None:
@@ -277,9 +277,7 @@ def run_pilot_with(
     runner, empty, world = prepare_pilot(
         scenario, target, seed, name, compute, observer, trained_by
     )
-    space = search_space(
-        *(world, region.policy, region.minimise, region.clients, region.steps, seed)
-    )
+    space = search_space(world, region, seed)
     most = most_rounds(scenario, region.rounds)
     seeds = trial_seeds(seed)
     with holding(path):
@@ -293,15 +291,15 @@ def run_pilot_with(
             _check_budget(runner, space.first()[0], seeds[-1], seconds, end, observer)
         if end - begin < MIN_BUDGET_LEFT * seconds:
             end = begin
-        looking = Looking(runner, pilot, space, seeds, most, end, seconds)
+        looking = PilotLoop(runner, pilot, space, seeds, most, end, seconds)
         made = run_within_budget(looking, begin, path, observer.trial)
-    if len(made.trials) >= MOST_RUNS:
-        observer.say(f"stopped at {MOST_RUNS} trials: further ones would not change the plan")
+    if len(made.trials) >= MAX_TRIALS:
+        observer.say(f"stopped at {MAX_TRIALS} trials: further ones would not change the plan")
     return made
 
 
 def run_within_budget(
-    looking: Looking, begin: float, path: str | Path | None, report: Report | None
+    looking: PilotLoop, begin: float, path: str | Path | None, report: Report | None
 ) -> Pilot:
     """All runs that the budget allows, saved now and then and at the end if there is a path."""
     pilot = looking.pilot
@@ -361,7 +359,7 @@ def _check_budget(
     )
     here = replace(runner, engine=None, store=None, threads=threads, target=unreachable)
     # The first makes the engine and the data ready.
-    tries = [here.run(Ask(setting, seed, n, end)) for n in (1, 1, 6)]
+    tries = [here.run(TrialJob(setting, seed, n, end)) for n in (1, 1, 6)]
     made = len(tries[2].losses) - 1
     slowest = max(tries[1].wall_seconds, 1e-4)
     each = max(tries[2].wall_seconds - tries[1].wall_seconds, 1e-4) / made if made else slowest

@@ -1,4 +1,4 @@
-"""Who runs the trials of a pilot: here, or on several processes."""
+"""Run the trials of a pilot: in this process, or in several."""
 
 import math
 import time
@@ -26,84 +26,86 @@ from fedcell.simulation.checks import own_learner_setup
 from .trial import Trial
 
 TrainedBy = Callable[[TrainingSetup], Learner]
-MOST_DEATHS = 3  # of the processes that runs are made in, each twice, before a pilot ends
+MAX_DEATHS = 3  # trials that kill their process, each twice, before a pilot ends
 
 
 @dataclass(frozen=True)
-class Ask:
-    """A trial that is to be run, and when it is cut."""
+class TrialJob:
+    """A trial to run, and when to cut it."""
 
     setting: Setting
     seed: int
     rounds: int
     deadline: float = inf  # on time.monotonic, which cannot be set
-    race: Race | None = None  # with the other trials under way
+    race: Race | None = None  # with the other trials in flight
 
 
 @dataclass(kw_only=True)
 class PilotRunner:
-    """Runs trials of a scenario; what a store holds is not run again."""
+    """Runs trials of a scenario; trials that a store holds are not run again."""
 
     scenario: Scenario
     target: Target
     data_dir: Path | None = None
     threads: int | None = None
     download: Report | None = None
-    learner: CustomLearner | None = None  # None: ours
+    learner: CustomLearner | None = None  # of the user; None: that of the scenario
     server: CustomServer | None = None  # None: that of the scenario
-    trained_by: TrainedBy | None = None  # who trains in place of our engine, to the same bits
+    trained_by: TrainedBy | None = None  # learner in place of the engine, to the same bits
     store: Store | None = None
-    engine: Executor | None = None  # None: here, on `threads`
-    dead: set[tuple[Setting, int]] = field(default_factory=set)  # runs that killed their process
+    engine: Executor | None = None  # None: this process, on `threads`
+    dead: set[tuple[Setting, int]] = field(default_factory=set)  # trials that killed their process
 
     def setup(self, setting: Setting, seed: int) -> TrainingSetup:
-        """What is trained in a trial."""
+        """Return what is trained in a trial."""
         return prepare_training(self._world(setting), seed, self.data_dir, self.download)
 
     def _world(self, setting: Setting) -> Scenario:
         require_learning(self.scenario)
-        # Evaluated in every round, lest G be rounded up to the next evaluation.
+        # Evaluated in every round: else G would be rounded up to the next evaluation.
         return setting.apply_to(self.scenario).using(learning={"evaluate_every": 1})
 
     @property
     def workers(self) -> int:
-        """How many trials are under way at a time."""
+        """Return how many trials run at a time."""
         return getattr(self.engine, "workers", 1) if self.portable else 1
 
     @property
     def portable(self) -> bool:
-        """Whether a trial is a value that a store knows and another process can be sent: not with a
-        learner or a server of one's own, nor with measured gains."""
-        ours = self.learner is None and self.server is None and self.trained_by is None
-        return ours and self.scenario.cell.gains is None
+        """Tell whether a trial can be stored and sent to another process: not with a learner or a
+        server of the user, nor with measured gains."""
+        built_in = self.learner is None and self.server is None and self.trained_by is None
+        return built_in and self.scenario.cell.gains is None
 
-    def _until(self, ask: Ask) -> Until:
+    def _until(self, wanted: TrialJob) -> Until:
         return Until(
-            ask.rounds,
+            wanted.rounds,
             self.target,
-            ask.deadline,
+            wanted.deadline,
             stop_if_unreachable=True,
-            race=ask.race,
+            race=wanted.race,
             sampled=True,
         )
 
-    def _job(self, ask: Ask) -> TrainingJob:
-        training = Training.of(self._world(ask.setting), ask.seed)
-        return TrainingJob(training, self._until(ask), self.data_dir)
+    def _job(self, wanted: TrialJob) -> TrainingJob:
+        training = Training.of(self._world(wanted.setting), wanted.seed)
+        return TrainingJob(training, self._until(wanted), self.data_dir)
 
-    def run(self, ask: Ask) -> Trial:
-        """One trial, here."""
+    def run(self, wanted: TrialJob) -> Trial:
+        """Run one trial in this process."""
         if self.portable:
-            return self._keep(ask, train(self._job(ask), self.threads or available_threads()))
-        scenario, learner, judge = self._learner(ask.setting, ask.seed)
+            return self._keep(wanted, train(self._job(wanted), self.threads or available_threads()))
+        scenario, learner, judge = self._learner(wanted.setting, wanted.seed)
         warm_up(learner)
         begin = time.perf_counter()
-        found = train_curve(scenario, learner, ask.seed, self._until(ask), self.server, judge)
-        return self._trial(ask, found, time.perf_counter() - begin, found.evaluation_seconds)
+        trained = train_curve(
+            scenario, learner, wanted.seed, self._until(wanted), self.server, judge
+        )
+        return self._trial(wanted, trained, time.perf_counter() - begin, trained.evaluation_seconds)
 
     def _learner(self, setting: Setting, seed: int) -> tuple[Scenario, Learner, Learner | None]:
-        """The learner of a trial, the scenario with its D_j, and a judge on test data where the
-        learner itself is none."""
+        """Return the scenario of a trial with its D_j, the learner, and a judge on test data
+        where the learner itself is none."""
         if self.learner is not None:
             world = setting.apply_to(self.scenario)
             if world.learning is not None:
@@ -118,64 +120,64 @@ class PilotRunner:
             return setup.scenario, judge, None
         return setup.scenario, setup.learner(self.threads, test=False), judge
 
-    def run_all(self, asked: Iterable[Ask]) -> Iterator[Trial]:
-        """Trials as they end; what is asked is taken up one by one, when somebody is free."""
+    def run_all(self, trial_jobs: Iterable[TrialJob]) -> Iterator[Trial]:
+        """Yield trials as they end; jobs are taken one by one, when a worker is free."""
         if self.engine is None or not self.portable:
-            for ask in asked:
-                yield self.run(ask)
+            for wanted in trial_jobs:
+                yield self.run(wanted)
             return
-        known: dict[TrainingJob, Ask] = {}
+        known: dict[TrainingJob, TrialJob] = {}
 
         def jobs() -> Iterator[TrainingJob]:
-            for ask in asked:
-                job = self._job(ask)
-                known[job] = ask
+            for wanted in trial_jobs:
+                job = self._job(wanted)
+                known[job] = wanted
                 yield job
 
         deaths = 0
-        for job, found in self.engine.run(train, jobs()):
-            if isinstance(found, WorkerDiedError):
-                deaths += 1  # one is no reason to give up a pilot
+        for job, done in self.engine.run(train, jobs()):
+            if isinstance(done, WorkerDiedError):
+                deaths += 1  # a single one does not end a pilot
                 self.dead.add((known[job].setting, known[job].seed))
-                if deaths == MOST_DEATHS:
+                if deaths == MAX_DEATHS:
                     raise BadInput(
                         f"{deaths} runs of the pilot killed their process, the last with "
                         f"{known[job].setting}: is there too little memory? Give fewer `workers`"
                     )
                 continue
-            if isinstance(found, Exception):
-                raise found
-            yield self._keep(known.pop(job), found)
+            if isinstance(done, Exception):
+                raise done
+            yield self._keep(known.pop(job), done)
 
-    def stored(self, ask: Ask) -> Trial | None:
-        """A trial that the store holds, if it does."""
+    def stored(self, wanted: TrialJob) -> Trial | None:
+        """Return a trial that the store holds, or None."""
         if self.store is None or not self.portable:
             return None
-        job = self._job(ask)
+        job = self._job(wanted)
         for target in (None, self.target):  # exact ones first
-            curve = self.store.get(job.training.key, ask.seed, target)
+            curve = self.store.get(job.training.key, wanted.seed, target)
             if curve is not None and curve.answers(job.until):
-                return self._trial(ask, curve.first(job.until), 0.0)
+                return self._trial(wanted, curve.first(job.until), 0.0)
         return None
 
-    def _keep(self, ask: Ask, done: JobResult) -> Trial:
+    def _keep(self, wanted: TrialJob, done: JobResult) -> Trial:
         if self.store is not None:
             self.store.put(done.curve, done.seconds)
-        return self._trial(ask, done.curve, done.seconds, done.evaluation_seconds)
+        return self._trial(wanted, done.curve, done.seconds, done.evaluation_seconds)
 
     def _trial(
-        self, ask: Ask, found: Curve | TrainingResult, seconds: float, judging: float = 0.0
+        self, wanted: TrialJob, curve: Curve | TrainingResult, seconds: float, judging: float = 0.0
     ) -> Trial:
-        losses = found.train_loss
+        losses = curve.train_loss
         return Trial(
-            setting=ask.setting,
-            seed=ask.seed,
-            losses=tuple([*losses[:-1], math.inf] if found.diverged else losses),
+            setting=wanted.setting,
+            seed=wanted.seed,
+            losses=tuple([*losses[:-1], math.inf] if curve.diverged else losses),
             target=self.target,
             wall_seconds=round(seconds, 3),  # as a file keeps it
             judging_seconds=round(judging, 6),
-            accuracies=() if self.target.accuracy is None else tuple(found.accuracies),
-            guessing=() if self.target.loss is None else tuple(found.baseline_rounds),
-            errors=() if found.sampled is None else found.sampled.errors,
-            samples=() if found.sampled is None else found.sampled.samples,
+            accuracies=() if self.target.accuracy is None else tuple(curve.accuracies),
+            guessing=() if self.target.loss is None else tuple(curve.baseline_rounds),
+            errors=() if curve.sampled is None else curve.sampled.errors,
+            samples=() if curve.sampled is None else curve.sampled.samples,
         )

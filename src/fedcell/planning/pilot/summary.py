@@ -1,4 +1,4 @@
-"""What a pilot found, in typed values: tables and figures are made of it."""
+"""The report of a pilot in typed values, for tables and figures."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -14,7 +14,23 @@ FEW_SEEDS = 3  # fewer say little of how runs differ
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PilotReport:
-    """The law that a pilot's runs come to, how well it fits, and what else they show."""
+    """The law of a pilot, how well it fits, and what else its runs show.
+
+    Attributes
+    ----------
+    seconds : float
+        Wall-clock time of the pilot [s].
+    run_seconds, judging_seconds : float
+        Time of all runs, and the part of it in which models were judged [s].
+    cut : int
+        Runs that were cut, or did not reach the target.
+    law : FittedLaw
+        The fitted law.
+    target_exponent : float or None
+        How rounds grow towards the target; Theorem 1 says -1.
+    checks : tuple of SettingCheck
+        Fitted against measured rounds of each setting.
+    """
 
     name: str  # of the scenario
     target: Target
@@ -23,14 +39,14 @@ class PilotReport:
     settings: int
     run_seconds: float  # that its runs took, on as many processors as there were,
     judging_seconds: float  # and of these, in which models were judged
-    cut: int  # runs that were given up, or did not get there
+    cut: int  # runs that were cut, or did not reach the target
     law: FittedLaw
     target_exponent: float | None  # how rounds grow towards the target; Theorem 1 says -1
     checks: tuple[SettingCheck, ...]
     notes: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, as `fedcell pilot --json` prints them."""
+        """Return plain values, as `fedcell pilot --json` prints them."""
         return {
             "target": asdict(self.target),
             "seconds": self.seconds,
@@ -41,7 +57,7 @@ class PilotReport:
             "settings": self.settings,
             "seeds": self.law.seeds,
             "coefficients": {row["coefficient"]: row["value"] for row in self.law.rows()},
-            "deviations": asdict(self.law.departures.scales),
+            "deviations": asdict(self.law.residuals.scales),
             "never": [asdict(setting) for setting in self.law.never],
             "target_exponent": self.target_exponent,
             "settings_table": [check.to_dict() for check in self.checks],
@@ -50,7 +66,7 @@ class PilotReport:
 
 
 def pilot_report(pilot: Pilot) -> PilotReport:
-    """What a pilot found."""
+    """Return the report of a pilot."""
     law = pilot.fit()
     sound = [trial for trial in pilot.trials if trial.setting not in law.never]
     checks = check_law(law, sound, pilot.target)

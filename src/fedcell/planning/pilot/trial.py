@@ -1,21 +1,29 @@
-"""One run of a pilot, and what runs say of the rounds to a target."""
+"""One run of a pilot, and the rounds to a target that runs observe."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
+from msgspec import Meta
 
 from fedcell.core.errors import BadInput, Diverged
+from fedcell.core.schema import Count, NotNegative
 from fedcell.core.types import Array
 from fedcell.planning.law.base import LossKind
 from fedcell.planning.law.observations import Observations
+from fedcell.planning.records import FLAT, Seed, Share, Stored, not_evaluated
 from fedcell.planning.setting import Setting
 from fedcell.scenario.target import Scored, Target
 from fedcell.simulation.extrapolation import MIN_SETTLED_ROUNDS, has_settled, least_rounds
 
+Losses = Annotated[
+    tuple[float | None, ...],
+    Meta(min_length=1, description="a list of numbers, null where not evaluated"),
+]
 WIDE = 1.64  # standard errors on either side, between which 90 % of what may be lies
-FAR = 2.0  # times what was run, beyond which a curve is not believed
+MAX_EXTRAPOLATION = 2.0  # of a curve, times the rounds that were run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,26 +31,31 @@ class Trial:
     """One run of a pilot: its training loss after each round, until the target, or until it was
     cut: it took too long, or could no longer be of use."""
 
-    setting: Setting
-    seed: int
-    losses: Sequence[float]  # NaN where it was not evaluated; ends in infinity where it diverged
+    setting: Annotated[Setting, FLAT]
+    seed: Seed
+    # Training loss after each round: NaN where not evaluated, infinity at the end if it diverged.
+    losses: Annotated[Sequence[float], Stored(Losses, not_evaluated)]
     target: Target  # at which it was stopped
-    wall_seconds: float  # that it took to run; 0 where it was there
-    judging_seconds: float = 0.0  # of these, in which models were judged
-    accuracies: Sequence[float] = ()  # on test data after each round, where that was watched
-    guessing: Sequence[int] = ()  # rounds, from 1, whose model is known to guess (core.targets)
-    errors: Sequence[float] = ()  # standard error of what was watched, after each round; and
-    samples: Sequence[int] = ()  # samples it was measured on. Empty: exact, on all samples
+    wall_seconds: NotNegative  # that it took; 0 where it came from a store
+    judging_seconds: NotNegative = 0.0  # of these, in which models were judged
+    # Accuracy on test data after each round, where that was watched.
+    accuracies: Annotated[Sequence[float], Stored(tuple[Share | None, ...], not_evaluated)] = ()
+    # Rounds, from 1, whose model is known to guess (`Scored`).
+    guessing: Annotated[Sequence[int], Stored(tuple[Count, ...])] = ()
+    # Standard error of what was watched, after each round, and the samples that it was measured
+    # on. Empty: exact, on all samples.
+    errors: Annotated[Sequence[float], Stored(tuple[NotNegative, ...])] = ()
+    samples: Annotated[Sequence[int], Stored(tuple[Count, ...])] = ()
 
     def rounds_to(self, target: Target) -> int | None:
-        """G as observed; None if the target was not reached."""
+        """Return G as observed; None if the target was not reached."""
         return target.reached_by(
             Scored(train_loss=self.losses, accuracy=self.accuracies, guessing=self.guessing)
         )
 
     def rounds_error(self, target: Target) -> float:
-        """The standard error of log G that comes from models judged on a part of the samples; 0 for
-        the target that the samples were chosen for, which was decided on all of them."""
+        """Return the standard error of log G where models were judged on a part of the samples;
+        0 for the target that the samples were chosen for, which was decided on all of them."""
         reached = self.rounds_to(target)
         exact = target == self.target or target.column != self.target.column
         if not self.errors or reached is None or exact:
@@ -58,43 +71,46 @@ class Trial:
 
     @property
     def diverged(self) -> bool:
-        """Whether training blew up."""
+        """Tell whether training diverged."""
         return math.isinf(self.losses[-1])
 
     def least_rounds(self, target: Target) -> float:
-        """Rounds that it takes at least, where it has not reached a target."""
+        """Return the least rounds to a target that it has not reached."""
         return least_rounds(self.values(target), target)
 
     def answers(self, target: Target) -> bool:
-        """Whether a run to a target would not have gone on from here: it got there or diverged, or
-        was cut although its own target was not there yet."""
+        """Tell whether a run to a target would have ended here: it reached the target or diverged,
+        or was cut before its own target."""
         if self.rounds_to(target) is not None or self.diverged:
             return True
         return bool(len(self.values(target))) and self.rounds_to(self.target) is None
 
     def values(self, target: Target) -> Sequence[float]:
-        """What a target is looked for in."""
+        """Return the values of the column that a target is about."""
         return self.losses if target.accuracy is None else self.accuracies
 
 
 def _shifted(values: Array, by: Array, target: Target) -> Array:
-    """Values moved away from a target, or towards it where `by` is negative."""
+    """Return values moved away from a target, or towards it where `by` is negative."""
     return values + by if target.accuracy is None else values - by
 
 
 def observe(trials: Sequence[Trial], target: Target, kind: LossKind) -> Observations:
-    """What trials say about a target; those that diverged, or settled short of it, left out, and
-    those that did not watch it. One that was stopped by an easier target is cut there."""
+    """Return the rounds of trials to a target.
+
+    Left out are trials that diverged, settled short of it, or did not watch it. One that was
+    stopped by an easier target is cut there.
+    """
     trials = [trial for trial in trials if trial.diverged or len(trial.values(target))]
     never = settled(trials, target)
     kept = [trial for trial in trials if not trial.diverged and trial.setting not in never]
     if not trials:
-        raise BadInput("there are no runs yet: let the pilot go on")
+        raise BadInput("there are no runs yet: continue the pilot")
     if all(trial.diverged for trial in trials):
         raise Diverged("every run diverged: lower learning.rate")
     reached = [trial.rounds_to(target) for trial in kept]
     bounds = [
-        min(t.least_rounds(target), FAR * len(t.losses)) if g is None else g
+        min(t.least_rounds(target), MAX_EXTRAPOLATION * len(t.losses)) if g is None else g
         for g, t in zip(reached, kept, strict=True)
     ]
     return Observations(
@@ -110,8 +126,8 @@ def observe(trials: Sequence[Trial], target: Target, kind: LossKind) -> Observat
 
 
 def settled(trials: Sequence[Trial], target: Target) -> tuple[Setting, ...]:
-    """Settings that never get to a target: no run did, and two came to rest short of it, or a long
-    one; and no setting did that is harder, with as few clients and as many steps."""
+    """Return settings that never reach a target: no run did, two runs or a long one settled short
+    of it, and no harder setting, with as few clients and as many steps, reached it."""
     reached = {trial.setting for trial in trials if trial.rounds_to(target)}
     resting: dict[Setting, float] = {}
     for trial in trials:
@@ -123,7 +139,7 @@ def settled(trials: Sequence[Trial], target: Target) -> tuple[Setting, ...]:
 
 
 def nearest_to(target: Target, trials: Sequence[Trial]) -> float:
-    """The mean of as many rounds as a target is to hold for that came nearest to it."""
+    """Return the mean over `hold` rounds that came nearest to a target."""
     found = [math.nan]
     for trial in trials:
         values = np.asarray(trial.values(target), float)

@@ -32,7 +32,7 @@ from .run import (
     prepare_pilot,
     resumed_from,
 )
-from .runner import Ask, PilotRunner
+from .runner import PilotRunner, TrialJob
 from .trial import Trial
 
 BAD = 0.25  # relative error from which a prediction is called a failure
@@ -264,11 +264,11 @@ def validate_pilot(
     return Validation(name=name, checks=check_law(law, judges, pilot.target))
 
 
-def _trials(runner: PilotRunner, asked: Iterator[Ask]) -> Iterator[Trial]:
+def _trials(runner: PilotRunner, asked: Iterator[TrialJob]) -> Iterator[Trial]:
     """Trials as they end; those that a store holds are taken from there."""
     stored: deque[Trial] = deque()
 
-    def missing() -> Iterator[Ask]:
+    def missing() -> Iterator[TrialJob]:
         for ask in asked:
             trial = runner.stored(ask)
             if trial is None:
@@ -291,15 +291,15 @@ def _cut(trial: Trial, most: int) -> bool:
 
 def _in_turn(
     settings: Sequence[Setting], seeds: Sequence[int], rounds: int, known: set[tuple[Setting, int]]
-) -> Iterator[Ask]:
+) -> Iterator[TrialJob]:
     """Every setting once for each seed."""
     for seed in seeds:
         for setting in settings:
             if (setting, seed) not in known:
-                yield Ask(setting, seed, rounds)
+                yield TrialJob(setting, seed, rounds)
 
 
-def _until(asked: Iterator[Ask], end: float, least: int) -> Iterator[Ask]:
+def _until(asked: Iterator[TrialJob], end: float, least: int) -> Iterator[TrialJob]:
     """What there is time for; one of each setting in any case."""
     for place, ask in enumerate(asked):
         if place >= least and time.monotonic() >= end:

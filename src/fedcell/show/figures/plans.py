@@ -27,7 +27,7 @@ from .style import (
     whole_numbers,
 )
 
-AIMS = {"cost": "cost", "duration": "time", "energy": "energy"}
+OBJECTIVE_LABELS = {"cost": "cost", "duration": "time", "energy": "energy"}
 FINE, MOST_DOTS = 60, 500  # lines of the picture; settings that are marked
 LEVELS = [1, 1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10]
 
@@ -38,7 +38,7 @@ def draw_plan(panel: Any, plan: TrainingPlan) -> None:
     grid, allowed, paper = plan.grid, plan.allowed, plan.paper
     if grid is None or allowed is None:
         raise BadInput("a plan from a file has no grid to draw: plan again with `plan_training`")
-    x, y = plan.local_steps, plan.cohort
+    x, y = plan.local_steps_interval, plan.cohort_interval
     best = float(getattr(plan, plan.minimised).value)
     more = getattr(paper, plan.minimised) / best - 1
     k, e, relative = _surface(grid, plan.minimised, best)
@@ -55,15 +55,15 @@ def draw_plan(panel: Any, plan: TrainingPlan) -> None:
             looks: dict[str, Any] = {"markeredgecolor": "#555555", "color": colour, "markersize": 4}
             panel.plot(grid.steps[j], grid.cohorts[i], "o", label=label, clip_on=False, **looks)
     best_mark = panel.errorbar(
-        x.value,
-        y.value,
+        plan.local_steps,
+        plan.cohort,
         xerr=[[x.value - x.low], [x.high - x.value]],
         yerr=[[y.value - y.low], [y.high - y.value]],
         fmt="o",
         color="black",
         markersize=7,
         capsize=3,
-        label=f"plan: K = {y.value}, $E_l$ = {x.value}",
+        label=f"plan: K = {plan.cohort}, $E_l$ = {plan.local_steps}",
     )
     for part in best_mark.get_children():  # whole also at the border
         part.set_clip_on(False)
@@ -80,7 +80,7 @@ def draw_plan(panel: Any, plan: TrainingPlan) -> None:
     panel.set_xlim(min(e[0], paper.local_steps), max(e[-1], paper.local_steps))
     panel.set_ylim(min(k[0], paper.cohort), max(k[-1], paper.cohort))
     readable_logarithms(panel.xaxis, panel.yaxis, whole=True)
-    label = f"{AIMS[plan.minimised]}, over the plan's"
+    label = f"{OBJECTIVE_LABELS[plan.minimised]}, over the plan's"
     bar = panel.figure.colorbar(shades, ax=panel, label=label, ticks=LEVELS)
     bar.ax.set_yticklabels([f"{level:g}" for level in LEVELS])
 

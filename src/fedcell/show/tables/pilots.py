@@ -53,14 +53,14 @@ def print_pilot(out: Console, pilot: Pilot, details: bool = False) -> None:
         out.print(f"judging models took {share:.0%} of the time of the runs, training the rest")
     if report.cut:
         runs, longer = ("run was", "it takes") if report.cut == 1 else ("runs were", "they take")
-        out.print(f"{report.cut} {runs} given up, or did not get there: {longer} longer")
+        out.print(f"{report.cut} {runs} cut, or did not reach the target: {longer} longer")
     columns = _settings(checks) | {
         "rounds": _measured(checks),
         "fitted": [digits(check.predicted.value) for check in checks],
         "off [%]": _off(checks),
     }
     print_table(out, "Rounds to the target, by clients a round and steps of each", columns)
-    out.print(f"runs of one setting differ by {law.departures.scales.single:.0%} in their rounds")
+    out.print(f"runs of one setting differ by {law.residuals.scales.single:.0%} in their rounds")
     if details:
         print_law(out, law)
     if details and report.target_exponent is not None:
@@ -77,7 +77,7 @@ def print_law(out: Console, law: RoundsLaw) -> None:
     terms = (f"{digits(value)} {FACTORS[name]}".strip() for name, value in values.items())
     out.print(f"the law: G = {' + '.join(terms)}")
     if isinstance(law, FittedLaw):
-        scales = law.departures.scales
+        scales = law.residuals.scales
         out.print(
             f"runs of one setting differ by {scales.single:.0%}; settings depart from the law by "
             f"{hypot(scales.near, scales.far):.0%}, those that were tried by less"

@@ -9,6 +9,7 @@ from fedcell.core.quantities import readable_duration
 from fedcell.planning.choice.limits import BATTERIES, PER_CLIENT
 from fedcell.planning.choice.plan import TOLERANCE, PlanOutcome, TrainingPlan
 from fedcell.planning.costs.rounds import SAME
+from fedcell.planning.law.base import LEVEL
 
 from .console import counted, digits, print_notes, print_table, two_digits
 from .pilots import print_law
@@ -26,11 +27,13 @@ def print_plan(out: Console, plan: TrainingPlan, details: bool = False) -> None:
     costs."""
     k, e = plan.cohort, plan.local_steps
     out.print(
-        f"{plan.name}: call {k.value} {counted(int(k.value), 'client')} a round and let each "
-        f"train for {e.value} {counted(int(e.value), 'step')}"
+        f"{plan.name}: call {k} {counted(k, 'client')} a round and let each "
+        f"train for {e} {counted(e, 'step')}"
     )
     if plan.rounds.low < plan.rounds.high:  # the law comes from a pilot
-        out.print(f"(another pilot might have said {_span(k, 'client')} and {_span(e, 'step')})")
+        clients = _span(plan.cohort_interval, "client")
+        steps = _span(plan.local_steps_interval, "step")
+        out.print(f"({LEVEL:.0%} interval of the optimum: {clients}, {steps})".replace("%", " %"))
     totals = [getattr(plan, measure) for measure in TOTALS.values()]
     columns = {
         "": list(TOTALS),
@@ -158,7 +161,7 @@ def _beside(plan: TrainingPlan) -> str:
     if not isfinite(paper.cost):
         return (
             f"the paper's closed forms say K = {paper.cohort}, E_l = {paper.local_steps}, which "
-            "never gets there"
+            "never reaches the target"
         )
     more = paper.cost / plan.cost.value - 1
     sentence = (

@@ -25,30 +25,30 @@ from fedcell.core.files.formats import as_json
 from fedcell.network.simulate import price_trace
 from fedcell.planning.adaptive.controller import AdaptivePlan, Forecast
 from fedcell.planning.adaptive.decision import (
-    CLEAR,
-    NEAR,
-    WORTH,
-    Rest,
+    CLEAR_SD,
+    MAX_RATIO,
+    MIN_SAVING,
+    RemainingRun,
     choose_change,
     near,
-    rest_of,
-    rest_with,
+    remaining_run,
+    remaining_with,
 )
 from fedcell.planning.adaptive.posterior import (
     SHAPE,
-    Standing,
+    TrainingPosterior,
     average_gain,
     average_of,
     end_of,
     level_of,
     progress_of,
     share_of_way,
-    standing,
+    training_posterior,
 )
 from fedcell.planning.adaptive.run import adaptive
 from fedcell.planning.law.fit import fit_law
-from fedcell.planning.pilot.candidates import Search
-from fedcell.planning.pilot.prior import USUAL_LAW, Belief
+from fedcell.planning.pilot.candidates import CandidateSettings
+from fedcell.planning.pilot.prior import GENERIC_LAW, RoundsPrior
 from fedcell.planning.setting import Setting
 from fedcell.simulation.execution import carry_out
 from fedcell.simulation.run import Progress, prepare_run
@@ -62,18 +62,18 @@ def lattice(costs=None, gamma=0.0):
     """K of 1, 2, 4, 8, 16, 32 with E_l of 5, 10, 20, 40, 80."""
     k, e = (x.ravel() for x in np.meshgrid(2 ** np.arange(6), 5 * 2 ** np.arange(5), indexing="ij"))
     found = np.ones(k.size) if costs is None else costs(k, e)
-    return Search(k, e, gamma, "independent", np.asarray(found, float))
+    return CandidateSettings(k, e, gamma, "independent", np.asarray(found, float))
 
 
 def place(settings, cohort, steps):
-    found = settings.place(Setting(cohort, steps, settings.loss_rate))
+    found = settings.index_of(Setting(cohort, steps, settings.loss_rate))
     assert found is not None
     return found
 
 
 def losses_of(settings, log_rounds, places, shape=SHAPE, first=2.0, target=0.2, noise=0.0):
     """Losses as the model of a run has them, with noise of their logarithm."""
-    way, effective = np.log(first / target), np.exp(settings.places[:, 0])
+    way, effective = np.log(first / target), np.exp(settings.coordinates[:, 0])
     speed = end_of(shape, effective, way) * np.exp(-log_rounds)
     stage = speed[places].cumsum()
     luck = noise * np.random.default_rng(1).standard_normal(len(places))
@@ -84,7 +84,7 @@ def losses_of(settings, log_rounds, places, shape=SHAPE, first=2.0, target=0.2, 
 def changed(stands, settings, now, every, hold, start=None, reluctance=1.0):
     """The change that is chosen, from a run that began with `start`: with `now`, if left out."""
     start = now if start is None else start
-    rest = rest_of(stands, settings, now, every, hold, start)
+    rest = remaining_run(stands, settings, now, every, hold, start)
     return choose_change(rest, now, start, every, reluctance)
 
 
@@ -93,16 +93,16 @@ def changed(stands, settings, now, every, hold, start=None, reluctance=1.0):
 
 def test_without_a_law_what_is_usual_is_believed_with_wide_doubt():
     settings = lattice()
-    belief = Belief.first(settings)
-    assert_allclose(np.exp(belief.mean), USUAL_LAW.rounds(settings.cohorts, settings.steps))
-    assert (np.sqrt(np.diag(belief.covariance)) > 1.0).all()
-    assert np.linalg.eigvalsh(belief.covariance).min() > -1e-9
+    prior = RoundsPrior.from_law(settings)
+    assert_allclose(np.exp(prior.mean), GENERIC_LAW.rounds(settings.cohorts, settings.steps))
+    assert (np.sqrt(np.diag(prior.covariance)) > 1.0).all()
+    assert np.linalg.eigvalsh(prior.covariance).min() > -1e-9
 
 
-def test_who_is_told_of_a_setting_believes_more_of_it_and_of_those_like_it():
+def test_conditioning_narrows_nearby_settings():
     settings, here = lattice(), place(lattice(), 8, 20)
-    before = Belief.first(settings)
-    after = before.told(np.array([here]), before.mean[[here]] + 1.0, np.array([[0.01]]))
+    before = RoundsPrior.from_law(settings)
+    after = before.conditioned_on(np.array([here]), before.mean[[here]] + 1.0, np.array([[0.01]]))
     moved = after.mean - before.mean
     alike, unlike = place(settings, 8, 40), place(settings, 1, 80)
     assert 0.97 < moved[here] < 1.0
@@ -112,7 +112,7 @@ def test_who_is_told_of_a_setting_believes_more_of_it_and_of_those_like_it():
 
 def test_a_law_by_hand_is_heard_beside_what_is_usual():
     settings, law = lattice(), GivenLaw(mixing=0, drift=1.0, start=1.0, floor=5)
-    usual, both = Belief.first(settings), Belief.first(settings, law)
+    usual, both = RoundsPrior.from_law(settings), RoundsPrior.from_law(settings, law)
     said = np.log(law.rounds(settings.cohorts, settings.steps))
     few, many = place(settings, 8, 5), place(settings, 8, 80)
     slopes = [mean[many] - mean[few] for mean in (usual.mean, both.mean, said)]
@@ -121,32 +121,32 @@ def test_a_law_by_hand_is_heard_beside_what_is_usual():
 
 def test_a_pilot_is_believed_where_it_has_looked():
     law = fit_law(observed(FLOOR, seeds=8, seed_sd=0.05, run_sd=0.05))
-    tried = Search(
+    tried = CandidateSettings(
         np.array([10, 3, 40, 7]), np.array([20, 80, 5, 300]), 0.1, "independent", np.ones(4)
     )
-    belief = Belief.first(tried, law)
+    prior = RoundsPrior.from_law(tried, law)
     rounds = FLOOR.rounds(tried.cohorts, tried.steps, 0.1)
-    assert_allclose(np.exp(belief.mean[:3]), rounds[:3], rtol=0.1)
-    doubt = np.sqrt(np.diag(belief.covariance))
+    assert_allclose(np.exp(prior.mean[:3]), rounds[:3], rtol=0.1)
+    doubt = np.sqrt(np.diag(prior.covariance))
     assert doubt[3] > 1.5 * doubt[0]
 
 
 def test_what_never_gets_there_is_not_believed_to():
     law = replace(fit_law(observed(FLOOR)), never=(Setting(4, 40, 0.1),))
     settings = lattice(gamma=0.1)
-    belief = Belief.first(settings, law)
+    prior = RoundsPrior.from_law(settings, law)
     hopeless = (settings.cohorts <= 4) & (settings.steps >= 40)
-    assert_array_equal(belief.never, hopeless)
+    assert_array_equal(prior.never, hopeless)
     now = place(settings, 8, 20)
-    stands = standing(
-        belief, losses_of(settings, belief.mean, np.full(9, now))[0], np.full(9, now), 2.0, 0.2
+    stands = training_posterior(
+        prior, losses_of(settings, prior.mean, np.full(9, now))[0], np.full(9, now), 2.0, 0.2
     )
     cheap = replace(settings, costs=np.where(hopeless, 0.01, 1.0))  # however cheap they are
     change = changed(stands, cheap, now, 5, 5)
     assert change is None or not hopeless[change.place]
     # One that is there all the same may be left.
     there = np.full(9, place(settings, 4, 40))
-    stands = standing(belief, losses_of(settings, belief.mean, there)[0], there, 2.0, 0.2)
+    stands = training_posterior(prior, losses_of(settings, prior.mean, there)[0], there, 2.0, 0.2)
     assert changed(stands, settings, int(there[0]), 5, 5) is not None
 
 
@@ -157,27 +157,27 @@ def test_what_never_gets_there_is_not_believed_to():
 def test_a_run_that_is_made_with_two_settings_tells_them_apart(off):
     """Steps are worth more, or less, than was believed: the losses say so."""
     settings = lattice()
-    belief = Belief.first(settings)
+    prior = RoundsPrior.from_law(settings)
     few, many = place(settings, 8, 10), place(settings, 8, 40)
-    truth = belief.mean + off * np.log(settings.steps / 10) / np.log(4)
+    truth = prior.mean + off * np.log(settings.steps / 10) / np.log(4)
     places = np.repeat([few, many, few, many], 8)
     losses, _ = losses_of(settings, truth, places, noise=0.02)
-    found = standing(belief, losses, places, 2.0, 0.2).log_rounds
-    gap, true, before = (x[..., many] - x[..., few] for x in (found, truth, belief.mean))
+    found = training_posterior(prior, losses, places, 2.0, 0.2).log_rounds
+    gap, true, before = (x[..., many] - x[..., few] for x in (found, truth, prior.mean))
     assert abs(gap.mean() - true) < 0.4 * abs(true - before)
     beyond = place(settings, 8, 80)  # and of a setting that was not run
-    learnt = (found[:, beyond] - found[:, few]).mean() - (belief.mean[beyond] - belief.mean[few])
+    learnt = (found[:, beyond] - found[:, few]).mean() - (prior.mean[beyond] - prior.mean[few])
     assert learnt * off > 0
 
 
 def test_the_stage_and_the_rest_of_a_run_are_those_it_was_made_with():
     settings = lattice()
-    belief = Belief.first(settings)
+    prior = RoundsPrior.from_law(settings)
     here = place(settings, 8, 20)
-    truth = belief.mean + 0.5  # everything takes longer than is usual
+    truth = prior.mean + 0.5  # everything takes longer than is usual
     places = np.full(30, here)
     losses, stage = losses_of(settings, truth, places, noise=0.01)
-    found = standing(belief, losses, places, 2.0, 0.2)
+    found = training_posterior(prior, losses, places, 2.0, 0.2)
     left = (found.end[:, here] - found.stage[:, 0]) / found.speed[:, here]
     end = end_of(SHAPE, np.array([8.0]), np.log(10))
     true = (end - stage[-1]) / (stage[-1] / 30)
@@ -188,26 +188,26 @@ def test_the_stage_and_the_rest_of_a_run_are_those_it_was_made_with():
 def test_more_clients_lower_the_loss_at_once():
     """What comes with them is put down to noise, not to speed."""
     settings = lattice()
-    belief = Belief.first(settings)
+    prior = RoundsPrior.from_law(settings)
     one, many = place(settings, 1, 20), place(settings, 32, 20)
     places = np.repeat([one, many], [20, 6])
     shape = SHAPE + np.array([0.0, 0.0, 0.7])
-    losses, _ = losses_of(settings, belief.mean, places, shape, noise=0.02)
+    losses, _ = losses_of(settings, prior.mean, places, shape, noise=0.02)
     assert losses[20] < 0.5 * losses[19]
-    found = standing(belief, losses, places, 2.0, 0.2).log_rounds
+    found = training_posterior(prior, losses, places, 2.0, 0.2).log_rounds
     gap = (found[:, many] - found[:, one]).mean()
-    assert gap == pytest.approx(belief.mean[many] - belief.mean[one], abs=0.15)
+    assert gap == pytest.approx(prior.mean[many] - prior.mean[one], abs=0.15)
 
 
 def test_rounds_that_were_not_evaluated_and_long_runs_are_looked_at_too():
     settings = lattice()
-    belief, here = Belief.first(settings), place(lattice(), 8, 20)
+    prior, here = RoundsPrior.from_law(settings), place(lattice(), 8, 20)
     places = np.full(400, here)
-    losses, stage = losses_of(settings, belief.mean + 3, places, noise=0.02)
+    losses, stage = losses_of(settings, prior.mean + 3, places, noise=0.02)
     assert 0.5 < stage[-1] < 1
     sparse = np.where(np.arange(1, 401) % 7, np.nan, losses)
     for seen in (losses, sparse):
-        found = standing(belief, seen, places, 2.0, 0.2)
+        found = training_posterior(prior, seen, places, 2.0, 0.2)
         assert np.median(found.stage) == pytest.approx(stage[-1], rel=0.4)  # usual: 10 times it
 
 
@@ -233,20 +233,21 @@ def test_progress_lags_after_a_change_of_setting_with_the_average_only():
 def test_losses_of_an_average_are_fitted_with_less_noise_of_few_clients():
     """Where damped noise is mistaken for that of one model, the gap of two settings is wrong."""
     settings = lattice()
-    belief = Belief.first(settings)
+    prior = RoundsPrior.from_law(settings)
     one, many = place(settings, 1, 20), place(settings, 16, 20)
     places = np.repeat([many, one], [20, 20])
-    way, effective = np.log(10), np.exp(settings.places[:, 0])
+    way, effective = np.log(10), np.exp(settings.coordinates[:, 0])
     shape = SHAPE + np.array([0.0, 0.0, 0.5])
-    total = average_gain(np.maximum(np.exp(belief.mean), places.size))
-    speed = end_of(shape, effective * total, way) * np.exp(-belief.mean)
+    total = average_gain(np.maximum(np.exp(prior.mean), places.size))
+    speed = end_of(shape, effective * total, way) * np.exp(-prior.mean)
     stage = average_of(speed[places].cumsum())
     noise = level_of(shape, 1 / average_of(1 / effective[places], power=2), way)
     losses = 2.0 * np.exp(noise - way * share_of_way(shape, stage))
     gaps = [
-        (found[:, one] - found[:, many]).mean() - (belief.mean[one] - belief.mean[many])
+        (found[:, one] - found[:, many]).mean() - (prior.mean[one] - prior.mean[many])
         for averaged in (True, False)
-        for found in [standing(belief, losses, places, 2.0, 0.2, averaged=averaged).log_rounds]
+        for draws in [training_posterior(prior, losses, places, 2.0, 0.2, averaged=averaged)]
+        for found in [draws.log_rounds]
     ]
     assert abs(gaps[0]) < 0.1
     assert abs(gaps[1]) > 2 * abs(gaps[0])
@@ -254,12 +255,14 @@ def test_losses_of_an_average_are_fitted_with_less_noise_of_few_clients():
 
 def test_a_widened_prior_is_less_sure_and_learns_more():
     settings = lattice()
-    belief = Belief.first(settings)
+    prior = RoundsPrior.from_law(settings)
     few, many = place(settings, 8, 10), place(settings, 8, 40)
-    truth = belief.mean + 1.5 * np.log(settings.steps / 10) / np.log(4)
+    truth = prior.mean + 1.5 * np.log(settings.steps / 10) / np.log(4)
     places = np.repeat([few, many], 8)
     losses, _ = losses_of(settings, truth, places, noise=0.02)
-    usual, wide = (standing(belief, losses, places, 2.0, 0.2, widening=w) for w in (1.0, 3.0))
+    usual, wide = (
+        training_posterior(prior, losses, places, 2.0, 0.2, widening=w) for w in (1.0, 3.0)
+    )
     assert_allclose(wide.doubt, 3 * usual.doubt, rtol=0.01, atol=1e-3)
     gaps = [(x.log_rounds[:, many] - x.log_rounds[:, few]).mean() for x in (usual, wide)]
     assert gaps[0] + 0.1 < gaps[1] < truth[many] - truth[few] + 0.1
@@ -269,9 +272,9 @@ def test_a_widened_prior_is_less_sure_and_learns_more():
 
 
 def known(settings, log_rounds, stage=0.2, doubt=0.0):
-    """A run that nobody is in doubt of, or that only the belief is."""
+    """A run that nobody is in doubt of, or that only the prior is."""
     end = np.ones((4, settings.cohorts.size))
-    return Standing(
+    return TrainingPosterior(
         stage=np.full((4, 1), stage),
         end=end,
         log_rounds=np.tile(log_rounds, (4, 1)),
@@ -282,7 +285,7 @@ def known(settings, log_rounds, stage=0.2, doubt=0.0):
 
 def test_the_best_setting_is_kept():
     settings = lattice(lambda k, e: 1 + 0.1 * k + 0.02 * e)
-    rounds = USUAL_LAW.rounds(settings.cohorts, settings.steps)
+    rounds = GENERIC_LAW.rounds(settings.cohorts, settings.steps)
     best = int((rounds * settings.costs).argmin())
     assert changed(known(settings, np.log(rounds)), settings, best, 5, 5) is None
 
@@ -293,7 +296,7 @@ def test_a_better_setting_is_gone_to_no_further_than_trusted():
     change = changed(known(settings, np.full(30, np.log(40.0))), settings, now, 5, 5)
     assert change is not None
     k = settings.cohorts[change.place]
-    assert k == min(x for x in settings.cohorts if 16 / x <= NEAR)
+    assert k == min(x for x in settings.cohorts if 16 / x <= MAX_RATIO)
     assert change.rounds == pytest.approx(32)  # 0.8 of the way, of 40
     assert change.saved == pytest.approx(1 - k / 16)
 
@@ -303,8 +306,8 @@ def test_a_saving_is_to_be_clear_against_its_doubt(stage):
     """Early on as well, when much could still be learnt from it."""
     settings = lattice(lambda k, _: np.where(k == 8, 0.7, 1.0))
     now, logs = place(settings, 16, 20), np.full(30, np.log(40.0))
-    rest = rest_of(known(settings, logs, stage), settings, now, 5, 5, now)
-    clear = (-rest.more.min() - WORTH) / CLEAR
+    rest = remaining_run(known(settings, logs, stage), settings, now, 5, 5, now)
+    clear = (-rest.more.min() - MIN_SAVING) / CLEAR_SD
     assert clear > 0.1
     assert changed(known(settings, logs, stage, 0.9 * clear), settings, now, 5, 5) is not None
     assert changed(known(settings, logs, stage, 1.1 * clear), settings, now, 5, 5) is None
@@ -327,10 +330,10 @@ def test_a_run_that_ends_before_the_next_look_is_left_alone():
 def test_losses_above_their_curve_put_the_end_further_away():
     """What a run is off its curve now, it is expected to be later."""
     settings, here = lattice(), place(lattice(), 8, 20)
-    belief, places = Belief.first(settings), np.full(40, here)
-    losses, _ = losses_of(settings, belief.mean + 0.8, places, noise=0.01)
+    prior, places = RoundsPrior.from_law(settings), np.full(40, here)
+    losses, _ = losses_of(settings, prior.mean + 0.8, places, noise=0.01)
     stuck = np.where(np.arange(40) < 25, losses, losses[24])
-    rest = [standing(belief, seen, places, 2.0, 0.2) for seen in (losses, stuck)]
+    rest = [training_posterior(prior, seen, places, 2.0, 0.2) for seen in (losses, stuck)]
     shifts = [stands.shift[:, here].mean() / stands.end[:, here].mean() for stands in rest]
     assert abs(shifts[0]) < 0.03
     assert shifts[1] > 0.03
@@ -351,7 +354,7 @@ def test_a_forecast_is_missed_by_cost_in_standard_deviations():
     assert forecast.surprise(spent=60.0, left=40.0) == pytest.approx(0)
     assert forecast.surprise(spent=60.0, left=100 * np.e - 60) == pytest.approx(2)
     assert forecast.failed(spent=60.0, left=160.0)
-    assert not forecast.failed(spent=60.0, left=140.0)  # by less than FAILED
+    assert not forecast.failed(spent=60.0, left=140.0)  # by less than FAILED_SD
     assert not replace(forecast, stay_cost=250.0).failed(spent=60.0, left=160.0)
 
 
@@ -363,10 +366,10 @@ def test_a_run_may_be_finished_by_more_clients():
     end = stands.end.copy()
     end[:, settings.cohorts == 1] = 3.0  # noise: with one client the target is far
     stands = replace(stands, end=end, log_rounds=np.log(100 * end))  # as fast as the others
-    rounds, cost = rest_with(stands, settings, one, one, 5, 5)
+    rounds, cost = remaining_with(stands, settings, one, one, 5, 5)
     assert_allclose(rounds, 100)
     assert_allclose(cost, 95 * 1 + 5 * 2)
-    assert_allclose(rest_with(stands, settings, two, two, 5, 5)[1], 200)
+    assert_allclose(remaining_with(stands, settings, two, two, 5, 5)[1], 200)
 
 
 def test_near_is_within_a_factor_of_both():
@@ -374,7 +377,9 @@ def test_near_is_within_a_factor_of_both():
     now = place(settings, 4, 20)
     found = near(settings, now)
     k, e = settings.cohorts / 4, settings.steps / 20
-    assert_array_equal(found, (k <= NEAR) & (k >= 1 / NEAR) & (e <= NEAR) & (e >= 1 / NEAR))
+    assert_array_equal(
+        found, (k <= MAX_RATIO) & (k >= 1 / MAX_RATIO) & (e <= MAX_RATIO) & (e >= 1 / MAX_RATIO)
+    )
 
 
 # Whole runs.
@@ -395,7 +400,7 @@ def test_a_run_moves_to_the_better_setting_and_costs_less(world, fewer):
 
 @pytest.mark.long
 def test_a_plan_that_is_best_already_is_hardly_changed():
-    plan = plan_training(load_scenario("digits"), law=USUAL_LAW)
+    plan = plan_training(load_scenario("digits"), law=GENERIC_LAW)
     costs = []
     for seed in range(3):
         world = plan.apply_to()
@@ -430,9 +435,10 @@ def test_why_has_the_numbers_that_hold():
     result = run_adaptive(SLOW, POLICY)
     change, losses = result.outcome.changes[0], result.state.history.train_loss
     steering = adaptive(prepare_run(SLOW, POLICY)).steering
-    now = steering.settings.place(Setting(10, 2, 0.0))
+    now = steering.settings.index_of(Setting(10, 2, 0.0))
     first = steering.initial.train_loss
-    stands = standing(steering.belief, losses[:5], np.full(5, now), first, 0.6, averaged=True)
+    here = np.full(5, now)
+    stands = training_posterior(steering.prior, losses[:5], here, first, 0.6, averaged=True)
     found = changed(stands, steering.settings, now, 5, 1)
     assert (change.round, change.cohort) == (6, steering.settings.cohorts[found.place])
     numbers = re.fullmatch(
@@ -480,7 +486,7 @@ def test_a_prior_that_is_not_widened_keeps_the_run_away_for_longer(monkeypatch):
     import fedcell.planning.adaptive.controller as module
 
     usual = misled().outcome
-    monkeypatch.setattr(module, "WIDEST", 1.0)
+    monkeypatch.setattr(module, "MAX_WIDENING", 1.0)
     never = misled().outcome
     assert never.changes[-1].round > usual.changes[-1].round
     costs = [o.policies[0].to_target.cost for o in (usual, never)]
@@ -514,13 +520,13 @@ def prepared_misled():
 )
 def test_when_a_run_goes_back(rounds, spent, more, back):
     steering = prepared_misled().steering
-    start, now = (steering.settings.place(Setting(10, e, 0.0)) for e in (16, 6))
+    start, now = (steering.settings.index_of(Setting(10, e, 0.0)) for e in (16, 6))
     places = np.repeat([start, now], [5, rounds - 5])
     costs = steering.settings.costs.copy()
     costs[now] = spent / (rounds - 5)
     steering.settings = replace(steering.settings, costs=costs)
-    rest = Rest(
-        places=np.array([start, now]),
+    rest = RemainingRun(
+        indices=np.array([start, now]),
         rounds=np.array([50.0, 50.0]),
         costs=np.array([70.0 * np.exp(more), 70.0]),
         more=np.array([more, 0.0]),

@@ -31,7 +31,7 @@ from fedcell.planning.law.given import GivenLaw
 from fedcell.planning.setting import Setting
 from fedcell.planning.whatif import nearby_worlds
 
-MIXED = load_scenario(Path(__file__).parents[2] / "docs" / "fleet.toml")
+MIXED = load_scenario(Path(__file__).parents[3] / "docs" / "fleet.toml")
 LAW = GivenLaw(mixing=30.0, drift=0.5, start=40.0)
 WORDS = ("--mixing", 30, "--drift", 0.5, "--start", 40, "--steps", "1..12")
 
@@ -77,10 +77,10 @@ def test_a_plan_has_every_device_of_a_table_and_the_payer_of_drawn_clients():
     assert plan.devices[2].battery == 360.0
     assert plan.devices[0].battery is None
     calls = sum(device.called for device in plan.devices)
-    assert calls == pytest.approx(plan.rounds.value * plan.cohort.value, rel=0.01)
+    assert calls == pytest.approx(plan.rounds.value * plan.cohort, rel=0.01)
     drawn = plan_training(Scenario(), law=LAW, policy="even", steps=(1, 9))
     (payer,) = drawn.devices
-    world = Scenario().with_plan(int(drawn.cohort.value), int(drawn.local_steps.value))
+    world = Scenario().with_plan(drawn.cohort, drawn.local_steps)
     energy = device_energy(world, draw_fleet(world), "even", 0).mean
     assert (payer.client, payer.name) == (int(energy.argmax()), None)
 
@@ -186,7 +186,9 @@ def test_the_chance_of_a_device_is_that_of_many_runs():
     devices = device_shares(world, "even", rounds)
     who = max(devices, key=lambda d: d.energy)
     limit = 1.3 * who.energy
-    chance = chances(grid, Limits(energy_per_client=limit))["energy budget per client"][i, j]
+    chance = chances(grid.law, bounds_of(grid, Limits(energy_per_client=limit)))[
+        "energy budget per client"
+    ][i, j]
     spent = [
         simulate_network(world, "even", round(rounds), seed).totals.energy[who.client]
         for seed in range(400)
@@ -220,7 +222,7 @@ def test_devices_come_back_from_a_plan_s_file(tmp_path):
 
 
 def test_a_plan_names_who_hardly_takes_part_and_who_pays(fedcell):
-    said = fedcell("plan", Path(__file__).parents[2] / "docs" / "fleet.toml", *WORDS)
+    said = fedcell("plan", Path(__file__).parents[3] / "docs" / "fleet.toml", *WORDS)
     words = " ".join(said.out.split())
     chance = f"{100 * np.exp(-0.05 * (510 / 175) ** 4):.2g}"
     assert f"note: gate-7 is heard in {chance} % of rounds: its 340 samples (19 % of all)" in words
@@ -253,7 +255,7 @@ def test_worlds_with_more_losses_have_more_of_every_device():
 
 def test_a_plan_counts_with_the_mean_loss_rate():
     plan = plan_training(MIXED, law=LAW, policy="even", steps=(1, 6))
-    k, e = int(plan.cohort.value), int(plan.local_steps.value)
+    k, e = plan.cohort, plan.local_steps
     assert plan.rounds.value == pytest.approx(float(LAW.rounds(k, e, mean_loss_rate(MIXED))))
     assert plan.rounds.value > float(LAW.rounds(k, e, 0.0))
 
@@ -288,9 +290,7 @@ def test_a_plan_that_misses_a_client_s_limit_by_a_little_is_not_taken():
     only = np.zeros_like(grid.candidates)
     only[grid.at(*worst)] = True
     limits = Limits(energy_per_client=float(values[grid.at(*worst)]) * 1.0001)
-    with pytest.raises(
-        NoPlan, match="per client: looked at closely, every one takes a little more from"
-    ):
+    with pytest.raises(NoPlan, match="per client when priced exactly; relax it by a few percent"):
         choose_plan(replace(grid, candidates=only), limits)
 
 
@@ -304,5 +304,5 @@ def test_a_pilot_of_devices_with_losses_of_their_own_on_data_that_is_dealt(tmp_p
         scenario, "6s", tmp_path / "p.json", target=1.5, clients=(2, 6), steps=(5, 20)
     )
     plan = plan_training(scenario, pilot)
-    assert plan.cohort.value <= 6
+    assert plan.cohort <= 6
     assert [device.name for device in plan.devices] == names

@@ -134,7 +134,7 @@ def test_runs_that_were_cut_do_not_make_runs_look_alike():
         most = 0.8 * FLOOR.rounds(runs.cohort, runs.steps)
         most = np.where(runs.settings % 2, most, np.inf)
         cut = replace(runs, rounds=np.minimum(runs.rounds, most), censored=runs.rounds > most)
-        found.append(fit_law(cut).departures.scales.single)
+        found.append(fit_law(cut).residuals.scales.single)
     assert 0.16 < np.mean(found) < 0.24
 
 
@@ -183,7 +183,7 @@ def test_a_law_says_never():
     assert at(law, 1, 40, 0.0)[0] == np.inf  # more steps are no steadier
     assert np.isfinite(at(law, 1, 10, 0.0)[0])
     assert np.isfinite(at(law, 2, 22, 0.0)[0])
-    assert "never gets there" in law.notes[0]
+    assert "never reaches the target" in law.notes[0]
 
 
 def test_nothing_to_fit():

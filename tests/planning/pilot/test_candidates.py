@@ -16,12 +16,12 @@ from fedcell import (
     run_pilot,
     simulate_network,
 )
-from fedcell.planning.pilot.candidates import Search, lattice, search_space
-from fedcell.planning.pilot.loop import Looking
+from fedcell.planning.pilot.candidates import CandidateSettings, lattice, search_space
+from fedcell.planning.pilot.loop import PilotLoop
 from fedcell.planning.pilot.pilot import Pilot
-from fedcell.planning.pilot.runner import Ask, PilotRunner
+from fedcell.planning.pilot.runner import PilotRunner, TrialJob
 from fedcell.planning.pilot.trial import Trial
-from fedcell.planning.setting import Setting
+from fedcell.planning.setting import Region, Setting
 from fedcell.scenario.target import Target
 from fedcell.simulation.extrapolation import has_settled, least_rounds, likely_rounds
 
@@ -90,12 +90,12 @@ def test_a_lattice_has_its_ends_and_no_gaps(low, more, ratio):
 
 def test_a_space_is_what_rounds_cost_under_the_best_policy():
     scenario = load_scenario("paper").using(plan={"cohort": 5})
-    space = search_space(scenario, clients=(3, 20), steps=(5, 80))
+    space = search_space(scenario, Region(clients=(3, 20), steps=(5, 80)))
     assert (space.cohorts.min(), space.cohorts.max()) == (3, 20)
     assert (space.steps.min(), space.steps.max()) == (5, 80)
-    place = space.place(Setting(3, 5, scenario.cell.loss_rate))
+    place = space.index_of(Setting(3, 5, scenario.cell.loss_rate))
     assert space.costs[place] == space.costs.min()  # the least of both
-    energy = search_space(scenario, minimise="energy", clients=(3, 20), steps=(5, 80))
+    energy = search_space(scenario, Region((3, 20), (5, 80), minimise="energy"))
     assert not np.allclose(space.costs / energy.costs, space.costs[0] / energy.costs[0], rtol=0.01)
 
 
@@ -149,15 +149,15 @@ def look(law, costs, budget, seconds, count=60, monkeypatch=None, kind=Made, eng
     k, e = (
         x.ravel() for x in np.meshgrid(lattice(1, count, 1.4), lattice(1, 300, 1.5), indexing="ij")
     )
-    space = Search(k, e, 0.0, "independent", np.asarray(costs(k, e), float))
+    space = CandidateSettings(k, e, 0.0, "independent", np.asarray(costs(k, e), float))
     empty = Pilot(identity={}, target=TARGET, seed=0, kind="independent")
-    search = Looking(runner, empty, space, list(range(100)), 1000, budget, budget)
+    search = PilotLoop(runner, empty, space, list(range(100)), 1000, budget, budget)
     *_, (_, pilot) = search.trials()
     law_found = pilot.fit()
     best = space.setting(space.best(law_found, pilot.reached(TARGET)))
     truth = law(k, e) * space.costs
     regret = float(
-        law(best.cohort, best.local_steps) * space.costs[space.place(best)] / truth.min()
+        law(best.cohort, best.local_steps) * space.costs[space.index_of(best)] / truth.min()
     )
     return pilot, best, regret - 1, clock.now
 
@@ -256,12 +256,12 @@ def test_a_setting_that_blew_up_once_is_not_the_one_to_beat(monkeypatch):
 def test_an_interrupt_leaves_no_gap_that_is_run_for_ever(monkeypatch):
     """The second seed was done and the first was not: the first comes next."""
     search = looking(monkeypatch)
-    here = search.search.first()[0]
+    here = search.settings.first()[0]
     done = Trial(setting=here, seed=1, losses=(0.4,), target=TARGET, wall_seconds=1.0)
     search.pilot = search.pilot.with_trial(done)
-    asks = [search._ask(here, 50)]
-    search.under_way.add((here, asks[0].seed))
-    asks.append(search._ask(here, 50))
+    asks = [search._job(here, 50)]
+    search.in_flight.add((here, asks[0].seed))
+    asks.append(search._job(here, 50))
     assert [ask.seed for ask in asks] == [0, 2]
 
 
@@ -271,14 +271,14 @@ def looking(monkeypatch):
     given = {"law": factory, "seconds": lambda *_: 1.0, "clock": clock}
     runner = Made(scenario=Scenario(), target=TARGET, **given)
     k, e = (x.ravel() for x in np.meshgrid(lattice(1, 20, 1.4), lattice(1, 50, 1.5)))
-    space = Search(k, e, 0.0, "independent", np.ones(k.size))
+    space = CandidateSettings(k, e, 0.0, "independent", np.ones(k.size))
     empty = Pilot(identity={}, target=TARGET, seed=0, kind="independent")
-    return Looking(runner, empty, space, list(range(10)), 100, 100.0, 100.0)
+    return PilotLoop(runner, empty, space, list(range(10)), 100, 100.0, 100.0)
 
 
 def test_a_pilot_that_blew_up_at_first_looks_at_fewer_steps(monkeypatch):
     search = looking(monkeypatch)
-    for setting in search.search.first():
+    for setting in search.settings.first():
         wild = Trial(setting=setting, seed=0, losses=(np.inf,), target=TARGET, wall_seconds=1.0)
         search.pilot = search.pilot.with_trial(wild)
     ask = search._next(search._runs())
@@ -301,18 +301,18 @@ def test_a_plan_for_a_fleet_that_nobody_designed_is_near_the_best_of_a_grid(tmp_
     )
     pilot = run_pilot(world, budget=20.0, path=tmp_path / "pilot.json", steps=(2, 160))
     plan = plan_training(world, pilot)
-    here = Setting(int(plan.cohort.value), int(plan.local_steps.value), world.cell.loss_rate)
+    here = Setting(plan.cohort, plan.local_steps, world.cell.loss_rate)
     assert here in pilot.reached(pilot.target)
-    space = search_space(prepare_training(world).scenario, steps=(2, 160))
+    space = search_space(prepare_training(world).scenario, Region(steps=(2, 160)))
     costs = np.exp(space.log_costs(pilot.fit())[0])
-    assert costs[space.place(here)] <= 1.1 * costs[np.isfinite(costs)].min()
+    assert costs[space.index_of(here)] <= 1.1 * costs[np.isfinite(costs)].min()
     assert plan.rounds.low < plan.rounds.value < plan.rounds.high < 3 * plan.rounds.low
     runner = PilotRunner(scenario=world, target=pilot.target)
     measured = {}
     for k in {max(1, here.cohort // 2), here.cohort, 2 * here.cohort, 4 * here.cohort}:
         for e in {here.local_steps // 3, here.local_steps, 3 * here.local_steps}:
             setting = Setting(k, e, here.loss_rate)
-            runs = [runner.run(Ask(setting, seed, 150)) for seed in (1, 2, 3)]
+            runs = [runner.run(TrialJob(setting, seed, 150)) for seed in (1, 2, 3)]
             rounds = [r.rounds_to(pilot.target) or 300 for r in runs]
             ledger = simulate_network(
                 prepare_training(setting.apply_to(world)).scenario, plan.policy, 100
@@ -339,7 +339,7 @@ def test_a_pilot_begins_with_settings_that_are_likely_to_reach_the_target():
     assert abs(np.log(own.local_steps / 30)) < 0.35
     assert many.cohort >= 14
     assert many.local_steps == own.local_steps
-    few = search_space(scenario, clients=(1, 3), steps=(1, 2))
+    few = search_space(scenario, Region((1, 3), (1, 2)))
     assert {(s.cohort, s.local_steps) for s in few.first()} == {(3, 2)}
 
 
@@ -360,7 +360,7 @@ def test_cheap_corners_that_never_get_there_do_not_eat_the_budget(monkeypatch):
 def test_a_search_moves_outward_where_small_settings_rest_short_of_the_target(monkeypatch):
     search = looking(monkeypatch)
     rest = 0.9 + 0.01 * np.random.default_rng(0).standard_normal(200)
-    for setting in search.search.first():
+    for setting in search.settings.first():
         trial = Trial(setting=setting, seed=0, losses=tuple(rest), target=TARGET, wall_seconds=1.0)
         search.pilot = search.pilot.with_trial(trial)
     ask = search._next(search._runs())
@@ -382,7 +382,7 @@ def test_runs_beyond_the_ranges_or_of_another_measure_do_not_stop_a_search(monke
     search = looking(monkeypatch)
     goal = Target(accuracy=0.9, hold=1)
     search.pilot = replace(search.pilot, target=goal)
-    own = search.search.first()[0]
+    own = search.settings.first()[0]
     blind = Trial(setting=own, seed=0, losses=(1.0, 0.4), target=TARGET, wall_seconds=1.0)
     search.pilot = search.pilot.with_trial(blind)
     assert search._next(search._runs()) is not None
@@ -390,7 +390,7 @@ def test_runs_beyond_the_ranges_or_of_another_measure_do_not_stop_a_search(monke
 
 def test_a_search_moves_inward_where_time_ran_out_before_curves_said_anything(monkeypatch):
     search = looking(monkeypatch)
-    for setting in search.search.first():
+    for setting in search.settings.first():
         trial = Trial(setting=setting, seed=0, losses=(2.3, 2.2), target=TARGET, wall_seconds=12.0)
         search.pilot = search.pilot.with_trial(trial)
     ask = search._next(search._runs())
@@ -400,7 +400,7 @@ def test_a_search_moves_inward_where_time_ran_out_before_curves_said_anything(mo
 
 def test_a_run_whose_curve_would_get_there_is_given_the_time(monkeypatch):
     search = looking(monkeypatch)
-    own, many = search.search.first()[0], search.search.nearest(20, 50)
+    own, many = search.settings.first()[0], search.settings.nearest(20, 50)
     falls = tuple((2.3 * np.arange(1, 61) ** -0.3).tolist())  # at the target after 162 rounds
     for setting, losses in ((own, falls), (many, (2.3, 2.2))):
         trial = Trial(setting=setting, seed=0, losses=losses, target=TARGET, wall_seconds=6.0)
@@ -416,9 +416,9 @@ def test_trials_under_way_learn_what_the_finished_ones_cost(monkeypatch):
     search.rounds, search.runner.seconds = 1000, lambda *_: 0.01
     states = search.trials()
     trial = next(trial for trial, _ in states if trial.rounds_to(TARGET))
-    cost = trial.rounds_to(TARGET) * search.search.costs[search.search.place(trial.setting)]
+    cost = trial.rounds_to(TARGET) * search.settings.costs[search.settings.index_of(trial.setting)]
     assert float(search._race.read_text()) == pytest.approx(cost)
-    ask = search._ask(trial.setting, 50)
+    ask = search._job(trial.setting, 50)
     assert ask.race.file == search._race
     folder = search._race.parent
     states.close()

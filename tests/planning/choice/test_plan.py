@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from math import inf
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from fedcell.core.quantities import parse_duration, parse_energy, readable_durat
 from fedcell.learning.setup import prepare_training
 from fedcell.planning.choice.choose import choose_plan, totals_under
 from fedcell.planning.choice.grid import evaluate_plans
-from fedcell.planning.choice.limits import Limits, allowed_plans, chances, least_place
+from fedcell.planning.choice.limits import Limits, allowed_plans, bounds_of, chances, least_place
 from fedcell.planning.costs.rounds import price_round_grid
 from fedcell.planning.costs.units import full_participation, section_4d, unit_costs
 from fedcell.planning.law.fit import fit_law
@@ -40,10 +41,12 @@ from support.examples import examples
 from support.laws import FLOOR, observed
 from support.piloted import PILOT, piloted_digits, piloted_file
 
+OLD_PLAN = Path(__file__).parents[2] / "support" / "data" / "plan-of-format-3.json"
 SMALL = Scenario(clients=Clients(count=8, spread=0.5), plan=RoundPlan(cohort=4)).using(
     task={"model_bits": 2e7, "samples_per_step": "batch"},
     cell={"broadcast_time": 2.0, "loss_rate": 0.2},
 )
+INTERVALS = ("cohort_interval", "local_steps_interval", "rounds", "duration", "energy", "cost")
 FAST = ("--policy", "even", "--steps", "1..6")
 LAW = GivenLaw(mixing=30.0, drift=0.5, start=40.0)
 
@@ -82,7 +85,7 @@ def test_the_joint_optimum_is_that_of_brute_force(policy, aim):
     which = ["cost", "duration", "energy"].index(aim)
     best = min(totals, key=lambda at: totals[at][which])
     plan = choose_plan(evaluate_plans(SMALL, LAW, policy, 6), minimise=aim)
-    assert (plan.cohort.value, plan.local_steps.value) == best
+    assert (plan.cohort, plan.local_steps) == best
     found = [plan.cost.value, plan.duration.value, plan.energy.value]
     assert found == pytest.approx(totals[best], rel=1e-9)
 
@@ -127,7 +130,7 @@ def test_no_neighbour_is_better(mixing, drift, start, gamma, Td):
     world = SMALL.using(cell={"loss_rate": gamma, "broadcast_time": Td})
     over = evaluate_plans(world, GivenLaw(mixing=mixing, drift=drift, start=start), "even", 12)
     plan = choose_plan(over)
-    k, e = int(plan.cohort.value), int(plan.local_steps.value)
+    k, e = plan.cohort, plan.local_steps
     law = GivenLaw(mixing=mixing, drift=drift, start=start)
     for near in ((k - 1, e), (k + 1, e), (k, e - 1), (k, e + 1), (k + 1, e + 1), (k - 1, e - 1)):
         if 1 <= near[0] <= 8 and 1 <= near[1] <= 12:
@@ -141,14 +144,14 @@ def test_no_neighbour_is_better(mixing, drift, start, gamma, Td):
 def test_one_client_is_a_fleet_too():
     world = SMALL.using(clients={"count": 1}, plan={"cohort": 1})
     plan = choose_plan(evaluate_plans(world, LAW, "optimal", 1))
-    assert (plan.cohort.value, plan.local_steps.value) == (1, 1)
+    assert (plan.cohort, plan.local_steps) == (1, 1)
 
 
 def test_a_law_is_applied_to_the_losses_of_the_scenario(fitted):
     """A pilot with independent losses says what worst-case ones would take."""
     world = SMALL.using(clients={"count": 30}, cell={"loss_rate": 0.5, "loss_kind": "worst-case"})
     plan = choose_plan(evaluate_plans(world, fitted, "even", 40))
-    k, e = int(plan.cohort.value), int(plan.local_steps.value)
+    k, e = plan.cohort, plan.local_steps
     there = fitted.predict(np.array(k), np.array(e), 0.5, kind="worst-case")
     assert plan.rounds.value == pytest.approx(float(there[0]))
     assert plan.rounds.value == pytest.approx(float(FLOOR.rounds(k, e, 0.5, "worst-case")), rel=0.2)
@@ -167,7 +170,14 @@ def test_intervals_hold_their_values_and_come_from_the_pilot(fitted):
         choose_plan(evaluate_plans(world, law, "optimal", 60)) for law in (fitted.law, fitted)
     )
     for plan in (sure, unsure):
-        for name in ("cohort", "local_steps", "rounds", "duration", "energy", "cost"):
+        for name in (
+            "cohort_interval",
+            "local_steps_interval",
+            "rounds",
+            "duration",
+            "energy",
+            "cost",
+        ):
             part = getattr(plan, name)
             assert part.low <= part.value <= part.high
     assert sure.rounds.low == sure.rounds.high
@@ -182,7 +192,7 @@ def test_sums_over_rounds_lie_in_their_intervals(aim):
     law = GivenLaw(mixing=5.0, drift=0.5, start=20.0)
     plan = choose_plan(evaluate_plans(world, law, "optimal", 6), minimise=aim)
     g = round(plan.rounds.value)
-    chosen = {"cohort": int(plan.cohort.value), "local_steps": int(plan.local_steps.value)}
+    chosen = {"cohort": plan.cohort, "local_steps": plan.local_steps}
     ledger = simulate_network(world.using(plan=chosen), "optimal", 200 * g, seed=0)
     for measure in ("cost", "duration", "energy"):
         sums = getattr(ledger, measure).reshape(200, g).sum(1) * plan.rounds.value / g
@@ -222,7 +232,7 @@ def test_budgets_are_respected_or_none_is_possible(grid, a, b, c):
     assert plan.energy.value <= limits.energy
     assert plan.energy.value / 8 <= limits.mean_energy_per_client
     assert plan.cost.value == grid.cost[may].min()
-    assert (allowed_plans(grid, limits) == may).all()
+    assert (allowed_plans(grid, bounds_of(grid, limits)) == may).all()
 
 
 def test_a_limit_that_cannot_be_kept_is_named_with_the_least_that_can(grid):
@@ -279,7 +289,7 @@ def test_chances_are_those_of_runs_that_are_drawn(fitted):
     i, j = least_place(over.cost)
     k, e = np.array(over.cohorts[i]), np.array(over.steps[j])
     limits = Limits(deadline=1.1 * float(over.duration[i, j]))
-    said = float(chances(over, limits)["deadline"][i, j])
+    said = float(chances(over.law, bounds_of(over, limits))["deadline"][i, j])
     median, _ = fitted.log_rounds(k, e, over.loss_rate, over.kind)
     sd = float(over.spread("duration", k, e))
     rng = np.random.default_rng(0)
@@ -353,7 +363,7 @@ def test_sensitivity_asks_of_each_world_and_says_what_keeping_the_plan_costs():
     assert all(world.cost <= world.kept_cost for world in worlds.values())
     assert worlds[lossy].rounds > plan.rounds.value
     assert worlds[narrow].cost > plan.cost.value > worlds[small].cost
-    assert worlds[narrow].cohort <= plan.cohort.value <= worlds[small].cohort
+    assert worlds[narrow].cohort <= plan.cohort <= worlds[small].cohort
     assert "uploads lost: 0.1, not 0" in nearby_worlds(SMALL.using(cell={"loss_rate": 0.0}))
     assert (
         list(nearby_worlds(SMALL.using(cell={"loss_rate": 0.9})))[1]
@@ -450,9 +460,35 @@ def plan_of(fedcell, *words):
     return json.loads(said.out)
 
 
+def test_the_choice_of_a_plan_is_two_whole_numbers():
+    plan = plan_training(SMALL, law=LAW, policy="even", steps=(1, 6))
+    assert type(plan.cohort) is type(plan.local_steps) is int
+    assert SMALL.with_plan(plan.cohort, plan.local_steps) == plan.apply_to(SMALL).using(
+        plan={"rounds": SMALL.plan.rounds}
+    )
+    assert len(range(plan.cohort)) == plan.cohort_interval.value
+    assert plan.to_dict()["cohort"] == plan.cohort
+
+
+def test_a_plan_file_of_format_3_is_read(tmp_path):
+    old = json.loads(OLD_PLAN.read_text())
+    assert old["format"] == 3
+    plan = TrainingPlan.load(OLD_PLAN)
+    for name in ("cohort", "local_steps"):
+        assert getattr(plan, name) == old[name]["value"]
+        assert vars(getattr(plan, f"{name}_interval")) == old[name]
+    assert vars(plan.cost) == old["cost"]
+    plan.save(tmp_path / "plan.json")
+    assert json.loads((tmp_path / "plan.json").read_text())["format"] == 4
+    assert TrainingPlan.load(tmp_path / "plan.json").to_dict() == plan.to_dict()
+    (tmp_path / "damaged.json").write_text(OLD_PLAN.read_text().replace('"low": 3,', '"low": 2,'))
+    with pytest.raises(BadFile, match="is damaged"):
+        TrainingPlan.load(tmp_path / "damaged.json")
+
+
 def test_the_command_answers_in_json(fedcell):
     plan = plan_of(fedcell, "--policy", "distributed", "--steps", "1..40", "--sensitivity")
-    for name in ("cohort", "local_steps", "rounds", "duration", "energy", "cost"):
+    for name in INTERVALS:
         assert plan[name]["low"] <= plan[name]["value"] <= plan[name]["high"]
     assert plan["paper"]["cost"] >= plan["cost"]["value"]
     assert {"cohort", "local_steps", "cost"} <= set(plan["paper"])
@@ -599,8 +635,8 @@ def test_a_plan_is_applied_with_its_k_its_e_l_and_its_target():
     plan = plan_training(world, law=law, policy="even", steps=(1, 30), target=0.7)
     there = plan.apply_to()
     assert (there.plan.cohort, there.plan.local_steps) == (
-        plan.cohort.value,
-        plan.local_steps.value,
+        plan.cohort,
+        plan.local_steps,
     )
     assert there.learning is not None
     assert (there.learning.target, there.learning.evaluate_every) == (0.7, 1)
@@ -689,14 +725,14 @@ def test_a_law_by_hand_is_not_in_doubt_however_uploads_are_lost():
         )
         law = GivenLaw(mixing=50, drift=0.02, start=250, floor=12)
         plan = plan_training(world, law=law, steps=(1, 80))
-        assert plan.cohort.low == plan.cohort.value == plan.cohort.high
+        assert plan.cohort_interval.low == plan.cohort == plan.cohort_interval.high
 
 
 def test_policies_beside_a_plan_are_priced_as_its_own_is(fitted):
     plan = plan_training(load_scenario("digits"), law=fitted.law, policy="even", steps=(1, 80))
     staged = plan_training(load_scenario("digits"), law=fitted.law, steps=(1, 80))
     assert plan.policies["even"]["cost"] == plan.cost
-    k, e = int(plan.cohort.value), int(plan.local_steps.value)
+    k, e = plan.cohort, plan.local_steps
     world = prepare_training(load_scenario("digits")).scenario.with_plan(k, e)
     rates = {n: simulate_network(world, n, 200).cost.mean() for n in ("even", "optimal-staged")}
     beside = plan.policies["optimal-staged"]["cost"].value / plan.cost.value
@@ -710,7 +746,7 @@ def test_infinite_limits_are_no_limits(grid):
     assert Limits() == Limits(deadline=inf, energy=inf, energy_per_client=inf)
     assert Limits().mean_energy_per_client == inf
     assert Limits().given() == {}
-    assert allowed_plans(grid, Limits()).all()
+    assert allowed_plans(grid, {}).all()
     free, none = choose_plan(grid), choose_plan(grid, Limits())
     assert (free.cohort, free.local_steps, free.cost) == (none.cohort, none.local_steps, none.cost)
 
@@ -720,9 +756,9 @@ def test_laws_that_fit_as_well_move_the_best_k_and_e_l(fitted):
     world = SMALL.using(clients={"count": 30})
     grid = evaluate_plans(world, fitted, "optimal", 60)
     plan = choose_plan(grid)
-    assert plan.local_steps.low < plan.local_steps.value <= plan.local_steps.high
+    assert plan.local_steps_interval.low < plan.local_steps <= plan.local_steps_interval.high
     sure = choose_plan(evaluate_plans(world, fitted.law, "optimal", 60))
-    assert sure.local_steps.low == sure.local_steps.high
+    assert sure.local_steps_interval.low == sure.local_steps_interval.high
 
 
 def test_a_plan_has_the_policy_that_makes_least_what_it_makes_least():

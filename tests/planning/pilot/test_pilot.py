@@ -39,7 +39,7 @@ from fedcell.planning.pilot.candidates import search_space
 from fedcell.planning.pilot.pilot import Pilot
 from fedcell.planning.pilot.pilotfile import load_pilot, save_pilot
 from fedcell.planning.pilot.run import run_pilot
-from fedcell.planning.pilot.runner import Ask, PilotRunner
+from fedcell.planning.pilot.runner import PilotRunner, TrialJob
 from fedcell.planning.pilot.trial import Trial, observe
 from fedcell.planning.pilot.validation import Validation, check_law, target_exponent, validate_pilot
 from fedcell.planning.setting import Setting, trial_seeds, validation_settings
@@ -48,7 +48,7 @@ from fedcell.scenario.target import Target
 from support.laws import FLOOR, observed
 from support.training import quadratics_of
 
-OLD_PILOT = Path(__file__).parents[1] / "support" / "data" / "pilot-of-0.1.json"
+OLD_PILOT = Path(__file__).parents[2] / "support" / "data" / "pilot-of-0.1.json"
 WORLD: dict[str, dict[str, Any]] = {
     "cell": {"loss_rate": 0.1, "broadcast_time": 1.0},
     "clients": {"count": 12, "samples": 40, "spread": 0.0},
@@ -98,7 +98,7 @@ def test_clients_that_are_never_called_are_not_planned_with():
     scenario = Scenario(plan=RoundPlan(cohort=4)).using(clients=clients)
     assert search_space(scenario).cohorts.max() == 4
     law = GivenLaw(mixing=300.0, drift=0.1, start=10.0)
-    assert choose_plan(evaluate_plans(scenario, law, "even", 6)).cohort.value <= 4
+    assert choose_plan(evaluate_plans(scenario, law, "even", 6)).cohort <= 4
     with pytest.raises(BadInput, match=r"no client has clients\.min_samples"):
         evaluate_plans(scenario.using(clients={"min_samples": 1e6}), law, "even", 6)
 
@@ -145,7 +145,7 @@ def test_what_a_trial_says_of_a_target():
 
 def test_a_trial_is_the_run_that_fedcell_run_would_make(fedcell, world):
     runner = PilotRunner(scenario=load_scenario(world), target=Target(loss=0.4, hold=5))
-    run = runner.run(Ask(Setting(4, 4, 0.1), 5, 300))
+    run = runner.run(TrialJob(Setting(4, 4, 0.1), 5, 300))
     said = strict(fedcell("run", world, "--seed", 5, "--policy", "even", "--json"))
     assert (
         said["policies"][0]["rounds"] == len(run.losses) == run.rounds_to(Target(loss=0.4, hold=5))
@@ -157,7 +157,7 @@ def test_a_training_that_diverges_is_seen_and_left_out():
     wild = {"learning": WORLD["learning"] | {"rate": 5.0, "rate_decay": 0.0}}
     scenario = load_scenario("paper").using(**WORLD).using(**wild)
     runner = PilotRunner(scenario=scenario, target=passing(0.4))
-    run = runner.run(Ask(Setting(12, 16, 0.0), 1, 2000))
+    run = runner.run(TrialJob(Setting(12, 16, 0.0), 1, 2000))
     assert run.diverged
     assert run.rounds_to(passing(0.4)) is None
     (check,) = check_law(fit_law(observed(FLOOR)), [run], passing(0.4))
@@ -170,7 +170,7 @@ def test_overflow_is_divergence_even_if_the_model_stays():
     wild = {"learning": WORLD["learning"] | {"rate": 50.0}}
     scenario = load_scenario("paper").using(**WORLD).using(**wild)
     runner = PilotRunner(scenario=scenario, target=passing(0.4))
-    run = runner.run(Ask(Setting(12, 40, 0.0), 1, 40))
+    run = runner.run(TrialJob(Setting(12, 40, 0.0), 1, 40))
     assert run.diverged  # its uploads are not finite, so they are left out and the loss stays
 
 
@@ -178,7 +178,7 @@ def test_a_pilot_looks_after_every_round(world):
     rare = load_scenario(world).using(learning={"evaluate_every": 10})
     often = load_scenario(world)
     runners = [PilotRunner(scenario=s, target=Target(loss=0.4)) for s in (rare, often)]
-    a, b = (runner.run(Ask(HERE, 5, 300)) for runner in runners)
+    a, b = (runner.run(TrialJob(HERE, 5, 300)) for runner in runners)
     assert a.losses == b.losses
 
 
@@ -312,10 +312,10 @@ def test_which_runs_answer_another_target():
 
 
 def test_a_pilot_to_another_target_continues_with_the_runs_of_its_file(fedcell, world, monkeypatch):
-    asked: list[Ask] = []
+    asked: list[TrialJob] = []
     whole = PilotRunner.run
 
-    def noted(self: PilotRunner, ask: Ask) -> Trial:
+    def noted(self: PilotRunner, ask: TrialJob) -> Trial:
         asked.append(ask)
         return whole(self, ask)
 
@@ -474,7 +474,10 @@ def test_a_file_of_another_pilot_is_not_gone_on_with(fedcell, piloted):
 def test_a_scenario_that_learns_nothing_has_no_pilot(fedcell, piloted):
     said = fedcell("plan", "paper", "--pilot", piloted)
     assert said.code == 2
-    assert "the scenario has no [learning], so no pilot is of it" in said.err
+    assert (
+        "this scenario trains nothing (no [learning] table): a pilot cannot belong to it"
+        in said.err
+    )
 
 
 def test_a_plan_may_change_the_radio_and_not_the_learning(fedcell, piloted, world):
@@ -653,8 +656,8 @@ def test_a_plan_is_run_and_compared_with_what_it_said(fedcell, piloted):
     assert fedcell(*words).code == 0
     planned = json.loads(plan.read_text())
     said = strict(fedcell("run", "--plan", plan, "--out", "run", "--json"))
-    assert said["cohort"] == planned["cohort"]["value"]
-    assert said["local_steps"] == planned["local_steps"]["value"]
+    assert said["cohort"] == planned["cohort"]
+    assert said["local_steps"] == planned["local_steps"]
     assert said["policies"][0]["policy"] == "distributed"  # the plan's own first
     beside = {row["policy"]: row for row in said["plan"]}
     assert len(beside) == 5
@@ -684,23 +687,33 @@ def test_a_plan_is_run_and_compared_with_what_it_said(fedcell, piloted):
     [
         (lambda d: d.clear(), "is not a plan that fedcell wrote: plan again with `fedcell plan`"),
         (lambda d: d.update(format=1), "is a plan of an older fedcell (0.2.0, format 1; this one"),
-        (lambda d: d["cohort"].update(value=0), "cohort.value = 0: expected a whole number from 1"),
+        (lambda d: d.update(cohort=0), "cohort = 0: expected a whole number from 1"),
         (lambda d: d["rounds"].update(high=None), "rounds.high = None: expected a number above"),
         (lambda d: d["rounds"].update(low=-1), "rounds.low = -1: expected a number above 0"),
         (
             lambda d: d["rounds"].update(low=1e9, high=2e9),
             "is not between low = 1e+09 and high = 2e+09; plan again",
         ),
-        (lambda d: d["cohort"].update(value=math.inf), "cohort.value = inf: expected a whole"),
+        (lambda d: d.update(cohort=math.inf), "cohort = inf: expected a whole"),
         (lambda d: d.update(policies=3), "policies = 3: expected a list of tables"),
         (lambda d: d["law"].update(drift=True), "drift = True: expected a number from 0"),
         (lambda d: d["scenario"]["cell"].update(noise=-1), "cell.noise = -1: expected a number"),
         (lambda d: d.update(scenario=None), "its scenario has measured gains: name its file"),
         (
-            lambda d: d["cohort"].update(value=10**6, high=10**6),
+            lambda d: (
+                d.update(cohort=10**6),
+                d["cohort_interval"].update(value=10**6, high=10**6),
+            ),
             "plan.cohort = 1000000 is more than the 12",
         ),
-        (lambda d: d["cohort"].update(value=10**6), "cohort.value = 1e+06 is not between low ="),
+        (
+            lambda d: d["cohort_interval"].update(value=10**6),
+            "cohort_interval.value = 1e+06 is not between low =",
+        ),
+        (
+            lambda d: d["local_steps_interval"].update(value=1, low=1),
+            "is not local_steps_interval.value = 1; plan again",
+        ),
         (
             lambda d: (d.update(policy="evil:p"), d["policies"][0].update(policy="evil:p")),
             "which is not built-in: give --policy evil:p if",
@@ -749,10 +762,10 @@ def test_a_plan_is_one_of_the_settings_that_were_tried(fedcell, piloted):
     reached = {(s.cohort, s.local_steps) for s in pilot.reached(pilot.target)}
     for words in ([], ["--minimise", "energy"], ["--minimise", "duration"], ["--policy", "even"]):
         said = strict(fedcell("plan", "world.json", "--pilot", piloted, "--json", *words))
-        assert (said["cohort"]["value"], said["local_steps"]["value"]) in reached
+        assert (said["cohort"], said["local_steps"]) in reached
     few = max(k for k, _ in reached)
     said = strict(fedcell("plan", "world.json", "--pilot", piloted, "--clients", few, "--json"))
-    assert said["cohort"]["value"] == few
+    assert said["cohort"] == few
     far = fedcell("plan", "world.json", "--pilot", piloted, "--steps", "400..500")
     assert far.code == 2
     assert "the pilot tried nothing within --clients and --steps" in far.err
@@ -815,7 +828,7 @@ def test_the_identity_of_a_pilot_is_of_the_learning():
 def test_a_scenario_that_learns_nothing_has_no_trials():
     runner = PilotRunner(scenario=Scenario(), target=passing(0.4))
     with pytest.raises(BadInput, match=r"has no \[learning\]"):
-        runner.run(Ask(HERE, 1, 5))
+        runner.run(TrialJob(HERE, 1, 5))
     with pytest.raises(BadInput, match=r"has no \[learning\]"):
         run_pilot(Scenario(), budget=1.0, target=0.4)
 
@@ -853,11 +866,11 @@ def test_pilots_share_their_runs_with_sweeps_and_others(tmp_path, workers):
 
 def test_a_run_that_cannot_get_there_is_given_up(world):
     runner = PilotRunner(scenario=load_scenario(world), target=Target(loss=0.05))
-    run = runner.run(Ask(Setting(1, 16, 0.1), 5, 400))
+    run = runner.run(TrialJob(Setting(1, 16, 0.1), 5, 400))
     assert run.rounds_to(runner.target) is None
     assert 120 <= len(run.losses) < 400
     assert run.least_rounds(runner.target) > 400
-    hurried = runner.run(Ask(Setting(1, 16, 0.1), 5, 400, deadline=0.0))
+    hurried = runner.run(TrialJob(Setting(1, 16, 0.1), 5, 400, deadline=0.0))
     assert hurried.losses == run.losses[:1]
 
 
@@ -874,7 +887,7 @@ class Deadly:
 
 def test_a_process_that_dies_costs_a_pilot_its_run_alone(world):
     scenario = load_scenario(world)
-    asked = [Ask(Setting(3, 4, 0.1), seed, 5) for seed in range(4)]
+    asked = [TrialJob(Setting(3, 4, 0.1), seed, 5) for seed in range(4)]
     runner = PilotRunner(scenario=scenario, target=passing(0.4), engine=Deadly(2))
     assert [trial.seed for trial in runner.run_all(asked)] == [2, 3]
     runner = PilotRunner(scenario=scenario, target=passing(0.4), engine=Deadly(3))
