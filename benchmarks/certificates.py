@@ -12,9 +12,9 @@ import json
 
 import numpy as np
 
-from fedcell import Optimal, Problem
 from fedcell.network.certificate import certify, dual
 from fedcell.network.round import price
+from fedcell.policies import Optimal, Problem
 
 TOO_FAR = 1e-9  # a gap above it proves too little
 

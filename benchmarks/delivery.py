@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fedcell import prepare_training
 from fedcell.experiments.jobs import quiet
+from fedcell.learning import prepare_training
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.planning.costs.rounds import price_round_grid
 from fedcell.planning.setting import Setting

@@ -19,9 +19,10 @@ from pathlib import Path
 
 import numpy as np
 
-from fedcell import load_scenario, prepare_training
+from fedcell import load_scenario
 from fedcell.experiments.jobs import TrainingJob, train
 from fedcell.experiments.training import Training, Until
+from fedcell.learning import prepare_training
 from fedcell.learning.evaluation import Judgement
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.scenario.target import Target

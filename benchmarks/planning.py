@@ -26,11 +26,12 @@ from pathlib import Path
 
 import numpy as np
 
-from fedcell import plan_training, prepare_training, run_pilot
+from fedcell import Compute, plan_training, run_pilot
 from fedcell.core.errors import FedcellError, FedcellWarning
 from fedcell.experiments.executors import LocalProcesses
 from fedcell.experiments.jobs import TrainingJob, train
 from fedcell.experiments.training import Training, Until
+from fedcell.learning import prepare_training
 from fedcell.planning.costs.rounds import price_round_grid
 from fedcell.planning.setting import Setting
 from worlds import draw_hard_world, kind_of
@@ -154,8 +155,10 @@ def judge(number, data_dir, workers, pilots=None):
     }
     begin = time.monotonic()
     try:
-        pilot = run_pilot(scenario, budget, file, seed=number, data_dir=data_dir, workers=workers)
-        plan = plan_training(scenario, pilot, seed=number, data_dir=data_dir)
+        pilot = run_pilot(
+            scenario, budget, file, seed=number, compute=Compute(data_dir=data_dir, workers=workers)
+        )
+        plan = plan_training(scenario, pilot, seed=number, compute=Compute(data_dir=data_dir))
     except FedcellError as error:
         return row | {"seconds": time.monotonic() - begin, "failed": str(error)}
     row |= {"seconds": pilot.seconds, "runs": len(pilot.trials), "settings": len(pilot.tried)}

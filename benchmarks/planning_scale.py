@@ -22,7 +22,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from fedcell import GivenLaw, Scenario, plan_training
+from fedcell import GivenLaw, Region, Scenario, plan_training
 from fedcell.network import simulate
 from fedcell.network.policies import exact
 from fedcell.planning.costs import units as unit_costs
@@ -118,7 +118,7 @@ def compare(name):
     clients = (50_000, 10**5) if "K from" in name else None
 
     def plan():
-        return plan_training(world, law=LAW, policy=policy, clients=clients)
+        return plan_training(world, LAW, region=Region(policy=policy, clients=clients))
 
     short, long = plan(), in_all_rounds(plan)
     nearly, exactly = (each.grid.round_costs for each in (short, long))

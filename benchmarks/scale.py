@@ -18,8 +18,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from fedcell import Scenario, compare, load_scenario, run, simulate_network
-from fedcell.simulation.run import Progress
+from fedcell import Compute, Observer, Scenario, compare, load_scenario, run
+from fedcell.network import simulate_network
 
 RESULTS = Path(__file__).parent / "results" / "scale.json"
 FIRST = 1000  # rounds at either end of a long run that are compared
@@ -53,8 +53,8 @@ def long_run(rounds):
             ["optimal"],
             target=1e-50,
             folder=Path(folder) / "run",
-            threads=1,
-            progress=Progress(round=lambda *_: moments.append(time.perf_counter())),
+            compute=Compute(threads=1),
+            observer=Observer(round=lambda *_: moments.append(time.perf_counter())),
         )
     return [after - before for before, after in itertools.pairwise(moments)]
 

@@ -21,17 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from fedcell import (
-    EqualFinish,
-    Optimal,
-    Problem,
-    Scenario,
-    draw_fleet,
-    draw_trace,
-    make_problem,
-    price,
-)
+from fedcell import Scenario
+from fedcell.network import draw_fleet, draw_trace
 from fedcell.network.policies.base import Broadcast
+from fedcell.policies import EqualFinish, Optimal, Problem, make_problem, price
 
 try:
     import cvxpy as cp

@@ -15,11 +15,13 @@ from typing import Any, get_args
 
 import numpy as np
 
-from fedcell import draw_fleet, draw_trace, load_scenario, prepare_training
+from fedcell import load_scenario
 from fedcell.core.errors import FedcellWarning
 from fedcell.core.types import Floats
 from fedcell.deploy.screening import Screen, screened
+from fedcell.learning import prepare_training
 from fedcell.learning.learner import Learner
+from fedcell.network import draw_fleet, draw_trace
 from fedcell.simulation.train import train_rounds
 
 CLIENTS, TIMES, FACTOR = 8, -100.0, 3.0

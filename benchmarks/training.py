@@ -105,7 +105,9 @@ def flower():
 
 MEMORY = """
 import resource, sys, numpy as np
-from fedcell import Clients, Dataset, PartitionSpec, RoundPlan, Scenario, simulate
+from fedcell import Clients, PartitionSpec, RoundPlan, Scenario
+from fedcell.learning import Dataset
+from fedcell.simulation import simulate
 from fedcell.learning.engines.engine import Engine
 from fedcell.learning.learner import LocalTraining
 from fedcell.learning.neural import NeuralNetwork

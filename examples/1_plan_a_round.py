@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from fedcell import Problem, certify, schedule_round
+from fedcell import schedule_round
+from fedcell.policies import Problem, certify
 
 round_ = Problem(
     band_time=np.array([2.0, 3.5, 1.2, 6.0, 2.4]),  # seconds to upload with the whole band

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from fedcell import Problem, Scenario, Schedule, check_policy, compare
+from fedcell import Scenario, compare
+from fedcell.policies import Problem, Schedule, check_policy
 
 
 def by_channel(problem: Problem) -> Schedule:

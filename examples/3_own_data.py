@@ -2,7 +2,9 @@
 
 import numpy as np
 
-from fedcell import Dataset, Learning, PartitionSpec, Scenario, prepare_training, simulate
+from fedcell import Learning, PartitionSpec, Scenario
+from fedcell.learning import Dataset, prepare_training
+from fedcell.simulation import simulate
 
 # Three clouds of points; replace x and y by your data.
 rng = np.random.default_rng(0)

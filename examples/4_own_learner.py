@@ -9,9 +9,10 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from fedcell import RoundPlan, Scenario, simulate
+from fedcell import RoundPlan, Scenario
 from fedcell.core.streams import Purpose, stream
 from fedcell.learning.learner import Scores
+from fedcell.simulation import simulate
 
 
 class Regression:

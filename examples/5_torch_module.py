@@ -3,8 +3,10 @@
 import torch
 from torch import nn
 
-from fedcell import Learning, Scenario, prepare_training, simulate
+from fedcell import Learning, Scenario
+from fedcell.learning import prepare_training
 from fedcell.learning.engines.torch import TorchLearner, tensors
+from fedcell.simulation import simulate
 
 scenario = Scenario(learning=Learning(dataset="digits", rate=0.1)).using(
     clients={"count": 30}, plan={"cohort": 6, "local_steps": 8}

@@ -7,15 +7,8 @@ themselves, have `.summary()`, `.plot(path)`, `.rows()` and, with pandas, `.to_p
 from pathlib import Path
 from tempfile import mkdtemp
 
-from fedcell import (
-    Limits,
-    TrainingPlan,
-    load_scenario,
-    plan_training,
-    run,
-    run_pilot,
-    sweep_costs,
-)
+from fedcell import Limits, TrainingPlan, load_scenario, plan_training, run, run_pilot
+from fedcell.network import sweep_costs
 
 scenario = load_scenario("digits")
 folder = Path(mkdtemp(prefix="fedcell-"))  # or your own folder
@@ -23,7 +16,7 @@ folder = Path(mkdtemp(prefix="fedcell-"))  # or your own folder
 pilot = run_pilot(scenario, budget="5s", path=folder / "pilot.json", name="digits")
 print(pilot)
 
-plan = plan_training(scenario, pilot, limits=Limits(deadline=120.0), name="digits")
+plan = plan_training(scenario, pilot, limits=Limits(deadline=120.0)).named("digits")
 plan.save(folder / "plan.json")
 plan.plot(folder / "plan.png")
 print(plan)

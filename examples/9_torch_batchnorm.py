@@ -7,7 +7,8 @@ as net.py (docs/training.md). It needs the extra: pip install 'fedcell[torch]'.
 import torch
 from torch import nn
 
-from fedcell import Scenario, load_scenario, prepare_training, run
+from fedcell import Compute, Scenario, load_scenario, run
+from fedcell.learning import prepare_training
 from fedcell.learning.engines.torch import TorchLearner, tensors
 
 
@@ -32,5 +33,5 @@ if __name__ == "__main__":
     # Size of an upload and cycles per sample: fedcell does not know them for your module.
     costs = {"model_bits": 32 * 1402, "cycles_per_sample": 18e3}
     scenario = load_scenario("digits").using(task=costs)
-    result = run(scenario, ["optimal"], rounds=5, learner=batchnorm)
+    result = run(scenario, ["optimal"], rounds=5, compute=Compute(learner=batchnorm))
     print(result)

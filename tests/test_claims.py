@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedcell import Scenario, draw_fleet, draw_trace, make_problem, policy_by_name, simulate_network
+from fedcell import Scenario
 from fedcell.core.streams import replicate_seeds
+from fedcell.network import draw_fleet, draw_trace, simulate_network
 from fedcell.network.policies.base import Broadcast
+from fedcell.policies import make_problem, policy_by_name
 
 PROPOSED = ["distributed", "equal-finish", "optimal-staged", "optimal"]
 POLICIES = ["even", *PROPOSED]

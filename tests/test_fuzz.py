@@ -23,16 +23,15 @@ from hypothesis import strategies as st
 
 from fedcell import (
     FedcellError,
+    Region,
     TrainingPlan,
     load_pilot,
-    load_round,
     load_run,
     load_scenario,
     plan_training,
     run,
     run_pilot,
     run_seeds,
-    simulate_network,
 )
 from fedcell.core.errors import UNPRINTABLE, FedcellWarning
 from fedcell.core.files.formats import as_json
@@ -46,6 +45,7 @@ from fedcell.learning.data.dataset import load_data
 from fedcell.learning.data.sources import PUBLISHED
 from fedcell.learning.engines.engine import vector_width
 from fedcell.learning.setup import prepare_training
+from fedcell.network import load_round, simulate_network
 from fedcell.scenario.save import to_tables
 from support.examples import examples
 from support.mutations import changed_bytes, changed_csv, changed_json, changed_toml, changed_tree
@@ -122,8 +122,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("sound")
     (home / "world.json").write_text(json.dumps(WORLD))
     world = load_scenario(home / "world.json")
-    pilot = run_pilot(world, 2.0, home / "pilot.json", steps=(1, 16))
-    plan_training(world, pilot, policy="even").save(home / "plan.json")
+    pilot = run_pilot(world, 2.0, home / "pilot.json", region=Region(steps=(1, 16)))
+    plan_training(world, pilot, region=Region(policy="even")).save(home / "plan.json")
     run(world, ["even"], rounds=4, target=1e-9, folder=home / "run")
     run_seeds(world, ["even"], seeds=2, rounds=4, target=1e-9, folder=home / "seeds")
     losses = tuple(np.random.default_rng(0).uniform(0.1, 2.3, 12).tolist())

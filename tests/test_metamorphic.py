@@ -14,20 +14,18 @@ from numpy.testing import assert_allclose
 
 from conftest import Command
 from fedcell import (
-    BadInput,
     Clients,
     GivenLaw,
+    Region,
     RoundPlan,
     Scenario,
     TrainingPlan,
     compare,
-    draw_fleet,
     load_run,
     load_scenario,
     plan_training,
     run,
     schedule_round,
-    simulate_network,
 )
 from fedcell.cli.commands import COMMANDS
 from fedcell.cli.main import load_command
@@ -35,7 +33,9 @@ from fedcell.core.estimates import Estimate
 from fedcell.core.files.formats import as_json
 from fedcell.core.showing import Showable
 from fedcell.deploy.options import RunConfig
+from fedcell.errors import BadInput
 from fedcell.experiments.experiment import load_experiment
+from fedcell.network import draw_fleet, simulate_network
 from fedcell.network.schedule import COLUMNS
 from fedcell.planning.choice.limits import Limits
 from fedcell.planning.whatif import COMPRESSED
@@ -207,7 +207,7 @@ def listed(columns: Mapping[str, float]) -> Scenario:
 def answers(scenario: Scenario) -> list[float]:
     """What rounds and a plan take in a scenario."""
     ledger = simulate_network(scenario, "optimal", rounds=4)
-    plan = plan_training(scenario, law=LAW, policy="even", steps=(1, 3))
+    plan = plan_training(scenario, LAW, region=Region(policy="even", steps=(1, 3)))
     choice = [plan.cohort_interval, plan.local_steps_interval]
     totals = [*choice, plan.rounds, plan.duration, plan.energy, plan.cost]
     rounds = np.concatenate([ledger.duration, ledger.energy, ledger.cost, ledger.received])
@@ -239,10 +239,10 @@ def test_columns_without_a_key_mean_what_others_mean():
 
 
 def test_batteries_limit_a_plan_as_a_budget_for_each_client_does():
-    free = plan_training(listed({}), law=LAW, policy="even", steps=(1, 3))
+    free = plan_training(listed({}), LAW, region=Region(policy="even", steps=(1, 3)))
     most = 0.9 * max(device.energy for device in free.devices)
     limited, budget = (
-        plan_training(world, law=LAW, policy="even", steps=(1, 3), limits=limits)
+        plan_training(world, LAW, limits=limits, region=Region(policy="even", steps=(1, 3)))
         for world, limits in (
             (listed({"battery": most}), Limits()),
             (listed({}), Limits(energy_per_client=most)),
@@ -599,7 +599,7 @@ def test_a_plan_is_rounds_times_what_a_round_takes_wherever_it_is_shown(fedcell,
         mean = float(getattr(ledger, name).mean())
         assert totals[name]["value"] == pytest.approx(totals["rounds"]["value"] * mean, rel=1e-9)
     assert plan["policies"][0] == {"policy": plan["policy"], **totals}
-    own = plan_training(load_scenario(file), law=LAW, steps=(1, 3), name=str(file))
+    own = plan_training(load_scenario(file), LAW, region=Region(steps=(1, 3))).named(str(file))
     saved = TrainingPlan.load(tmp_path / "plan.json")
     for shown in (own, saved):
         rows = {(r["policy"], r["measure"]): r for r in shown.rows()}

@@ -12,8 +12,9 @@ from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from flwr.serverapp.strategy import FedAvg
 
-from fedcell import Learning, RoundPlan, Scenario, Task
-from fedcell.deploy.flower import Settings, introduce, run_federation
+from fedcell import Learning, Observer, RoundPlan, Scenario, Task
+from fedcell.deploy import FederationOptions
+from fedcell.deploy.flower import introduce, run_federation
 
 client = ClientApp()
 server = ServerApp()
@@ -76,9 +77,8 @@ def by_us(grid: Grid, model: np.ndarray, clients: int, cohort: int, rounds: int)
         run_federation(
             grid,
             scenario,
-            arrays={"model": model},
             folder=f"{folder}/run",
-            settings=Settings(policy="optimal", deadline=60.0),
-            report=lambda _: moments.append(time.perf_counter()),
+            options=FederationOptions(policy="optimal", deadline=60.0, arrays={"model": model}),
+            observer=Observer(round=lambda _: moments.append(time.perf_counter())),
         )
     return np.diff(moments[:-1]).tolist()

@@ -8,7 +8,8 @@ from task import make_model
 
 from fedcell import load_scenario
 from fedcell.core.files.formats import write_text
-from fedcell.deploy.flower import Settings, run_federation
+from fedcell.deploy import FederationOptions
+from fedcell.deploy.flower import run_federation
 
 app = ServerApp()
 
@@ -19,10 +20,13 @@ def main(grid: Grid, context: Context) -> None:
     result = run_federation(
         grid,
         load_scenario(Path(__file__).parent / str(config["scenario"])),
-        arrays={name: value.numpy() for name, value in make_model().state_dict().items()},
         rounds=int(config["rounds"]),
         folder=str(config["folder"]),
-        settings=Settings(policy="optimal", deadline=float(config["deadline"])),
+        options=FederationOptions(
+            policy="optimal",
+            deadline=float(config["deadline"]),
+            arrays={name: value.numpy() for name, value in make_model().state_dict().items()},
+        ),
     )
     print(result)
     if config["status-file"]:  # a caller waits for the end

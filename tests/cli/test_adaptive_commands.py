@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from fedcell import TrainingPlan, load_scenario, plan_training
+from fedcell import Region, TrainingPlan, load_scenario, plan_training
 from fedcell.scenario.save import save_scenario
 from fedcell.simulation.folder.listing import list_runs
 from support.piloted import PILOT, piloted_file
@@ -45,7 +45,9 @@ def test_table_json_and_files_tell_of_the_same_changes(fedcell, world, tmp_path)
 def test_a_forecast_that_failed_is_named_where_changes_are(fedcell, tmp_path):
     """On the screen, in changes.csv, in summary.json and in --json."""
     law = STEPS_ARE_WORTHLESS
-    plan = plan_training(MISLED, law=law, clients=(10, 10), steps=(16, 16), policy="even")
+    plan = plan_training(
+        MISLED, law, region=Region(clients=(10, 10), steps=(16, 16), policy="even")
+    )
     plan.save(tmp_path / "plan.json")
     words = ["run", "--plan", tmp_path / "plan.json", "--adaptive", "--clients", "10..10"]
     said = fedcell(*words, "--out", tmp_path / "a")

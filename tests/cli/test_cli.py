@@ -15,7 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from fedcell import BadInput, Scenario, load_round, load_scenario, simulate_network
+from fedcell import Scenario, load_scenario
+from fedcell.errors import BadInput
+from fedcell.network import load_round, simulate_network
 from fedcell.network.policies.names import NAMED
 from fedcell.scenario.load import shipped
 from support.examples import examples
@@ -240,7 +242,7 @@ def test_cost_draws_the_figure(fedcell, tmp_path):
 POLICIES = """
 import sys
 import numpy as np
-from fedcell import Schedule
+from fedcell.policies import Schedule
 
 def fast(problem):
     k = problem.band_time.shape

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedcell import load_scenario, run
+from fedcell import Compute, load_scenario, run
 from fedcell.deploy.exchanges import ExchangeFile
 from fedcell.deploy.local import federation as local
 from fedcell.deploy.local.process_tree import command_of
@@ -369,7 +369,13 @@ def collapsed(monkeypatch):
     def run_here(config, world, _work, *_, **__):
         task = {"model_bits": 64.0, "cycles_per_sample": 1e5}
         learner = lambda *_: Collapsing()
-        run(world.using(task=task), ["even"], learner=learner, folder=config.folder, rounds=3)
+        run(
+            world.using(task=task),
+            ["even"],
+            folder=config.folder,
+            rounds=3,
+            compute=Compute(learner=learner),
+        )
         ExchangeFile(Path(config.folder)).begin(0)
 
     monkeypatch.setattr("fedcell.cli.commands.deploy.run_here", run_here)

@@ -12,13 +12,14 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from fedcell import BadFile, Learning, RoundPlan, Scenario, run, save_scenario
+from fedcell import Learning, RoundPlan, Scenario, run, save_scenario
 from fedcell.cli.commands import COMMANDS
 from fedcell.cli.main import load_command
 from fedcell.core.files.formats import append_text, read_text
 from fedcell.core.files.regular import NO_LINKS, open_handle, open_regular
 from fedcell.deploy.exchanges import COLUMNS as EXCHANGE_COLUMNS
 from fedcell.deploy.exchanges import EXCHANGES
+from fedcell.errors import BadFile
 from fedcell.experiments.store import TIMES, Store
 from fedcell.experiments.training import Curve
 from fedcell.simulation.folder.load import load_run

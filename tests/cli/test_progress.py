@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from fedcell import Observer
 from fedcell.cli import progress as module
 from fedcell.cli.main import load_command
 from fedcell.cli.progress import ProgressLines, progress_bars
@@ -36,7 +37,7 @@ def world(tmp_path):
 def test_rounds_have_a_line_every_half_minute_with_loss_and_time_left(world, monkeypatch, capsys):
     monkeypatch.setattr(module, "time", Clock(step=4.0))
     with progress_bars("seed 3: ") as progress:
-        result = run(world, ["even"], progress=progress)
+        result = run(world, ["even"], observer=progress)
     lines = capsys.readouterr().err.splitlines()
     losses = result.ledgers["even"].train_loss
     assert 3 <= len(lines) <= 8
@@ -62,7 +63,7 @@ def test_the_time_left_is_that_of_the_remaining_rounds(world, monkeypatch, capsy
             clock.now += 60.0
             tell(report)
 
-        run(world, ["even"], report=each)
+        run(world, ["even"], observer=Observer(round=each))
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("round 2/40, loss ")
     assert lines[0].endswith(", 38 min left")
@@ -72,7 +73,7 @@ def test_the_time_left_is_that_of_the_remaining_rounds(world, monkeypatch, capsy
 def test_there_is_no_line_before_half_a_minute_is_over(world, monkeypatch, capsys):
     monkeypatch.setattr(module, "time", Clock(step=0.0))
     with progress_bars() as progress:
-        run(world, ["even"], progress=progress)
+        run(world, ["even"], observer=progress)
     assert capsys.readouterr().err == ""
 
 

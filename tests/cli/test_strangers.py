@@ -13,12 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedcell import BadInput, policy_by_name
 from fedcell.core.errors import UNPRINTABLE
 from fedcell.core.files import atomic as asides
 from fedcell.core.files.atomic import aside
 from fedcell.core.files.locks import locked
+from fedcell.errors import BadInput
 from fedcell.learning.learner import Scores
+from fedcell.policies import policy_by_name
 from fedcell.show.figures import runs as run_figures
 from fedcell.simulation.folder.checkpoint import Checkpoint
 from fedcell.simulation.state import History, State

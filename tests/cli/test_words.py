@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import fedcell.cli
-from fedcell import BadInput
 from fedcell.cli.commands import COMMANDS
 from fedcell.cli.main import load_command, main
 from fedcell.cli.words import WORDS, command_words, has_option, in_options
+from fedcell.errors import BadInput
 
 LOADED: dict[str, Any] = {name: load_command(name) for name in COMMANDS}
 SOURCES = list(Path(fedcell.cli.__file__).parent.rglob("*.py"))

@@ -6,21 +6,17 @@ from collections.abc import Iterator
 import pytest
 
 from fedcell import (
-    BadFile,
-    BadInput,
-    DataUnavailable,
-    Diverged,
     FedcellError,
     GivenLaw,
     Limits,
-    NoPlan,
-    NotReached,
+    Region,
     Scenario,
     load_scenario,
     plan_training,
-    prepare_training,
     run_pilot,
 )
+from fedcell.errors import BadFile, BadInput, DataUnavailable, Diverged, NoPlan, NotReached
+from fedcell.learning import prepare_training
 from fedcell.learning.data.sources import PUBLISHED
 
 QUADRATIC = Scenario().using(
@@ -48,12 +44,15 @@ def test_each_kind_is_raised_where_it_belongs(tmp_path, monkeypatch):
     law = GivenLaw(mixing=30, drift=0.5, start=40)
     with pytest.raises(NoPlan):
         plan_training(
-            Scenario(), law=law, limits=Limits(deadline=1e-3), steps=(1, 3), policy="even"
+            Scenario(),
+            law,
+            limits=Limits(deadline=1e-3),
+            region=Region(steps=(1, 3), policy="even"),
         )
     with pytest.raises(NotReached):
-        run_pilot(QUADRATIC, budget=1.0, steps=(1, 16))
+        run_pilot(QUADRATIC, budget=1.0, region=Region(steps=(1, 16)))
     with pytest.raises(Diverged, match=r"every run diverged: lower learning\.rate"):
-        run_pilot(QUADRATIC.using(learning={"rate": 1e9}), budget=1.0, steps=(1, 16))
+        run_pilot(QUADRATIC.using(learning={"rate": 1e9}), budget=1.0, region=Region(steps=(1, 16)))
     monkeypatch.setenv("FEDCELL_MIRROR", "http://127.0.0.1:9")
     monkeypatch.setenv("FEDCELL_DATA", str(tmp_path))
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))

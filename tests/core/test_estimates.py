@@ -2,7 +2,7 @@
 
 import math
 
-from fedcell import Estimate
+from fedcell.planning import Estimate
 
 
 def test_an_estimate_tells_itself():

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import fedcell
-from fedcell import BadFile, BadInput, Clients, Learning, RoundPlan, Scenario, run
+from fedcell import Clients, Learning, RoundPlan, Scenario, run
 from fedcell.core.files.formats import (
     append_text,
     check_stamp,
@@ -23,6 +23,7 @@ from fedcell.core.files.formats import (
     write_file,
     write_text,
 )
+from fedcell.errors import BadFile, BadInput
 from fedcell.experiments.table import SweepTable, load_sweep
 from fedcell.simulation.folder.load import load_run
 

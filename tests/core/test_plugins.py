@@ -4,8 +4,8 @@ import sys
 
 import pytest
 
-from fedcell import BadInput
 from fedcell.core.plugins import load_plugin, plugin_names
+from fedcell.errors import BadInput
 from support.plugins import install_package
 
 GROUP = "fedcell.test_group"

@@ -5,8 +5,9 @@ import tomllib
 
 import pytest
 
-from fedcell import BadInput, Cell, Clients, Scenario, load_scenario, save_scenario
+from fedcell import Cell, Clients, Scenario, load_scenario, save_scenario
 from fedcell.core.schema import field_infos, suggestion
+from fedcell.errors import BadInput
 from fedcell.scenario.load import SHIPPED
 from fedcell.scenario.save import commented
 from fedcell.show.tables.reference import TABLES, scenario_reference

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from fedcell import BadInput
+from fedcell.errors import BadInput
 from fedcell.experiments.executors import DaskCluster, Inline
 from fedcell.experiments.experiment import load_experiment
 from fedcell.experiments.store import Store

@@ -2,12 +2,13 @@
 
 import pytest
 
-from fedcell import load_scenario, prepare_training
+from fedcell import load_scenario
 from fedcell.experiments import preparation
 from fedcell.experiments.executors import Inline, LocalProcesses
 from fedcell.experiments.experiment import Experiment
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep, run_until_precise
+from fedcell.learning import prepare_training
 
 POLICIES = ["even", "optimal"]
 

@@ -7,12 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedcell import load_scenario, prepare_training
+from fedcell import load_scenario
 from fedcell.core.errors import BadInput
 from fedcell.experiments.jobs import TrainingJob, train
 from fedcell.experiments.sampling import MIN_PART, is_baseline, is_cut
 from fedcell.experiments.store import Store
 from fedcell.experiments.training import Curve, Race, Sampled, Training, Until
+from fedcell.learning import prepare_training
 from fedcell.learning.engines.engine import Engine
 from fedcell.learning.evaluation import Sampling
 from fedcell.scenario.target import Target

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from fedcell import BadFile, BadInput, Optimal, Scenario, load_run, load_scenario, run, run_seeds
+from fedcell import Compute, Observer, Scenario, load_run, load_scenario, run, run_seeds
 from fedcell.core.files.formats import as_json
+from fedcell.errors import BadFile, BadInput
 from fedcell.experiments.seeds import load_seeds
-from fedcell.simulation.run import Progress
+from fedcell.policies import Optimal
 from support.printed import is_plus_minus, tables
 from support.signalled import CHECKPOINT, signalled
 
@@ -102,9 +103,9 @@ def test_runs_have_their_folders_and_are_not_made_again(tmp_path):
 
     @contextmanager
     def watch(seed):
-        yield Progress(round=lambda report: trained.append((seed, report.round)))
+        yield Observer(round=lambda report: trained.append((seed, report.round)))
 
-    again = run_seeds(SCENARIO, ["even"], seeds=3, folder=folder, resume=True, watch=watch)
+    again = run_seeds(SCENARIO, ["even"], seeds=3, folder=folder, resume=True, observer=watch)
     assert {seed for seed, _ in trained} == {2}
     after = held(folder)
     assert {name: after[name] for name in before if name != "summary.json"} == {
@@ -155,11 +156,13 @@ def test_processes_make_the_same_runs(tmp_path):
     world = load_scenario("digits")
     options = {"seeds": 2, "rounds": 3, "target": 1e-9}
     here = run_seeds(world, ["even"], folder=tmp_path / "here", **options)
-    there = run_seeds(world, ["even"], folder=tmp_path / "there", workers=2, **options)
+    there = run_seeds(
+        world, ["even"], folder=tmp_path / "there", **options, compute=Compute(workers=2)
+    )
     assert held(tmp_path / "here") == held(tmp_path / "there")
     assert as_json(here.to_dict()) == as_json(there.to_dict())
     with pytest.raises(BadInput, match="`seed` = -1: expected a whole number"):
-        run_seeds(world, ["even"], seeds=[0, -1], workers=2, rounds=1)
+        run_seeds(world, ["even"], seeds=[0, -1], rounds=1, compute=Compute(workers=2))
 
 
 def test_an_interrupt_keeps_what_is_done_and_the_rest_is_made_later(tmp_path):
@@ -170,12 +173,12 @@ def test_an_interrupt_keeps_what_is_done_and_the_rest_is_made_later(tmp_path):
                 if (seed, report.round) == (at_seed, at_round):
                     raise KeyboardInterrupt
 
-            yield Progress(round=stop)
+            yield Observer(round=stop)
 
         return watch
 
     folder, options = tmp_path / "o", {"seeds": 3, "rounds": 9, "target": 1e-9}
-    cut = run_seeds(SCENARIO, ["even"], folder=folder, watch=interrupted(1, 4), **options)
+    cut = run_seeds(SCENARIO, ["even"], folder=folder, **options, observer=interrupted(1, 4))
     assert (cut.complete, list(cut.runs), len(cut.finished)) == (False, [0, 1], 1)
     assert cut.estimates()[0].rounds.runs == 1  # what was cut says nothing of what it takes
     whole = run_seeds(SCENARIO, ["even"], folder=folder, resume=True, **options)
@@ -191,7 +194,7 @@ def test_an_interrupt_before_the_first_run_leaves_nothing(tmp_path):
         raise KeyboardInterrupt
         yield
 
-    cut = run_seeds(SCENARIO, ["even"], seeds=2, folder=tmp_path / "o", watch=watch)
+    cut = run_seeds(SCENARIO, ["even"], seeds=2, folder=tmp_path / "o", observer=watch)
     assert (cut.complete, cut.runs, cut.estimates()) == (False, {}, [])
     assert cut.summary() == "no run was finished"
     assert not (tmp_path / "o").exists()

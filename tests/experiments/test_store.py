@@ -7,7 +7,8 @@ import warnings
 import numpy as np
 import pytest
 
-from fedcell import BadFile, FedcellWarning
+from fedcell import FedcellWarning
+from fedcell.errors import BadFile
 from fedcell.experiments.store import TIMES, Store
 from fedcell.experiments.training import Curve
 from fedcell.learning.engines.engine import vector_width

@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcell import BadInput, load_scenario, prepare_training, simulate_network
+from fedcell import load_scenario
 from fedcell.core.estimates import mean_estimate
+from fedcell.errors import BadInput
 from fedcell.experiments.executors import Inline, LocalProcesses, WorkerDiedError
 from fedcell.experiments.experiment import Experiment, load_experiment
 from fedcell.experiments.statistics import estimate_rounds
@@ -19,6 +20,8 @@ from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
 from fedcell.experiments.table import FIRST, HELD, estimate_at
 from fedcell.experiments.training import Curve, Training, Until
+from fedcell.learning import prepare_training
+from fedcell.network import simulate_network
 from fedcell.scenario.target import Target, rounds_to
 from support.printed import is_plus_minus
 from support.printed import tables as printed_tables

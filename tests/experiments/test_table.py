@@ -6,8 +6,9 @@ import json
 import numpy as np
 import pytest
 
-from fedcell import BadInput, Even, Scenario, simulate_network
+from fedcell import Scenario
 from fedcell.core.estimates import mean_estimate
+from fedcell.errors import BadInput
 from fedcell.experiments import result as result_module
 from fedcell.experiments import sweep as sweep_module
 from fedcell.experiments.executors import Inline
@@ -25,6 +26,8 @@ from fedcell.experiments.table import (
     widest_interval,
 )
 from fedcell.experiments.training import Curve
+from fedcell.network import simulate_network
+from fedcell.policies import Even
 from fedcell.scenario.target import Target
 from fedcell.show.html import report_page
 from fedcell.show.tables.console import plus_minus

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedcell import BadInput
+from fedcell.errors import BadInput
 from fedcell.learning.classifier import Classifier
 from fedcell.learning.data.dataset import Dataset, load_data
 from fedcell.learning.engines.engine import EVALUATED, PIECE, Engine

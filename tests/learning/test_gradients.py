@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from fedcell import BadInput, Clients, Scenario, prepare_training
+from fedcell import Clients, Scenario
+from fedcell.errors import BadInput
+from fedcell.learning import prepare_training
 from fedcell.learning.gradients import diversity, probe
 from fedcell.planning.constants import estimate_constants
 from fedcell.scenario.learning import Learning

@@ -6,21 +6,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedcell import (
-    BadInput,
-    Clients,
-    RoundPlan,
-    Scenario,
-    Task,
-    draw_fleet,
-    draw_trace,
-    simulate_network,
-)
+from fedcell import Clients, RoundPlan, Scenario, Task
 from fedcell.core.errors import FedcellWarning
+from fedcell.errors import BadInput
 from fedcell.learning.aggregate import aggregate
 from fedcell.learning.engines.quadratic import Quadratics
 from fedcell.learning.learner import LocalTraining, Scores
 from fedcell.learning.setup import prepare_training
+from fedcell.network import draw_fleet, draw_trace, simulate_network
 from fedcell.scenario.learning import Learning, Quadratic
 from fedcell.scenario.target import Target
 from fedcell.simulation.checks import aggregation_doubts, aggregation_rule

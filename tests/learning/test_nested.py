@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcell import load_scenario, prepare_training
+from fedcell import load_scenario
+from fedcell.learning import prepare_training
 from fedcell.learning.evaluation import GROWTH, Judgement, Sampling, Strata
 
 

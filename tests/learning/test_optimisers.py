@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedcell import BadInput, Learning, Scenario, prepare_training
+from fedcell import Learning, Scenario
+from fedcell.errors import BadInput
+from fedcell.learning import prepare_training
 from fedcell.learning.engines.quadratic import Quadratics
 from fedcell.learning.learner import LocalTraining
 from support import reference

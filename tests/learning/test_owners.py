@@ -8,11 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from fedcell import BadInput, Dataset, FedcellWarning, Scenario, prepare_training, simulate
+from fedcell import FedcellWarning, Scenario
+from fedcell.errors import BadInput
+from fedcell.learning import Dataset, prepare_training
 from fedcell.learning.data.owners import in_order
 from fedcell.learning.partition.make import Partition, summarise_partition
 from fedcell.learning.partition_report import describe_partition
 from fedcell.learning.setup import require_learning
+from fedcell.simulation import simulate
 from support.owned import CLOUDS, clouds, owned, scenario_in
 
 THREE = np.arange(CLOUDS) % 3

@@ -11,9 +11,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import linprog
 from scipy.sparse import block_array, coo_array, eye_array
 
-from fedcell import BadInput
 from fedcell.core.schema import decode
 from fedcell.core.streams import Purpose, stream
+from fedcell.errors import BadInput
 from fedcell.learning.partition import skew
 from fedcell.learning.partition.make import (
     Partition,

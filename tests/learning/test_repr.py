@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from fedcell import Scenario, load_scenario, prepare_training
+from fedcell import Scenario, load_scenario
+from fedcell.learning import prepare_training
 from fedcell.learning.classifier import Classifier
 from fedcell.learning.evaluation import Strata
 from fedcell.learning.export import plain_layers

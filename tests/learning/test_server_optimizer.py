@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedcell import BadInput, Learning
+from fedcell import Learning
+from fedcell.errors import BadInput
 from fedcell.learning.server_optimizer import ServerOptimizer
 
 OLD = np.array([1.0, -2.0, 0.5], np.float32)

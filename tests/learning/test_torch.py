@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedcell import BadInput, Scenario, load_model, load_scenario, prepare_training, run, simulate
+from fedcell import Scenario, load_model, load_scenario, run
+from fedcell.errors import BadInput
+from fedcell.learning import prepare_training
 from fedcell.learning.classifier import Classifier
 from fedcell.learning.data.dataset import load_data
 from fedcell.learning.export import plain_layers
@@ -14,6 +16,7 @@ from fedcell.learning.gradients import probe
 from fedcell.learning.learner import LocalTraining
 from fedcell.learning.partition.make import Partition
 from fedcell.scenario.learning import MODELS, Layers
+from fedcell.simulation import simulate
 from support.networks import AWKWARD, engine, made
 
 pytestmark = pytest.mark.extras

@@ -4,17 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fedcell import (
-    BadInput,
-    Scenario,
-    compare,
-    load_scenario,
-    prepare_training,
-    simulate_network,
-    sweep_costs,
-)
+from fedcell import Scenario, compare, load_scenario
 from fedcell.core.estimates import mean_estimate
 from fedcell.core.streams import replicate_seeds
+from fedcell.errors import BadInput
+from fedcell.learning import prepare_training
+from fedcell.network import simulate_network, sweep_costs
 from fedcell.network.compare import MEASURES, sweep_axes
 
 WORLD = Scenario().using(clients={"count": 30, "spread": 0.3}, plan={"cohort": 4})

@@ -7,23 +7,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedcell import (
-    BadInput,
-    Broadcast,
-    Distributed,
-    Even,
-    Optimal,
-    Scenario,
-    certify,
-    draw_fleet,
-    draw_trace,
-    load_scenario,
-    make_problem,
-    prepare_training,
-    price,
-    schedule_round,
-    simulate_network,
-)
+from fedcell import Scenario, load_scenario, schedule_round
+from fedcell.errors import BadInput
+from fedcell.learning import prepare_training
+from fedcell.network import draw_fleet, draw_trace, simulate_network
 from fedcell.network.participation import (
     chance_called,
     chance_heard,
@@ -33,6 +20,7 @@ from fedcell.network.participation import (
 from fedcell.network.policies.names import NAMED
 from fedcell.network.simulate import price_trace
 from fedcell.planning.law.base import effective_cohort
+from fedcell.policies import Broadcast, Distributed, Even, Optimal, certify, make_problem, price
 from support.sealing import rewrite
 
 FLEET = Path(__file__).parents[2] / "docs" / "fleet.toml"

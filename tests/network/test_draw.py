@@ -8,22 +8,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedcell import (
-    BadInput,
-    ClientTable,
-    Gains,
-    Optimal,
-    Scenario,
-    Trace,
-    compare,
-    draw_fleet,
-    draw_trace,
-    simulate_network,
-)
+from fedcell import ClientTable, Gains, Scenario, compare
 from fedcell.core import streams as dice
+from fedcell.errors import BadInput
+from fedcell.network import Trace, draw_fleet, draw_trace, simulate_network
 from fedcell.network.draw import candidates
 from fedcell.network.selection import ask_uniformly
 from fedcell.network.simulate import price_trace
+from fedcell.policies import Optimal
 
 
 def trace_of(rounds: int | range = 200, seed: int = 0, **changes) -> Trace:

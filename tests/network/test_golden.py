@@ -6,7 +6,8 @@ A changed number here changes what every user sees: say why in the commit.
 import pytest
 from numpy.testing import assert_allclose
 
-from fedcell import Scenario, draw_fleet, draw_trace, simulate_network
+from fedcell import Scenario
+from fedcell.network import draw_fleet, draw_trace, simulate_network
 
 SCENARIO = Scenario().using(
     task={"model_bits": 3e7},

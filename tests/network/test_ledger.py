@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedcell import BadInput, Ledger, Scenario, draw_fleet, draw_trace, simulate_network
+from fedcell import Scenario
+from fedcell.errors import BadInput
+from fedcell.network import Ledger, draw_fleet, draw_trace, simulate_network
 from fedcell.network.simulate import price_trace
 from fedcell.network.spending import Totals
 

@@ -5,21 +5,10 @@ from inspect import signature
 import numpy as np
 import pytest
 
-from fedcell import (
-    Fleet,
-    Gains,
-    Optimal,
-    Problem,
-    Scenario,
-    Schedule,
-    draw_fleet,
-    draw_trace,
-    load_round,
-    make_problem,
-    price,
-    simulate_network,
-)
+from fedcell import Gains, Scenario
+from fedcell.network import Fleet, draw_fleet, draw_trace, load_round, simulate_network
 from fedcell.network.trace import Trace
+from fedcell.policies import Optimal, Problem, Schedule, make_problem, price
 
 
 def network_objects(rounds: int) -> dict[str, object]:

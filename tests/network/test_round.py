@@ -7,22 +7,11 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from certificates import wild_rounds
-from fedcell import (
-    BadInput,
-    Fleet,
-    Optimal,
-    Problem,
-    Scenario,
-    Schedule,
-    Trace,
-    certify,
-    draw_fleet,
-    draw_trace,
-    make_problem,
-    price,
-    simulate_network,
-)
+from fedcell import Scenario
+from fedcell.errors import BadInput
+from fedcell.network import Fleet, Trace, draw_fleet, draw_trace, simulate_network
 from fedcell.network.certificate import check_schedule
+from fedcell.policies import Optimal, Problem, Schedule, certify, make_problem, price
 from support.examples import examples
 
 

@@ -6,21 +6,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from fedcell import (
-    BadInput,
-    GivenLaw,
-    Scenario,
-    compare,
-    draw_fleet,
-    draw_trace,
-    load_scenario,
-    make_problem,
-    plan_training,
-    prepare_training,
-    simulate_network,
-)
+from fedcell import GivenLaw, Region, Scenario, compare, load_scenario, plan_training
+from fedcell.errors import BadInput
+from fedcell.learning import prepare_training
 from fedcell.learning.partition.make import Partition
+from fedcell.network import draw_fleet, draw_trace, simulate_network
 from fedcell.network.policies.base import Broadcast
+from fedcell.policies import make_problem
 
 NOT_KNOWN = "D_j are not known: take the scenario of `prepare_training`"
 
@@ -131,10 +123,12 @@ def test_what_the_server_tells_is_of_those_that_have_data():
 
 
 def test_a_plan_calls_no_more_than_have_data():
-    plan = plan_training(WITH_GAPS, law=GivenLaw(mixing=50, drift=0.02, start=250))
+    plan = plan_training(WITH_GAPS, GivenLaw(mixing=50, drift=0.02, start=250))
     assert plan.cohort <= 5
     with pytest.raises(BadInput, match="`clients`"):
-        plan_training(WITH_GAPS, law=GivenLaw(mixing=5, drift=1, start=1), clients=(6, 7))
+        plan_training(
+            WITH_GAPS, GivenLaw(mixing=5, drift=1, start=1), region=Region(clients=(6, 7))
+        )
 
 
 @pytest.mark.parametrize("sizes", [[0.0, 0.0], [-1.0, 2.0], [np.nan, 1.0], [1e-70, 1.0]])

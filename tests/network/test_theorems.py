@@ -9,7 +9,9 @@ from hypothesis import assume, given
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize, minimize_scalar
 
-from fedcell import (
+from fedcell.network.policies.base import Broadcast, mean_freq
+from fedcell.network.policies.paper import theorem_3
+from fedcell.policies import (
     Distributed,
     EqualFinish,
     Even,
@@ -20,8 +22,6 @@ from fedcell import (
     certify,
     price,
 )
-from fedcell.network.policies.base import Broadcast, mean_freq
-from fedcell.network.policies.paper import theorem_3
 from support.examples import examples
 from support.problems import problems
 

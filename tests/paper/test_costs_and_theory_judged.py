@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcell import BadInput
+from fedcell.errors import BadInput
 from fedcell.experiments.table import FIRST, SweepTable
 from fedcell.paper.catalogue import panel_verdicts
 from fedcell.paper.laws import LAWS, left_out_errors

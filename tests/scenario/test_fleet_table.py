@@ -7,16 +7,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fedcell import (
-    BadInput,
-    Clients,
-    ClientTable,
-    draw_fleet,
-    draw_trace,
-    load_scenario,
-    make_problem,
-    save_scenario,
-)
+from fedcell import Clients, ClientTable, load_scenario, save_scenario
+from fedcell.errors import BadInput
+from fedcell.network import draw_fleet, draw_trace
+from fedcell.policies import make_problem
 from fedcell.scenario import load
 from fedcell.scenario.identity import run_identity, training_identity
 

@@ -12,18 +12,18 @@ import pytest
 from numpy.testing import assert_allclose
 
 from fedcell import (
-    BadInput,
     Cell,
     Clients,
     ClientTable,
     Gains,
     RoundPlan,
     Scenario,
-    draw_fleet,
     load_scenario,
     save_scenario,
 )
 from fedcell.core.schema import Table
+from fedcell.errors import BadInput
+from fedcell.network import draw_fleet
 from fedcell.scenario.load import SHIPPED, shipped
 from fedcell.scenario.tables import PAPER_TASK
 

@@ -9,23 +9,22 @@ from matplotlib.image import imread
 from numpy.testing import assert_allclose
 
 from fedcell import (
-    BadInput,
     GivenLaw,
     Limits,
+    Region,
     Scenario,
     TrainingPlan,
     compare,
     load_pilot,
-    load_round,
     load_scenario,
     plan_training,
-    prepare_training,
     run,
     schedule_round,
-    simulate_network,
-    sweep_costs,
 )
+from fedcell.errors import BadInput
+from fedcell.learning import prepare_training
 from fedcell.learning.partition_report import describe_partition
+from fedcell.network import load_round, simulate_network, sweep_costs
 from fedcell.planning.constants import measure_constants
 from fedcell.planning.pilot.summary import pilot_report
 from support.piloted import PILOT, piloted_digits
@@ -138,7 +137,9 @@ def test_a_plan_is_drawn_where_it_lies(tmp_path):
 
 def test_a_plan_from_a_file_says_that_it_has_no_grid(tmp_path):
     law = GivenLaw(mixing=30, drift=0.5, start=40)
-    plan_training(Scenario(), law=law, policy="even", steps=(1, 5)).save(tmp_path / "plan.json")
+    plan_training(Scenario(), law, region=Region(policy="even", steps=(1, 5))).save(
+        tmp_path / "plan.json"
+    )
     with pytest.raises(BadInput, match="a plan from a file has no grid to draw"):
         TrainingPlan.load(tmp_path / "plan.json").plot()
 
@@ -166,7 +167,9 @@ def test_a_law_is_drawn_with_the_interval_of_a_run():
 
 def test_an_outcome_is_drawn_as_ratios():
     law = GivenLaw(mixing=5.0, drift=0.1, start=20.0)
-    plan = plan_training(QUADRATIC.using(learning={"target": 5.0}), law=law, steps=(1, 5))
+    plan = plan_training(
+        QUADRATIC.using(learning={"target": 5.0}), law, region=Region(steps=(1, 5))
+    )
     result = run(plan.apply_to(), ["optimal", "even"])
     outcome = plan.compare(result)
     (panel,) = outcome.plot().axes

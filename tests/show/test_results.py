@@ -14,36 +14,34 @@ from matplotlib.image import imread
 
 import fedcell
 from fedcell import (
-    BadInput,
+    Region,
     Scenario,
     compare,
-    draw_fleet,
-    draw_trace,
     load_scenario,
-    make_problem,
     plan_training,
-    prepare_training,
     run,
     run_pilot,
     run_seeds,
     schedule_round,
-    simulate_network,
-    sweep_costs,
 )
 from fedcell.core.showing import Showable
 from fedcell.deploy.exchanges import Exchange, ExchangeReport
 from fedcell.deploy.testbed import uploads as testbeds
+from fedcell.errors import BadInput
 from fedcell.experiments.executors import Inline
 from fedcell.experiments.experiment import Experiment
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
+from fedcell.learning import prepare_training
 from fedcell.learning.partition_report import describe_partition
+from fedcell.network import draw_fleet, draw_trace, simulate_network, sweep_costs
 from fedcell.network.compare import CostSweep
 from fedcell.network.ledger import Ledger
 from fedcell.paper.catalogue import panel_verdicts
 from fedcell.paper.reproduce import Reproduction
 from fedcell.planning.constants import measure_constants
 from fedcell.planning.pilot.validation import validate_pilot
+from fedcell.policies import make_problem
 from fedcell.show.figures.style import drawing
 from fedcell.show.results import FIGURES, PANELS, TABLES
 from fedcell.simulation.summary import RunResult
@@ -117,7 +115,7 @@ def results(tmp_path_factory):
         plan={"cohort": 4, "local_steps": 4, "rounds": 300},
         learning={"model": "quadratic-apart", "rate": 0.02, "target": 1.5},
     )
-    pilot = run_pilot(world, budget=2.0, steps=(1, 16))
+    pilot = run_pilot(world, budget=2.0, region=Region(steps=(1, 16)))
     plan = plan_training(world, pilot)
     taken = run(plan.apply_to(), ["optimal", "even"])
     digits = prepare_training(load_scenario("digits"))

@@ -11,8 +11,8 @@ from matplotlib.image import imread
 from numpy.testing import assert_allclose
 
 from fedcell import (
-    BadInput,
     GivenLaw,
+    Region,
     Scenario,
     Target,
     compare,
@@ -21,9 +21,9 @@ from fedcell import (
     run,
     run_adaptive,
     run_seeds,
-    simulate_network,
-    sweep_costs,
 )
+from fedcell.errors import BadInput
+from fedcell.network import simulate_network, sweep_costs
 from fedcell.show.figures.curves import Curve
 from fedcell.show.results import FIGURES, PANELS
 from support.quadratics import NARROW
@@ -173,7 +173,7 @@ def everything(result):
     yield sweep_costs(Scenario(), ["even"], rounds=3), ["cohort", "local_steps"]
     yield simulate_network(Scenario(), "even", 5), ["duration", "energy"]
     law = GivenLaw(mixing=30, drift=0.5, start=40)
-    yield plan_training(Scenario(), law=law, policy="even", steps=(1, 5)), ["plan"]
+    yield plan_training(Scenario(), law, region=Region(policy="even", steps=(1, 5))), ["plan"]
 
 
 def test_panels_are_drawn_on_axes_of_ones_own_in_ones_own_style(result):

@@ -10,24 +10,23 @@ from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fedcell import (
-    BadFile,
-    BadInput,
+    Compute,
     Scenario,
-    draw_fleet,
-    draw_trace,
     load_model,
     load_run,
     load_scenario,
-    prepare_training,
     run,
     run_adaptive,
     run_seeds,
 )
 from fedcell.core.files.checksums import CHECKSUM, sealed
 from fedcell.core.files.formats import as_json
+from fedcell.errors import BadFile, BadInput
 from fedcell.experiments.jobs import TrainingJob, train, train_curve
 from fedcell.experiments.training import Training, Until
+from fedcell.learning import prepare_training
 from fedcell.learning.learner import Scores
+from fedcell.network import draw_fleet, draw_trace
 from fedcell.scenario.identity import pilot_identity, run_identity, training_identity
 from fedcell.scenario.target import Target
 from fedcell.show.results import summary
@@ -296,7 +295,12 @@ def test_a_learner_without_learning_delivers_the_average(tmp_path):
     task = {"model_bits": 1e4, "cycles_per_sample": 1e4}
     world = Scenario().using(clients={"count": 8, "samples": 20}, plan={"cohort": 8}, task=task)
     result = run(
-        world, ["even"], learner=lambda *_: Counting(), rounds=6, target=1e-6, folder=tmp_path / "o"
+        world,
+        ["even"],
+        rounds=6,
+        target=1e-6,
+        folder=tmp_path / "o",
+        compute=Compute(learner=lambda *_: Counting()),
     )
     assert result.outcome.target == Target(loss=1e-6, hold=1)
     assert result.outcome.deliver == load_model(tmp_path / "o").which == "average"

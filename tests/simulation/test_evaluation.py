@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedcell import load_scenario, prepare_training, run
+from fedcell import load_scenario, run
+from fedcell.learning import prepare_training
 from fedcell.learning.learner import Scores
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.scenario.target import Target

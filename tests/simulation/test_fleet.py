@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedcell import Ledger, draw_fleet, load_scenario, prepare_training, run, schedule_round
+from fedcell import load_scenario, run, schedule_round
+from fedcell.learning import prepare_training
+from fedcell.network import Ledger, draw_fleet
 from fedcell.scenario.load import shipped
 from fedcell.simulation.summary import PolicyOutcome
 

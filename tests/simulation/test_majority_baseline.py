@@ -8,18 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcell import (
-    Scenario,
-    load_run,
-    load_scenario,
-    prepare_training,
-    run,
-    run_adaptive,
-    run_seeds,
-)
+from fedcell import Compute, Scenario, load_run, load_scenario, run, run_adaptive, run_seeds
 from fedcell.experiments.jobs import train_curve
 from fedcell.experiments.store import Store
 from fedcell.experiments.training import Curve, Until
+from fedcell.learning import prepare_training
 from fedcell.learning.learner import Learner, Scores, majority_of
 from fedcell.planning.pilot.pilot import Pilot
 from fedcell.planning.pilot.pilotfile import load_pilot
@@ -65,7 +58,9 @@ LEARNT = Scores(0.4, 0.4, 0.9, 0.1)
 
 def test_a_model_that_guesses_does_not_end_a_run(tmp_path):
     learner = scripted(START, *[GUESS] * 4, LEARNT)
-    result = run(WORLD, ["even"], learner=learner, target=LOSS, folder=tmp_path / "run")
+    result = run(
+        WORLD, ["even"], target=LOSS, folder=tmp_path / "run", compute=Compute(learner=learner)
+    )
     ledger, outcome = result.ledgers["even"], result.outcome
     assert ledger.rounds == 5
     assert ledger.rounds_to(LOSS) == 5
@@ -84,23 +79,34 @@ def test_a_model_that_guesses_does_not_end_a_run(tmp_path):
 
 def test_a_run_that_only_guesses_does_not_reach_its_target(tmp_path):
     learner, folder = scripted(START, GUESS), tmp_path / "run"
-    run(WORLD, ["even"], learner=learner, target=LOSS, rounds=4, folder=folder)
-    result = run(WORLD, ["even"], learner=learner, target=LOSS, folder=folder, resume=True)
+    run(WORLD, ["even"], target=LOSS, rounds=4, folder=folder, compute=Compute(learner=learner))
+    result = run(
+        WORLD, ["even"], target=LOSS, folder=folder, resume=True, compute=Compute(learner=learner)
+    )
     ledger = result.ledgers["even"]
     assert (ledger.rounds, result.outcome.policies[0].to_target) == (12, None)
     assert (ledger.rounds_to(LOSS), ledger.seconds_to(LOSS), ledger.joules_to(LOSS)) == (None,) * 3
     assert "training loss 0.5 in the mean of 2 rounds was not reached" in summary(result)
-    assert run_seeds(WORLD, ["even"], seeds=2, learner=learner, target=LOSS).reached == 0
-    adaptive = run_adaptive(WORLD, ["even"], learner=learner, target=LOSS)
+    assert (
+        run_seeds(WORLD, ["even"], seeds=2, target=LOSS, compute=Compute(learner=learner)).reached
+        == 0
+    )
+    adaptive = run_adaptive(WORLD, ["even"], target=LOSS, compute=Compute(learner=learner))
     assert adaptive.outcome.policies[0].to_target is None
     assert simulate(WORLD, "even", Scripted([START, GUESS]), target=LOSS).rounds == 12
 
 
 def test_without_a_majority_only_a_finite_loss_is_asked_for():
     learner = scripted(Scores(2.3, nan, 0.1), Scores(0.4, nan, 0.1))
-    assert run(WORLD, ["even"], learner=learner, target=LOSS).ledgers["even"].rounds == 2
+    assert (
+        run(WORLD, ["even"], target=LOSS, compute=Compute(learner=learner)).ledgers["even"].rounds
+        == 2
+    )
     learner = scripted(Scores(2.3), Scores(0.4))
-    assert run(WORLD, ["even"], learner=learner, target=LOSS).ledgers["even"].rounds == 2
+    assert (
+        run(WORLD, ["even"], target=LOSS, compute=Compute(learner=learner)).ledgers["even"].rounds
+        == 2
+    )
 
 
 @pytest.mark.parametrize("broken", [nan, inf])
@@ -109,7 +115,7 @@ def test_an_accuracy_beside_a_loss_that_is_not_finite_does_not_count(broken):
         START, Scores(broken, nan, 0.95, 0.1), Scores(broken, nan, 0.95, 0.1), LEARNT
     )
     target = Target(accuracy=0.85, hold=1)
-    result = run(WORLD, ["even"], learner=learner, target=target)
+    result = run(WORLD, ["even"], target=target, compute=Compute(learner=learner))
     assert result.ledgers["even"].rounds_to(target) == 3
     (note,) = result.outcome.notes
     assert note.startswith("the training loss is not finite after round 1")

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedcell import BadFile, BadInput, Scenario, load_model, load_scenario, run
+from fedcell import Scenario, load_model, load_scenario, run
+from fedcell.errors import BadFile, BadInput
 from fedcell.learning.classifier import Classifier
 from fedcell.learning.data.dataset import load_data
 from fedcell.learning.export import constructor, plain_layers, state_of

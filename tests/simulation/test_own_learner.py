@@ -13,8 +13,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from fedcell import (
-    BadFile,
-    BadInput,
+    Compute,
     FedcellWarning,
     Scenario,
     load_model,
@@ -23,6 +22,7 @@ from fedcell import (
     run,
     run_pilot,
 )
+from fedcell.errors import BadFile, BadInput
 from fedcell.learning.custom import CustomLearner
 from fedcell.learning.learner import Scores
 from fedcell.planning.pilot.validation import validate_pilot
@@ -127,7 +127,7 @@ class Flat(Mean):
         yield 1 / 0
 
 def ours(scenario, seed):
-    from fedcell import prepare_training
+    from fedcell.learning import prepare_training
     return prepare_training(scenario, seed).learner()
 
 def none(scenario, seed): return None
@@ -185,8 +185,8 @@ def test_a_run_by_name_leaves_the_same_files_as_any(fedcell, folder):
 
 def test_the_same_from_python_by_function_or_by_name(folder):
     scenario = Scenario().using(**WORLD)
-    named = run(scenario, ["even"], learner="mylearners:Mean")
-    made = run(scenario, ["even"], learner=sys.modules["mylearners"].Mean)
+    named = run(scenario, ["even"], compute=Compute(learner="mylearners:Mean"))
+    made = run(scenario, ["even"], compute=Compute(learner=sys.modules["mylearners"].Mean))
     assert_array_equal(named.state.model, made.state.model)
     assert str(folder) not in sys.path  # the folder was looked in for no longer than needed
 
@@ -274,13 +274,15 @@ def test_a_pilot_notes_a_learner_whose_source_changed(folder):
     pilot = load_pilot("pilot.json")
     assert pilot.code == code
     with pytest.warns(FedcellWarning, match=r"pilot.json: the learner \(.*\) changed since the pi"):
-        validate_pilot(load_scenario("world.json"), pilot, 0.5, learner="mylearners:Mean")
+        validate_pilot(
+            load_scenario("world.json"), pilot, 0.5, compute=Compute(learner="mylearners:Mean")
+        )
 
 
 @pytest.mark.usefixtures("folder")
 def test_the_built_in_learner_does_not_resume_a_run_of_a_custom_one():
     scenario = Scenario().using(**WORLD, learning={"model": "quadratic-apart"})
-    run(scenario, ["even"], learner="mylearners:Mean", folder="here")
+    run(scenario, ["even"], folder="here", compute=Compute(learner="mylearners:Mean"))
     with pytest.raises(BadFile, match=r"learner differs|learner.name, learner.sizes"):
         run(scenario, ["even"], folder="here", resume=True)
 
@@ -290,7 +292,7 @@ def test_a_learner_that_is_our_engine_keeps_its_bits(folder):
     task = {"model_bits": 1e4, "cycles_per_sample": 1e4}
     scenario = Scenario().using(**WORLD | {"task": task}, learning={"model": "logistic"})
     results = [
-        run(scenario, ["even"], rounds=3, folder=name, learner=learner)
+        run(scenario, ["even"], rounds=3, folder=name, compute=Compute(learner=learner))
         for name, learner in (("own", "mylearners:ours"), ("ours", None))
     ]
     assert_array_equal(results[0].state.model, results[1].state.model)
@@ -349,7 +351,7 @@ def test_a_bad_learner_is_refused_in_one_sentence(fedcell, name, command):
 def test_uploads_that_are_not_numbers_are_left_out_and_counted():
     scenario = Scenario().using(**WORLD)
     with pytest.warns(UserWarning, match="the uploads of clients 0 are not finite"):
-        result = run(scenario, ["even"], learner="mylearners:Sometimes")
+        result = run(scenario, ["even"], compute=Compute(learner="mylearners:Sometimes"))
     assert result.ledgers["even"].discarded_uploads.sum() > 0
     assert np.isfinite(result.state.model).all()
 
@@ -450,6 +452,6 @@ def test_scores_may_be_numbers_of_numpy():
         def evaluate(self, model):  # noqa: ARG002
             return Scores(np.float32(0.5), np.float64(0.25), 1)
 
-    result = run(Scenario().using(**WORLD), ["even"], learner=lambda *_: Steady())
+    result = run(Scenario().using(**WORLD), ["even"], compute=Compute(learner=lambda *_: Steady()))
     assert json.dumps(result.to_dict())
     assert result.ledgers["even"].accuracy.tolist() == [1.0] * 9

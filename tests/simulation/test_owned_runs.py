@@ -10,24 +10,27 @@ import numpy as np
 import pytest
 
 from fedcell import (
-    BadInput,
+    Adaptation,
+    Compute,
     FedcellWarning,
     GivenLaw,
+    Region,
     load_model,
     load_pilot,
     load_run,
     load_scenario,
     plan_training,
-    prepare_training,
     run,
     run_adaptive,
 )
+from fedcell.errors import BadInput
 from fedcell.experiments.executors import LocalProcesses
 from fedcell.experiments.experiment import Experiment
 from fedcell.experiments.jobs import TrainingJob, train
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
 from fedcell.experiments.training import Training, Until
+from fedcell.learning import prepare_training
 from fedcell.learning.setup import require_learning
 from fedcell.planning.choice.plan import TrainingPlan
 from support.owned import CLOUDS, clouds, npz, scenario_in, world
@@ -164,7 +167,9 @@ def test_a_plan_says_when_a_run_has_other_data_or_owners(tmp_path, fedcell, monk
     monkeypatch.chdir(tmp_path)
     npz(Path("mine.npz"), owner=THREE)
     world(tmp_path, 'dataset = "mine.npz"\ntarget = 0.9\nhold = 1')
-    plan = plan_training(load_scenario("world.toml"), law=LAW, policy="even", steps=(1, 3))
+    plan = plan_training(
+        load_scenario("world.toml"), LAW, region=Region(policy="even", steps=(1, 3))
+    )
     plan.save("plan.json")
     same = run(plan.apply_to(), ["even"], folder="same")
     assert plan.compare(same).differing == ()
@@ -184,14 +189,14 @@ def test_a_plan_says_when_a_run_has_other_data_or_owners(tmp_path, fedcell, monk
         assert "this is not what was planned (data): predictions are not compared" in said.err
         assert "within" not in said.out
         with pytest.warns(FedcellWarning, match=r"not what was planned \(data\)"):
-            run_adaptive(load_scenario("world.toml"), ["even"], plan=plan)
+            run_adaptive(load_scenario("world.toml"), ["even"], adaptation=Adaptation(start=plan))
 
 
 def test_a_plan_says_when_a_run_has_another_fleet_or_other_gains(tmp_path):
     gains = np.random.default_rng(0).uniform(1e-14, 1e-12, (200, 3))
     npz(tmp_path / "mine.npz", owner=THREE)
     base = scenario_in(tmp_path).using(cell={"gains": gains}, learning={"target": 0.9, "hold": 1})
-    plan = plan_training(base, law=LAW, policy="even", steps=(1, 3))
+    plan = plan_training(base, LAW, region=Region(policy="even", steps=(1, 3)))
     plan.save(tmp_path / "plan.json")
     plan = TrainingPlan.load(tmp_path / "plan.json")  # which does not hold the gains
     assert plan.scenario is None
@@ -207,7 +212,9 @@ def test_a_plan_says_when_a_run_has_another_fleet_or_other_gains(tmp_path):
 
 def test_a_plan_without_a_fingerprint_is_read_with_a_note(tmp_path):
     npz(tmp_path / "mine.npz", owner=THREE)
-    plan = plan_training(scenario_in(tmp_path), law=LAW, policy="even", steps=(1, 3), target=0.9)
+    plan = plan_training(
+        scenario_in(tmp_path), LAW, target=0.9, region=Region(policy="even", steps=(1, 3))
+    )
     plan.save(tmp_path / "plan.json")
     rewrite(tmp_path / "plan.json", identity=None)
     with pytest.warns(FedcellWarning, match="plan.json: has no fingerprint of data, owners and"):
@@ -274,8 +281,22 @@ def test_a_custom_learner_does_not_resume_with_other_owners(tmp_path):
     owners = tmp_path / "who.csv"
     owners.write_text(RANGES)
     scenario = scenario_in(tmp_path, BY_FILE, "count = 3").using(task=task)
-    run(scenario, ["even"], rounds=2, learner=mine, folder=tmp_path / "run")
-    run(scenario, ["even"], rounds=3, learner=mine, folder=tmp_path / "run", resume=True)
+    run(scenario, ["even"], rounds=2, folder=tmp_path / "run", compute=Compute(learner=mine))
+    run(
+        scenario,
+        ["even"],
+        rounds=3,
+        folder=tmp_path / "run",
+        resume=True,
+        compute=Compute(learner=mine),
+    )
     owners.write_text(RANGES.replace("0,0,19\n1,20,39", "1,0,19\n0,20,39"))
     with pytest.raises(BadInput, match="holds a different run"):
-        run(scenario, ["even"], rounds=4, learner=mine, folder=tmp_path / "run", resume=True)
+        run(
+            scenario,
+            ["even"],
+            rounds=4,
+            folder=tmp_path / "run",
+            resume=True,
+            compute=Compute(learner=mine),
+        )

@@ -8,19 +8,15 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from fedcell import (
-    BadInput,
-    draw_fleet,
-    draw_trace,
-    load_scenario,
-    simulate,
-    simulate_network,
-)
+from fedcell import Compute, Observer, load_scenario
+from fedcell.errors import BadInput
 from fedcell.learning.learner import Scores
 from fedcell.learning.setup import prepare_training
+from fedcell.network import draw_fleet, draw_trace, simulate_network
 from fedcell.network.policies.names import NAMED
 from fedcell.show.results import summary
-from fedcell.simulation.run import Progress, run
+from fedcell.simulation import simulate
+from fedcell.simulation.run import run
 from support.runs import (
     DIGITS,
     FILES,
@@ -299,7 +295,7 @@ def test_calls_that_are_refused_in_a_sentence(world):
         with pytest.raises(BadInput, match=message):
             run(scenario, **wrong)
     with pytest.raises(BadInput, match="`threads` = 0: expected a whole number above 0"):
-        run(load_scenario("digits"), ["even"], rounds=1, threads=0)
+        run(load_scenario("digits"), ["even"], rounds=1, compute=Compute(threads=0))
     with pytest.raises(BadInput, match="`data` is a str: expected a Dataset"):
         prepare_training(load_scenario("digits"), data="x")  # type: ignore[arg-type]
 
@@ -355,7 +351,7 @@ def test_what_a_listener_raises_is_not_taken_for_the_folder_s_fault(world, tmp_p
         raise BrokenPipeError(32, "Broken pipe")
 
     with pytest.raises(BrokenPipeError):
-        run(load_scenario(world), ["even"], folder=tmp_path / "o", progress=Progress(round=broken))
+        run(load_scenario(world), ["even"], folder=tmp_path / "o", observer=Observer(round=broken))
 
 
 def test_policies_with_names_that_cannot_be_shown_are_refused_before_training(world):

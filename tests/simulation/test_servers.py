@@ -12,19 +12,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedcell import (
-    BadFile,
-    BadInput,
-    Scenario,
-    plan_training,
-    prepare_training,
-    run,
-    run_pilot,
-    simulate,
-)
+from fedcell import Compute, Observer, Region, Scenario, plan_training, run, run_pilot
+from fedcell.errors import BadFile, BadInput
 from fedcell.experiments.training import Training
+from fedcell.learning import prepare_training
 from fedcell.scenario.identity import run_identity
-from fedcell.simulation.run import Progress
+from fedcell.simulation import simulate
 from support.training import quadratics_of, states
 
 SERVERS: dict[str, Any] = {
@@ -62,11 +55,11 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from fedcell import load_scenario, run
-from fedcell.simulation.run import Progress
+from fedcell import Observer
 def at(report):
     if report.round == 4:
         os.kill(os.getpid(), signal.SIGKILL)
-run(load_scenario(sys.argv[1]), ["even"], folder=sys.argv[2], progress=Progress(round=at))
+run(load_scenario(sys.argv[1]), ["even"], folder=sys.argv[2], progress=Observer(round=at))
 """
 
 
@@ -152,17 +145,32 @@ def test_a_custom_server_in_runs_and_pilots(tmp_path, fedcell):
     scenario = world()
     momentum = prepare_training(world(server="momentum", server_momentum=0.0, server_rate=0.5))
     ledgers = [
-        run(scenario, ["even"], rounds=8, server=halfway).ledgers["even"],
+        run(scenario, ["even"], rounds=8, compute=Compute(server=halfway)).ledgers["even"],
         simulate(momentum.scenario, "even", momentum.learner(), rounds=8),
     ]
     assert_allclose(ledgers[0].train_loss, ledgers[1].train_loss, rtol=1e-5)
-    result = run(scenario, ["even"], rounds=8, server=halfway, folder=tmp_path / "run")
+    result = run(
+        scenario, ["even"], rounds=8, folder=tmp_path / "run", compute=Compute(server=halfway)
+    )
     assert_array_equal(result.ledgers["even"].train_loss, ledgers[0].train_loss)
-    again = run(scenario, ["even"], rounds=10, server=halfway, folder=tmp_path / "run", resume=True)
+    again = run(
+        scenario,
+        ["even"],
+        rounds=10,
+        folder=tmp_path / "run",
+        resume=True,
+        compute=Compute(server=halfway),
+    )
     assert_array_equal(again.ledgers["even"].train_loss[:8], ledgers[0].train_loss)
     with pytest.raises(BadFile, match=r"different run \(server differs\)"):
         run(scenario, ["even"], rounds=10, folder=tmp_path / "run", resume=True)
-    pilot = run_pilot(scenario, "2s", target=2.0, server=halfway, clients=(3, 6), steps=(1, 8))
+    pilot = run_pilot(
+        scenario,
+        "2s",
+        target=2.0,
+        region=Region(clients=(3, 6), steps=(1, 8)),
+        compute=Compute(server=halfway),
+    )
     assert pilot.server is not None
     assert pilot.server.endswith("test_servers:halfway")
     trial = pilot.trials[0]
@@ -184,11 +192,17 @@ def test_a_server_that_fails_says_so_and_loses_nothing(tmp_path):
         if report.round == 3:
             (tmp_path / "broken").touch()
 
-    progress = Progress(round=breaks)
+    progress = Observer(round=breaks)
     with pytest.raises(BadInput, match="the server gave an array of shape"):
-        run(world(), ["even"], server=bad, folder=tmp_path / "run", progress=progress)
+        run(
+            world(),
+            ["even"],
+            folder=tmp_path / "run",
+            compute=Compute(server=bad),
+            observer=progress,
+        )
     (tmp_path / "broken").unlink()
-    done = run(world(), ["even"], server=bad, folder=tmp_path / "run", resume=True)
+    done = run(world(), ["even"], folder=tmp_path / "run", resume=True, compute=Compute(server=bad))
     assert done.ledgers["even"].rounds == 12
 
 

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from fedcell import BadInput, FedcellWarning, Scenario, run
+from fedcell import FedcellWarning, Observer, Scenario, run
+from fedcell.errors import BadInput
 from fedcell.simulation import trackers as track
 from fedcell.simulation.trackers import TRACKER_GROUP, Tracker, check_tracker, measures
 from support.plugins import install_package
@@ -41,7 +42,7 @@ def offline(monkeypatch, tmp_path):
 
 def tracked(where):
     with Tracker(where, "first", {"seed": 0, "cohort": 3}) as report:
-        return run(SCENARIO, ["even", "optimal"], report=report)
+        return run(SCENARIO, ["even", "optimal"], observer=Observer(round=report))
 
 
 def expected(result):
@@ -57,7 +58,7 @@ def expected(result):
 
 def test_unknown_values_of_a_round_are_not_logged():
     said = []
-    result = run(SCENARIO, ["even"], report=said.append)
+    result = run(SCENARIO, ["even"], observer=Observer(round=said.append))
     told = [measures(report) for report in said]
     assert [t for t, values in enumerate(told, 1) if "train_loss" in values] == EVALUATED
     assert not any("accuracy" in values or "test_loss" in values for values in told)
@@ -189,7 +190,7 @@ def test_a_tracker_that_fails_is_named_once_and_the_run_continues(monkeypatch, a
     monkeypatch.setattr(track, "TRACKERS", {"mine": ("json", broken(at))})
     message = "mine: logging stopped: ConnectionError: no$"
     with pytest.warns(FedcellWarning, match=message) as said, Tracker("mine") as report:
-        result = run(SCENARIO, ["even"], report=report)
+        result = run(SCENARIO, ["even"], observer=Observer(round=report))
     assert len(said) == 1
     assert result.complete
     assert result.state.rounds == 5
@@ -205,7 +206,7 @@ def test_a_tracker_that_fails_when_it_is_closed_does_not_fail_the_run(monkeypatc
 
     monkeypatch.setattr(track, "TRACKERS", {"mine": ("json", tell)})
     tracker = Tracker("mine")
-    run(SCENARIO, ["even"], report=tracker)
+    run(SCENARIO, ["even"], observer=Observer(round=tracker))
     with pytest.warns(FedcellWarning, match="No space left on device"):
         tracker.close()
     tracker.close()  # it is over
@@ -222,7 +223,7 @@ def test_a_tracker_begins_with_the_first_round(monkeypatch):
     monkeypatch.setattr(track, "TRACKERS", {"mine": ("json", tell)})
     with Tracker("mine:a:b", "first", {"seed": 3}) as report:
         assert not begun
-        run(SCENARIO, ["even"], report=report)
+        run(SCENARIO, ["even"], observer=Observer(round=report))
     assert begun == [("a:b", "first", {"seed": 3})]
 
 
@@ -308,7 +309,7 @@ def _plugin(tmp_path, monkeypatch):
 @pytest.mark.usefixtures("_plugin")
 def test_an_installed_package_adds_a_tracker(tmp_path):
     with Tracker(f"lines:{tmp_path / 'log'}", "first", {"seed": 3}) as report:
-        run(SCENARIO, ["even"], report=report)
+        run(SCENARIO, ["even"], observer=Observer(round=report))
     assert (tmp_path / "log").read_text() == "first 3\n1\n2\n3\n4\n5\n"
 
 

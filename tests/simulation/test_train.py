@@ -5,14 +5,10 @@ import math
 
 import numpy as np
 
-from fedcell import (
-    Scenario,
-    draw_fleet,
-    draw_trace,
-    prepare_training,
-    run,
-    simulate,
-)
+from fedcell import Compute, Observer, Scenario, run
+from fedcell.learning import prepare_training
+from fedcell.network import draw_fleet, draw_trace
+from fedcell.simulation import simulate
 from fedcell.simulation.summary import RoundReport
 from fedcell.simulation.train import train_rounds
 from support.runs import SCENARIO, WORLD, rows_of
@@ -20,7 +16,7 @@ from support.runs import SCENARIO, WORLD, rows_of
 
 def test_a_report_of_each_round_says_what_the_ledgers_say_in_the_end():
     said: list[RoundReport] = []
-    result = run(SCENARIO, ["even", "optimal"], report=said.append)
+    result = run(SCENARIO, ["even", "optimal"], observer=Observer(round=said.append))
     ledger = result.ledgers["even"]
     assert [report.round for report in said] == list(range(1, 9))
     assert {report.rounds for report in said} == {8}
@@ -103,7 +99,9 @@ class Elsewhere:
 def test_uploads_that_do_not_come_are_in_the_ledger_as_such(tmp_path):
     world = SCENARIO.using(task={"model_bits": 640.0, "cycles_per_sample": 60.0})
     ours = run(world, ["even"], rounds=4)
-    theirs = run(world, ["even"], rounds=4, learner=Elsewhere, folder=tmp_path / "run")
+    theirs = run(
+        world, ["even"], rounds=4, folder=tmp_path / "run", compute=Compute(learner=Elsewhere)
+    )
     lost = ours.ledgers["even"].received - theirs.ledgers["even"].received
     assert lost.tolist() == [0, 1, 0, 0]
     np.testing.assert_array_equal(ours.ledgers["even"].cost, theirs.ledgers["even"].cost)

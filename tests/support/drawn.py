@@ -12,23 +12,19 @@ import numpy as np
 from fedcell import (
     GivenLaw,
     Limits,
+    Region,
     Scenario,
     Target,
     compare,
-    draw_fleet,
-    draw_trace,
     load_pilot,
-    load_round,
-    make_problem,
     plan_training,
     schedule_round,
-    simulate_network,
-    sweep_costs,
 )
 from fedcell.core.estimates import Estimate
 from fedcell.deploy.exchanges import Exchange, ExchangeReport
 from fedcell.deploy.testbed.uploads import MeasuredUpload, TestbedReport
 from fedcell.experiments.table import SweepTable
+from fedcell.network import draw_fleet, draw_trace, load_round, simulate_network, sweep_costs
 from fedcell.network.ledger import Ledger
 from fedcell.network.schedule import RoundOf
 from fedcell.paper.reproduce import load_reproduction
@@ -36,6 +32,7 @@ from fedcell.planning.choice.plan import PlanOutcome, PredictionCheck
 from fedcell.planning.constants import ConstantsReport, MeasuredConstants
 from fedcell.planning.pilot.validation import SettingCheck
 from fedcell.planning.setting import Setting
+from fedcell.policies import make_problem
 from fedcell.show.figures import exchanges, paper, partitions, plans, rounds, runs, sweeps, testbeds
 from fedcell.show.figures.curves import RunsDrawing
 from support.piloted import PILOT, piloted_digits
@@ -242,7 +239,7 @@ def digits_plan(**more: Any) -> Any:
 def by_law(clients: int = 100, start: float = 40.0, **more: Any) -> Any:
     law = GivenLaw(mixing=30, drift=0.5, start=start)
     world = Scenario().using(clients={"count": clients}, plan={"cohort": min(10, clients)})
-    return plan_training(world, law=law, policy="even", **more)
+    return plan_training(world, law, **more, region=Region(policy="even"))
 
 
 def beyond_the_grid() -> Any:

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fedcell import Scenario, draw_fleet, draw_trace, load_scenario, prepare_training
+from fedcell import Scenario, load_scenario
 from fedcell.deploy.exchanges import Exchange, read_exchanges
 from fedcell.deploy.local.federation import HOST, LocalFederation
 from fedcell.deploy.local.process_tree import MARK
 from fedcell.deploy.local.processes import Process
 from fedcell.deploy.options import RunConfig, write_app
+from fedcell.learning import prepare_training
+from fedcell.network import draw_fleet, draw_trace
 from fedcell.simulation.folder.ledger_file import read_ledgers
 from fedcell.simulation.train import train_rounds
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from fedcell import Dataset, Scenario, load_scenario
+from fedcell import Scenario, load_scenario
+from fedcell.learning import Dataset
 
 CLOUDS = 60  # samples to train with
 MINE = 'dataset = "mine.npz"'

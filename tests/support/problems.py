@@ -3,7 +3,7 @@
 import numpy as np
 from hypothesis import strategies as st
 
-from fedcell import Problem
+from fedcell.policies import Problem
 
 
 @st.composite

@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcell import (
-    Scenario,
-)
+from fedcell import Scenario
 from fedcell.core.files.formats import as_json
 from fedcell.scenario.load import shipped
 from fedcell.simulation.summary import RunResult

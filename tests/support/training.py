@@ -3,8 +3,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from fedcell import Learner, Scenario, draw_fleet, draw_trace, prepare_training
+from fedcell import Scenario
+from fedcell.learning import Learner, prepare_training
 from fedcell.learning.engines.quadratic import Quadratics
+from fedcell.network import draw_fleet, draw_trace
 from fedcell.simulation.state import State
 from fedcell.simulation.train import train_rounds
 

@@ -26,7 +26,8 @@ def certify(problem: Problem, schedule: Schedule) -> Certificate:
     prices are read off the shares by (89), or off the shares within what frequencies tell by
     (90); the better bound counts, since either may drown in the rounding of the other.
 
-    >>> from fedcell import Optimal, load_round
+    >>> from fedcell.network import load_round
+    >>> from fedcell.policies import Optimal
     >>> problem = load_round("docs/round.json")
     >>> bool(certify(problem, Optimal()(problem)).gap < 1e-12)
     True

@@ -30,7 +30,7 @@ class Ledger(Showable):
     excluded; totals for each client. A round that nobody could join costs its broadcast and
     nothing else. The last four columns are empty unless a model was trained.
 
-    >>> from fedcell import simulate_network
+    >>> from fedcell.network import simulate_network
     >>> ledger = simulate_network(Scenario(), "optimal", rounds=50)
     >>> round(float(ledger.total_duration[-1]), 1), ledger.totals.energy.shape
     (546.6, (100,))

@@ -162,7 +162,8 @@ class Cost:
     it has trained; `upload_cost` + `compute_cost` is (20), where all wait for the slowest in
     between.
 
-    >>> from fedcell import Optimal, load_round
+    >>> from fedcell.network import load_round
+    >>> from fedcell.policies import Optimal
     >>> problem = load_round("docs/round.json")
     >>> cost = price(problem, Optimal()(problem))
     >>> cost.upload_time.shape, round(float(cost.energy), 1)
@@ -219,7 +220,7 @@ def make_problem(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
 
     All cohorts must have the same size; `trace.by_size()` groups those that have not.
 
-    >>> from fedcell import draw_fleet, draw_trace
+    >>> from fedcell.network import draw_fleet, draw_trace
     >>> scenario = Scenario()
     >>> fleet = draw_fleet(scenario)
     >>> make_problem(scenario, fleet, draw_trace(scenario, fleet, rounds=3)).band_time.shape
@@ -248,7 +249,8 @@ def make_problem(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
 def price(problem: Problem, schedule: Schedule) -> Cost:
     """What following `schedule` takes: seconds and joules of each client, (round, client).
 
-    >>> from fedcell import Optimal, load_round
+    >>> from fedcell.network import load_round
+    >>> from fedcell.policies import Optimal
     >>> problem = load_round("docs/round.json")
     >>> round(float(price(problem, Optimal()(problem)).duration), 1)
     27.9

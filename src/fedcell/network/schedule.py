@@ -100,7 +100,8 @@ def schedule_round(
     """One round under a policy, checked and priced: a problem, or a `round` of a scenario (counted
     from 1, as in a ledger), on the dice that a run with this `seed` has.
 
-    >>> from fedcell import Scenario, load_round
+    >>> from fedcell import Scenario
+    >>> from fedcell.network import load_round
     >>> schedule_round(load_round("docs/round.json"), "optimal")
     <ScheduledRound, optimal: 3 clients, 27.9 s, 105.1 J>
     >>> schedule_round(Scenario(), "even", round=7).of.clients[:3]

@@ -27,7 +27,7 @@ class Fleet:
     samples D_j; kappa [J s^2]; power p_j^0 [W/Hz]; mean_gain, linear; freq_min, freq_max
     [cycle/s]. The last three are None where clients do not differ in them.
 
-    >>> from fedcell import draw_fleet
+    >>> from fedcell.network import draw_fleet
     >>> fleet = draw_fleet(Scenario(), seed=1)
     >>> fleet.count, fleet.kappa.shape
     (100, (100,))
@@ -119,7 +119,8 @@ class Trace:
     A place without a client (fewer candidates than K, or a client drawn twice) has
     cohort -1 and count 0, and stands after those that have one.
 
-    >>> from fedcell import Scenario, draw_fleet, draw_trace
+    >>> from fedcell import Scenario
+    >>> from fedcell.network import draw_fleet, draw_trace
     >>> scenario = Scenario().using(plan={"cohort": 5})
     >>> trace = draw_trace(scenario, draw_fleet(scenario), rounds=3)
     >>> trace.cohort.shape, trace[1:].first_round

@@ -211,7 +211,8 @@ def simulate(
 
     Examples
     --------
-    >>> from fedcell import load_scenario, prepare_training
+    >>> from fedcell import load_scenario
+    >>> from fedcell.learning import prepare_training
     >>> setup = prepare_training(load_scenario("digits"))
     >>> simulate(setup.scenario, "optimal", setup.learner(), rounds=20, target=1.0).rounds
     10

@@ -24,8 +24,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedcell import BadInput, DataUnavailable
 from fedcell.core.files import atomic as asides
+from fedcell.errors import BadInput, DataUnavailable
 from fedcell.learning.data import cache
 from fedcell.learning.data import download as fetch
 from fedcell.learning.data.dataset import NAMES, Dataset, load_data

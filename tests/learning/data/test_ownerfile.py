@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from fedcell import FedcellWarning, load_scenario, prepare_training, save_scenario
+from fedcell import FedcellWarning, load_scenario, save_scenario
 from fedcell.core.errors import BadFile
+from fedcell.learning import prepare_training
 from fedcell.learning.data.dataset import NAMES, load_data
 from fedcell.learning.data.ownerfile import read_owners
 from fedcell.scenario.learning import DATASETS

@@ -5,8 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedcell import BadInput, Dataset, PartitionSpec, load_scenario, prepare_training, run
+from fedcell import PartitionSpec, load_scenario, run
 from fedcell.core import plugins
+from fedcell.errors import BadInput
+from fedcell.learning import Dataset, prepare_training
 from fedcell.learning.data.dataset import load_data
 from fedcell.learning.data.plugins import DATASET_GROUP
 from fedcell.learning.data.testing import check_dataset
@@ -14,7 +16,7 @@ from support.plugins import install_package
 
 CODE = """
 import numpy as np
-from fedcell import Dataset
+from fedcell.learning import Dataset
 
 def stripes(folder):
     rng = np.random.default_rng(0)

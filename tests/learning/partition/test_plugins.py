@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from fedcell import BadInput, load_scenario, prepare_training
+from fedcell import load_scenario
 from fedcell.core import plugins
+from fedcell.errors import BadInput
 from fedcell.experiments.training import Training
+from fedcell.learning import prepare_training
 from fedcell.learning.partition.make import make_partition
 from fedcell.learning.partition.testing import check_partition
 from fedcell.scenario.partition import KINDS, PARTITION_GROUP, PartitionSpec

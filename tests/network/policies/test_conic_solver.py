@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedcell import Optimal, price
 from fedcell.network.policies.testing import sample_problems
+from fedcell.policies import Optimal, price
 
 pytestmark = pytest.mark.extras
 pytest.importorskip("cvxpy", reason="cvxpy is not installed: pip install fedcell[bench]")

@@ -2,15 +2,18 @@
 
 import pytest
 
-from fedcell import BadInput, Broadcast, Even, check_policy, compare, load_round, policy_by_name
+from fedcell import compare
 from fedcell.core import plugins
+from fedcell.errors import BadInput
+from fedcell.network import load_round
 from fedcell.network.policies.names import NAMED, POLICY_GROUP
+from fedcell.policies import Broadcast, Even, check_policy, policy_by_name
 from fedcell.scenario.scenario import Scenario
 from support.plugins import install_package
 
 CODE = """
 import numpy as np
-from fedcell import Schedule
+from fedcell.policies import Schedule
 
 class Fastest:
     def __call__(self, problem):

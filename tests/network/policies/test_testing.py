@@ -3,20 +3,13 @@
 import numpy as np
 import pytest
 
-from fedcell import (
-    BadInput,
-    EqualFinish,
-    Optimal,
-    Problem,
-    Scenario,
-    Schedule,
-    compare,
-    policy_by_name,
-)
+from fedcell import Scenario, compare
+from fedcell.errors import BadInput
 from fedcell.network.policies.base import Broadcast, mean_freq
 from fedcell.network.policies.exact import OptimalStaged
 from fedcell.network.policies.names import NAMED
 from fedcell.network.policies.testing import check_policy, sample_problems
+from fedcell.policies import EqualFinish, Optimal, Problem, Schedule, policy_by_name
 
 told = Broadcast(freq=mean_freq(5e-27, 1.0), samples=500.0)
 

@@ -9,12 +9,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fedcell import (
-    BadFile,
-    BadInput,
+    Adaptation,
+    Compute,
     GivenLaw,
+    Observer,
+    Region,
     Target,
-    draw_fleet,
-    draw_trace,
     load_run,
     load_scenario,
     plan_training,
@@ -22,6 +22,8 @@ from fedcell import (
     run_adaptive,
 )
 from fedcell.core.files.formats import as_json
+from fedcell.errors import BadFile, BadInput
+from fedcell.network import draw_fleet, draw_trace
 from fedcell.network.simulate import price_trace
 from fedcell.planning.adaptive.controller import AdaptivePlan, Forecast
 from fedcell.planning.adaptive.decision import (
@@ -51,7 +53,7 @@ from fedcell.planning.pilot.candidates import CandidateSettings
 from fedcell.planning.pilot.prior import GENERIC_LAW, RoundsPrior
 from fedcell.planning.setting import Setting
 from fedcell.simulation.execution import carry_out
-from fedcell.simulation.run import Progress, prepare_run
+from fedcell.simulation.run import prepare_run
 from support.laws import FLOOR, observed
 from support.quadratics import MISLED, NARROW, QUADRATICS, SLOW, STEPS_ARE_WORTHLESS
 
@@ -400,7 +402,7 @@ def test_a_run_moves_to_the_better_setting_and_costs_less(world, fewer):
 
 @pytest.mark.long
 def test_a_plan_that_is_best_already_is_hardly_changed():
-    plan = plan_training(load_scenario("digits"), law=GENERIC_LAW)
+    plan = plan_training(load_scenario("digits"), GENERIC_LAW)
     costs = []
     for seed in range(3):
         world = plan.apply_to()
@@ -462,7 +464,12 @@ FAILURE = re.compile(
 
 
 def misled(**options):
-    return run_adaptive(MISLED, POLICY, law=STEPS_ARE_WORTHLESS, clients=(10, 10), **options)
+    return run_adaptive(
+        MISLED,
+        POLICY,
+        **options,
+        adaptation=Adaptation(start=STEPS_ARE_WORTHLESS, region=Region(clients=(10, 10))),
+    )
 
 
 def test_a_failed_forecast_takes_the_run_back_to_its_start():
@@ -505,7 +512,9 @@ def test_a_run_that_went_back_resumes_to_the_same_bits(tmp_path):
 
 
 def prepared_misled():
-    return adaptive(prepare_run(MISLED, POLICY), STEPS_ARE_WORTHLESS, clients=(10, 10))
+    return adaptive(
+        prepare_run(MISLED, POLICY), STEPS_ARE_WORTHLESS, region=Region(clients=(10, 10))
+    )
 
 
 @pytest.mark.parametrize(
@@ -549,7 +558,9 @@ def test_a_missed_forecast_widens_the_posterior_once_and_for_the_rest_of_the_run
 
 def test_accuracies_are_steered_to_as_losses_are():
     world, goal = load_scenario("digits"), Target(accuracy=0.85, hold=2)
-    result = run_adaptive(world, POLICY, target=goal, minimise="energy")
+    result = run_adaptive(
+        world, POLICY, target=goal, adaptation=Adaptation(region=Region(minimise="energy"))
+    )
     change = result.outcome.changes[0]
     assert change.why.startswith("accuracy 0.")
     assert change.why.endswith("less energy")
@@ -558,7 +569,9 @@ def test_accuracies_are_steered_to_as_losses_are():
 
 
 def test_it_goes_no_further_than_it_may():
-    result = run_adaptive(NARROW, POLICY, clients=(6, 20), steps=(1, 3), every=3)
+    result = run_adaptive(
+        NARROW, POLICY, adaptation=Adaptation(every=3, region=Region(clients=(6, 20), steps=(1, 3)))
+    )
     assert {(c.round - 1) % 3 for c in result.outcome.changes} == {0}
     assert all(c.cohort >= 6 and (c.local_steps or 9) <= 3 for c in result.outcome.changes)
     assert result.outcome.changes
@@ -587,7 +600,9 @@ def own_quadratics(scenario, seed):
 
 def test_a_learner_of_ones_own_is_made_anew_for_other_steps():
     world = SLOW.using(task={"model_bits": 640.0, "cycles_per_sample": 60.0})
-    ours, theirs = (run_adaptive(world, POLICY, learner=x) for x in (None, own_quadratics))
+    ours, theirs = (
+        run_adaptive(world, POLICY, compute=Compute(learner=x)) for x in (None, own_quadratics)
+    )
     assert_array_equal(ours.state.model, theirs.state.model)
     assert ours.outcome.changes == theirs.outcome.changes
 
@@ -611,7 +626,7 @@ def stop_after(rounds):
         if report.round == rounds:
             raise KeyboardInterrupt
 
-    return Progress(round=each)
+    return Observer(round=each)
 
 
 @pytest.mark.parametrize("evaluate_every", [1, 3])
@@ -621,7 +636,7 @@ def test_interrupted_and_resumed_is_as_if_never_stopped(tmp_path, evaluate_every
     assert len(straight.outcome.changes) >= 2
     for rounds in (4, 5, 6, 10, 12):
         folder = tmp_path / str(rounds)
-        cut = run_adaptive(world, POLICY, folder=folder, progress=stop_after(rounds))
+        cut = run_adaptive(world, POLICY, folder=folder, observer=stop_after(rounds))
         assert not cut.complete
         again = run_adaptive(world, POLICY, folder=folder, resume=True)
         assert said(again) == said(straight)
@@ -632,7 +647,12 @@ def test_more_rounds_are_as_if_never_stopped(tmp_path):
     world = NARROW.using(learning={"evaluate_every": 3})
     straight = run_adaptive(world, POLICY, folder=tmp_path / "straight")
     for rounds in (5, 10, 11):
-        run_adaptive(world, POLICY, folder=tmp_path / str(rounds), rounds=rounds)
+        run_adaptive(
+            world,
+            POLICY,
+            folder=tmp_path / str(rounds),
+            adaptation=Adaptation(region=Region(rounds=rounds)),
+        )
         run_adaptive(world, POLICY, folder=tmp_path / str(rounds), resume=True)
         assert files(tmp_path / str(rounds))[:5] == files(tmp_path / "straight")[:5]
     assert straight.outcome.changes
@@ -641,9 +661,9 @@ def test_more_rounds_are_as_if_never_stopped(tmp_path):
 def test_a_change_that_a_kill_left_unwritten_is_written_when_it_goes_on(tmp_path):
     run_adaptive(NARROW, POLICY, folder=tmp_path / "straight")
     folder = tmp_path / "killed"
-    run_adaptive(NARROW, POLICY, folder=folder, progress=stop_after(7))
+    run_adaptive(NARROW, POLICY, folder=folder, observer=stop_after(7))
     (folder / "changes.csv").unlink()
-    run_adaptive(NARROW, POLICY, folder=folder, resume=True, progress=stop_after(8))
+    run_adaptive(NARROW, POLICY, folder=folder, resume=True, observer=stop_after(8))
     assert (folder / "changes.csv").read_text().startswith("round,clients,steps,why\n6,")
 
 
@@ -678,7 +698,7 @@ def test_the_folder_gives_the_changes_back(tmp_path):
 
 
 def test_another_way_to_adapt_does_not_go_on_with_a_run(tmp_path):
-    run_adaptive(NARROW, POLICY, folder=tmp_path / "run", progress=stop_after(4))
+    run_adaptive(NARROW, POLICY, folder=tmp_path / "run", observer=stop_after(4))
     for options, named in [({"every": 4}, "adaptive.every"), ({"target": 0.5}, "adaptive.target")]:
         with pytest.raises(BadFile, match=named):
             run_adaptive(NARROW, POLICY, folder=tmp_path / "run", resume=True, **options)

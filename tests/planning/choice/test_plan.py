@@ -12,20 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcell import (
-    BadFile,
-    BadInput,
-    Clients,
-    RoundPlan,
-    Scenario,
-    TrainingPlan,
-    load_scenario,
-    plan_training,
-    simulate_network,
-)
+from fedcell import Clients, Region, RoundPlan, Scenario, TrainingPlan, load_scenario, plan_training
 from fedcell.core.errors import NoPlan
 from fedcell.core.quantities import parse_duration, parse_energy, readable_duration
+from fedcell.errors import BadFile, BadInput
 from fedcell.learning.setup import prepare_training
+from fedcell.network import simulate_network
 from fedcell.planning.choice.choose import choose_plan, totals_under
 from fedcell.planning.choice.grid import evaluate_plans
 from fedcell.planning.choice.limits import Limits, allowed_plans, bounds_of, chances, least_place
@@ -461,7 +453,7 @@ def plan_of(fedcell, *words):
 
 
 def test_the_choice_of_a_plan_is_two_whole_numbers():
-    plan = plan_training(SMALL, law=LAW, policy="even", steps=(1, 6))
+    plan = plan_training(SMALL, LAW, region=Region(policy="even", steps=(1, 6)))
     assert type(plan.cohort) is type(plan.local_steps) is int
     assert SMALL.with_plan(plan.cohort, plan.local_steps) == plan.apply_to(SMALL).using(
         plan={"rounds": SMALL.plan.rounds}
@@ -612,8 +604,8 @@ def test_a_plan_comes_back_from_its_file(tmp_path):
     world, pilot = piloted_digits(), PILOT
     limits = Limits(deadline=60.0, energy_per_client=5.0)
     plan = plan_training(
-        world, pilot, limits=limits, what_if=True, name="digits", minimise="energy"
-    )
+        world, pilot, limits=limits, what_if=True, region=Region(minimise="energy")
+    ).named("digits")
     plan.save(tmp_path / "plan.json")
     again = TrainingPlan.load(tmp_path / "plan.json")
     assert again.to_dict() == plan.to_dict()
@@ -632,7 +624,7 @@ def test_a_plan_comes_back_from_its_file(tmp_path):
 def test_a_plan_is_applied_with_its_k_its_e_l_and_its_target():
     world = load_scenario("digits").using(learning={"evaluate_every": 7})
     law = GivenLaw(mixing=50, drift=0.02, start=250, floor=12)
-    plan = plan_training(world, law=law, policy="even", steps=(1, 30), target=0.7)
+    plan = plan_training(world, law, target=0.7, region=Region(policy="even", steps=(1, 30)))
     there = plan.apply_to()
     assert (there.plan.cohort, there.plan.local_steps) == (
         plan.cohort,
@@ -683,14 +675,14 @@ def test_a_plan_says_which_limits_it_keeps_and_how_surely(fedcell, tmp_path, mon
 
 def test_a_plan_for_another_target_than_the_scenarios_says_so():
     world = piloted_digits().using(learning={"target": 0.5})
-    plan, held = plan_training(world, PILOT, policy="even"), world.goal()
+    plan, held = plan_training(world, PILOT, region=Region(policy="even")), world.goal()
     assert held is not None
     assert plan.target == Target(loss=0.2, hold=held.hold)
     assert plan.notes[0].startswith(
         f"the scenario's own target is training loss 0.5 {held.definition}, and this plan is "
         f"for training loss 0.2 {held.definition}: `loss` chooses"
     )
-    asked = plan_training(world, PILOT, policy="even", target=0.3)
+    asked = plan_training(world, PILOT, target=0.3, region=Region(policy="even"))
     assert not [note for note in asked.notes if "own target" in note]
 
 
@@ -711,7 +703,7 @@ def test_worlds_without_a_plan_say_why(fedcell):
 
 def test_notes_speak_of_options_on_the_command_line_and_of_arguments_in_python(fedcell):
     law = GivenLaw(mixing=1.0, drift=0.0, start=4000.0)
-    plan = plan_training(Scenario(), law=law, policy="even", steps=(1, 3))
+    plan = plan_training(Scenario(), law, region=Region(policy="even", steps=(1, 3)))
     assert plan.notes == ("3 steps are the most that was looked at: `steps` allows more",)
     words = ["--mixing", 1, "--drift", 0, "--start", 4000, "--policy", "even", "--steps", "1..3"]
     said = " ".join(fedcell("plan", "paper", *words).out.split())
@@ -724,13 +716,15 @@ def test_a_law_by_hand_is_not_in_doubt_however_uploads_are_lost():
             cell={"loss_rate": gamma, "loss_kind": "worst-case"}, learning={"target": 0.2}
         )
         law = GivenLaw(mixing=50, drift=0.02, start=250, floor=12)
-        plan = plan_training(world, law=law, steps=(1, 80))
+        plan = plan_training(world, law, region=Region(steps=(1, 80)))
         assert plan.cohort_interval.low == plan.cohort == plan.cohort_interval.high
 
 
 def test_policies_beside_a_plan_are_priced_as_its_own_is(fitted):
-    plan = plan_training(load_scenario("digits"), law=fitted.law, policy="even", steps=(1, 80))
-    staged = plan_training(load_scenario("digits"), law=fitted.law, steps=(1, 80))
+    plan = plan_training(
+        load_scenario("digits"), fitted.law, region=Region(policy="even", steps=(1, 80))
+    )
+    staged = plan_training(load_scenario("digits"), fitted.law, region=Region(steps=(1, 80)))
     assert plan.policies["even"]["cost"] == plan.cost
     k, e = plan.cohort, plan.local_steps
     world = prepare_training(load_scenario("digits")).scenario.with_plan(k, e)
@@ -763,7 +757,7 @@ def test_laws_that_fit_as_well_move_the_best_k_and_e_l(fitted):
 
 def test_a_plan_has_the_policy_that_makes_least_what_it_makes_least():
     for aim in ("cost", "duration", "energy"):
-        plan = plan_training(SMALL, law=LAW, minimise=aim, steps=(1, 6))
+        plan = plan_training(SMALL, LAW, region=Region(minimise=aim, steps=(1, 6)))
         totals = {name: each[aim].value for name, each in plan.policies.items()}
         assert totals[plan.policy] <= min(totals.values()) * 1.002, (aim, totals)
-    assert plan_training(SMALL, law=LAW, steps=(1, 6)).policy == "optimal-staged"
+    assert plan_training(SMALL, LAW, region=Region(steps=(1, 6))).policy == "optimal-staged"

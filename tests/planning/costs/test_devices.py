@@ -7,20 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedcell import (
-    BadFile,
-    BadInput,
-    Limits,
-    NoPlan,
-    Scenario,
-    TrainingPlan,
-    draw_fleet,
-    draw_trace,
-    load_scenario,
-    plan_training,
-    run_pilot,
-    simulate_network,
-)
+from fedcell import Limits, Region, Scenario, TrainingPlan, load_scenario, plan_training, run_pilot
+from fedcell.errors import BadFile, BadInput, NoPlan
+from fedcell.network import draw_fleet, draw_trace, simulate_network
 from fedcell.network.participation import mean_loss_rate
 from fedcell.network.simulate import price_trace
 from fedcell.planning.choice.choose import choose_plan
@@ -70,7 +59,7 @@ def test_expected_joules_with_measured_gains():
 
 
 def test_a_plan_has_every_device_of_a_table_and_the_payer_of_drawn_clients():
-    plan = plan_training(MIXED, law=LAW, steps=(1, 12))
+    plan = plan_training(MIXED, LAW, region=Region(steps=(1, 12)))
     assert [device.name for device in plan.devices] == list(MIXED.clients.names)
     total = sum(device.energy for device in plan.devices)
     assert total == pytest.approx(plan.energy.value, rel=0.1)
@@ -78,7 +67,7 @@ def test_a_plan_has_every_device_of_a_table_and_the_payer_of_drawn_clients():
     assert plan.devices[0].battery is None
     calls = sum(device.called for device in plan.devices)
     assert calls == pytest.approx(plan.rounds.value * plan.cohort, rel=0.01)
-    drawn = plan_training(Scenario(), law=LAW, policy="even", steps=(1, 9))
+    drawn = plan_training(Scenario(), LAW, region=Region(policy="even", steps=(1, 9)))
     (payer,) = drawn.devices
     world = Scenario().with_plan(drawn.cohort, drawn.local_steps)
     energy = device_energy(world, draw_fleet(world), "even", 0).mean
@@ -86,17 +75,21 @@ def test_a_plan_has_every_device_of_a_table_and_the_payer_of_drawn_clients():
 
 
 def test_a_limit_per_client_is_kept_by_the_one_who_pays_most():
-    free = plan_training(MIXED, law=LAW, steps=(1, 12), minimise="duration")
+    free = plan_training(MIXED, LAW, region=Region(steps=(1, 12), minimise="duration"))
     most = max(device.energy for device in free.devices)
     limit = 0.7 * most
     limits = Limits(energy_per_client=limit)
-    spared = plan_training(MIXED, law=LAW, steps=(1, 12), minimise="duration", limits=limits)
+    spared = plan_training(
+        MIXED, LAW, limits=limits, region=Region(steps=(1, 12), minimise="duration")
+    )
     assert max(device.energy for device in spared.devices) <= limit
     assert spared.duration.value >= free.duration.value
     mean = sum(device.energy for device in free.devices) / 6
     assert mean < limit  # on average the free plan keeps it, and so the mean was no limit
     loose = Limits(mean_energy_per_client=limit)
-    same = plan_training(MIXED, law=LAW, steps=(1, 12), minimise="duration", limits=loose)
+    same = plan_training(
+        MIXED, LAW, limits=loose, region=Region(steps=(1, 12), minimise="duration")
+    )
     assert (same.cohort, same.local_steps) == (free.cohort, free.local_steps)
     assert "pays most: " in spared.summary()
     assert "keeps the energy budget per client of" in spared.summary()
@@ -117,7 +110,9 @@ def test_every_plan_that_is_left_out_takes_too_much_from_somebody():
 
 def test_no_plan_for_a_client_names_it_and_the_least():
     with pytest.raises(NoPlan) as told:
-        plan_training(MIXED, law=LAW, steps=(1, 12), limits=Limits(energy_per_client=1.0))
+        plan_training(
+            MIXED, LAW, limits=Limits(energy_per_client=1.0), region=Region(steps=(1, 12))
+        )
     assert "no plan keeps the energy budget per client of 1 J: the least is" in str(told.value)
     assert " J of meter-" in str(told.value)
 
@@ -128,10 +123,12 @@ def with_battery(joules):
 
 
 def test_batteries_are_limits_of_a_plan():
-    free = plan_training(with_battery(None), law=LAW, steps=(1, 12), minimise="duration")
+    free = plan_training(with_battery(None), LAW, region=Region(steps=(1, 12), minimise="duration"))
     most = max(free.devices[j].energy for j in (2, 3, 4))
     assert "batteries" not in free.chances
-    kept = plan_training(with_battery(0.7 * most), law=LAW, steps=(1, 12), minimise="duration")
+    kept = plan_training(
+        with_battery(0.7 * most), LAW, region=Region(steps=(1, 12), minimise="duration")
+    )
     assert max(device.battery_share for device in kept.devices) <= 1
     assert kept.duration.value > free.duration.value
     assert 0.5 < kept.chances["batteries"] <= 1
@@ -141,31 +138,30 @@ def test_batteries_are_limits_of_a_plan():
         r"no plan keeps the batteries: the least is .* times what meter-4 has \(0.1 J\), with 1 "
     )
     with pytest.raises(NoPlan, match=words):
-        plan_training(with_battery(0.1), law=LAW, steps=(1, 12))
+        plan_training(with_battery(0.1), LAW, region=Region(steps=(1, 12)))
 
 
 def test_batteries_can_be_kept_with_confidence_and_by_devices_that_are_never_called():
-    free = plan_training(with_battery(None), law=LAW, steps=(1, 12), minimise="duration")
+    free = plan_training(with_battery(None), LAW, region=Region(steps=(1, 12), minimise="duration"))
     joules = 1.6 * max(free.devices[j].energy for j in (2, 3, 4))
     sure = plan_training(
-        *(with_battery(joules), None, LAW),
-        steps=(1, 12),
-        minimise="duration",
+        *(with_battery(joules), LAW),
         limits=Limits(confidence=0.95),
+        region=Region(steps=(1, 12), minimise="duration"),
     )
     assert sure.chances["batteries"] >= 0.95 - 1e-6
     with pytest.raises(BadInput, match="`confidence`: give what is to be kept"):
-        plan_training(with_battery(None), law=LAW, limits=Limits(confidence=0.95))
+        plan_training(with_battery(None), LAW, limits=Limits(confidence=0.95))
     table = MIXED.clients.table.having(battery=[None, None, 1e-3, None, None, None])
     unheard = MIXED.using(clients={"table": table, "min_samples": 341}, plan={"cohort": 1})
-    plan = plan_training(unheard, law=LAW, policy="even", steps=(1, 6))
+    plan = plan_training(unheard, LAW, region=Region(policy="even", steps=(1, 6)))
     assert "gate-7 spends most of its own, 0% of 0.001 J" in " ".join(plan.summary().split())
 
 
 def test_shares_of_batteries_have_two_digits():
     table = MIXED.clients.table.having(battery=[None, None, 1e6, None, None, None])
     plan = plan_training(
-        MIXED.using(clients={"table": table}), law=LAW, policy="even", steps=(1, 6)
+        MIXED.using(clients={"table": table}), LAW, region=Region(policy="even", steps=(1, 6))
     )
     shown = {0.0: "0%", 0.00123: "0.12%", 0.0049: "0.49%", 0.056: "5.6%", 0.1: "10%", 2.51: "251%"}
     for share, words in shown.items():
@@ -206,7 +202,7 @@ def test_confidence_leaves_room_for_the_luck_of_being_called():
 
 def test_devices_come_back_from_a_plan_s_file(tmp_path):
     limits = Limits(energy_per_client=500.0, mean_energy_per_client="0.3kJ")
-    plan = plan_training(MIXED, law=LAW, steps=(1, 12), limits=limits, name="fleet")
+    plan = plan_training(MIXED, LAW, limits=limits, region=Region(steps=(1, 12))).named("fleet")
     plan.save(tmp_path / "plan.json")
     again = TrainingPlan.load(tmp_path / "plan.json")
     assert again.devices == plan.devices
@@ -254,7 +250,7 @@ def test_worlds_with_more_losses_have_more_of_every_device():
 
 
 def test_a_plan_counts_with_the_mean_loss_rate():
-    plan = plan_training(MIXED, law=LAW, policy="even", steps=(1, 6))
+    plan = plan_training(MIXED, LAW, region=Region(policy="even", steps=(1, 6)))
     k, e = plan.cohort, plan.local_steps
     assert plan.rounds.value == pytest.approx(float(LAW.rounds(k, e, mean_loss_rate(MIXED))))
     assert plan.rounds.value > float(LAW.rounds(k, e, 0.0))
@@ -301,7 +297,11 @@ def test_a_pilot_of_devices_with_losses_of_their_own_on_data_that_is_dealt(tmp_p
     table = {"name": names, "loss_rate": [0.1, 0.3] * 4}
     scenario = load_scenario("digits").using(clients={"table": table}, plan={"cohort": 4})
     pilot = run_pilot(
-        scenario, "6s", tmp_path / "p.json", target=1.5, clients=(2, 6), steps=(5, 20)
+        scenario,
+        "6s",
+        tmp_path / "p.json",
+        target=1.5,
+        region=Region(clients=(2, 6), steps=(5, 20)),
     )
     plan = plan_training(scenario, pilot)
     assert plan.cohort <= 6

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from fedcell import BadInput, Limits, Scenario, draw_fleet, draw_trace, plan_training
+from fedcell import Limits, Region, Scenario, plan_training
 from fedcell.core.streams import spread_evenly
-from fedcell.network import draw, participation, simulate
+from fedcell.errors import BadInput
+from fedcell.network import draw, draw_fleet, draw_trace, participation, simulate
 from fedcell.network.draw import draw_all
 from fedcell.network.participation import chance_called
 from fedcell.network.policies import exact
@@ -99,16 +100,18 @@ def test_a_plan_draws_its_fleet_once(monkeypatch):
         return spread_evenly(mean, spread, purpose, seed, count)
 
     monkeypatch.setattr(draw, "spread_evenly", counting)
-    plan_training(DRAWN, law=LAW, limits=Limits(energy_per_client=1e6), minimise="duration")
+    plan_training(
+        DRAWN, LAW, limits=Limits(energy_per_client=1e6), region=Region(minimise="duration")
+    )
     assert len(purposes) == len(set(purposes)) == 3
 
 
 def test_the_client_that_pays_most_is_exact(few_are_many):
     """It is named: of a large fleet too, all clients are looked at."""
     limits = Limits(energy_per_client=1e4)
-    exactly = plan_training(DRAWN, law=LAW, limits=limits)
+    exactly = plan_training(DRAWN, LAW, limits=limits)
     few_are_many()
-    nearly = plan_training(DRAWN, law=LAW, limits=limits)
+    nearly = plan_training(DRAWN, LAW, limits=limits)
     assert (nearly.cohort, nearly.local_steps) == (exactly.cohort, exactly.local_steps)
     (payer,), (known,) = nearly.devices, exactly.devices
     assert (payer.client, payer.called) == (known.client, known.called)

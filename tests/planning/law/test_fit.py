@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fedcell import BadInput, NotReached
+from fedcell.errors import BadInput, NotReached
 from fedcell.planning.law.fit import fit_form, fit_law
 from fedcell.planning.law.given import GivenLaw, features
 from fedcell.planning.law.observations import Observations

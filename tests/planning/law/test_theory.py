@@ -10,9 +10,11 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from fedcell import BadInput, Clients, RoundPlan, Scenario, Task, draw_fleet, draw_trace
+from fedcell import Clients, RoundPlan, Scenario, Task
+from fedcell.errors import BadInput
 from fedcell.learning.gradients import probe
 from fedcell.learning.setup import prepare_training
+from fedcell.network import draw_fleet, draw_trace
 from fedcell.planning.law.base import effective_cohort, share_of_rounds_with_arrivals
 from fedcell.planning.law.given import GivenLaw, UnitCosts, nearest_whole
 from fedcell.planning.law.theory import Constants

@@ -8,14 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcell import (
-    Scenario,
-    load_scenario,
-    plan_training,
-    prepare_training,
-    run_pilot,
-    simulate_network,
-)
+from fedcell import Scenario, load_scenario, plan_training, run_pilot
+from fedcell.learning import prepare_training
+from fedcell.network import simulate_network
 from fedcell.planning.pilot.candidates import CandidateSettings, lattice, search_space
 from fedcell.planning.pilot.loop import PilotLoop
 from fedcell.planning.pilot.pilot import Pilot
@@ -299,7 +294,9 @@ def test_a_plan_for_a_fleet_that_nobody_designed_is_near_the_best_of_a_grid(tmp_
         cell={"bandwidth": 2e6, "distance": (10.0, 300.0), "broadcast_time": 0.0},
         learning={"target": 0.5, "partition": {"kind": "pathological", **LOGNORMAL}},
     )
-    pilot = run_pilot(world, budget=20.0, path=tmp_path / "pilot.json", steps=(2, 160))
+    pilot = run_pilot(
+        world, budget=20.0, path=tmp_path / "pilot.json", region=Region(steps=(2, 160))
+    )
     plan = plan_training(world, pilot)
     here = Setting(plan.cohort, plan.local_steps, world.cell.loss_rate)
     assert here in pilot.reached(pilot.target)

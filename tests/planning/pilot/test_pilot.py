@@ -14,16 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedcell import (
-    BadInput,
-    Diverged,
+    Compute,
     FedcellWarning,
-    NotReached,
+    Region,
     RoundPlan,
     Scenario,
     load_scenario,
     plan_training,
 )
 from fedcell.cli.commands.pilot import pilot_command
+from fedcell.errors import BadInput, Diverged, NotReached
 from fedcell.experiments.executors import Inline, WorkerDiedError
 from fedcell.experiments.experiment import Experiment
 from fedcell.experiments.store import Store
@@ -450,15 +450,15 @@ def test_a_pilot_of_ones_own_learner_is_planned_with_its_own_data_sizes(tmp_path
     )
     make = lambda world, seed: Mean(20, world.plan.local_steps, seed)
     path = tmp_path / "mine.json"
-    pilot = run_pilot(scenario, 2.0, path, target=0.5, learner=make)
+    pilot = run_pilot(scenario, 2.0, path, target=0.5, compute=Compute(learner=make))
     assert pilot.sizes == (60.0,) * 20
     again = load_pilot(path)
     assert again.sizes == pilot.sizes
     for kept in (pilot, path):
-        plan = plan_training(scenario, kept, policy="even")
+        plan = plan_training(scenario, kept, region=Region(policy="even"))
         assert plan.grid is not None
         assert plan.grid.scenario.clients.sizes.values.tolist() == [60.0] * 20
-    resumed = run_pilot(scenario, 2.0, path, target=0.5, learner=make)
+    resumed = run_pilot(scenario, 2.0, path, target=0.5, compute=Compute(learner=make))
     assert {*again.trials} <= {*resumed.trials}  # with time left it may go on
 
 
@@ -840,7 +840,7 @@ def test_pilots_share_their_runs_with_sweeps_and_others(tmp_path, workers):
     scenario = load_scenario("digits").using(learning={"target": 1.6, "hold": 1})
     store = Store(tmp_path / "store")
     options = {"steps": (20, 20), "clients": (4, 8), "store": store}
-    first = run_pilot(scenario, budget=10.0, workers=workers, **options)
+    first = run_pilot(scenario, budget=10.0, **options, compute=Compute(workers=workers))
     assert {trial.wall_seconds > 0 for trial in first.trials} == {True}
     again = {(t.setting, t.seed): t for t in run_pilot(scenario, budget=3.0, **options).trials}
     both = [(t, again[t.setting, t.seed]) for t in first.trials if (t.setting, t.seed) in again]

@@ -10,11 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fedcell import (
-    load_scenario,
-)
+from fedcell import Observer, load_scenario
 from fedcell.planning.pilot.runner import PilotRunner
-from fedcell.simulation.run import Progress, run
+from fedcell.simulation.run import run
 from fedcell.simulation.summary import RoundReport
 from support.runs import (
     DIGITS,
@@ -150,12 +148,12 @@ def test_killed_at_every_change_of_a_file_and_resumed(tmp_path):
     assert all(held(tmp_path / str(moment)) == straight for moment in range(moments))
 
 
-def interrupt_after(rounds: int) -> Progress:
+def interrupt_after(rounds: int) -> Observer:
     def each(report: RoundReport) -> None:
         if report.round == rounds:
             raise KeyboardInterrupt
 
-    return Progress(round=each)
+    return Observer(round=each)
 
 
 @pytest.mark.usefixtures("no_figure")
@@ -177,7 +175,7 @@ def test_an_interrupted_run_may_end_where_it_stopped(fedcell, world, tmp_path):
     write(world, changed(QUADRATIC, learning={"evaluate_every": 3}))
     words = ["run", world, "--policy", "even", "--rounds", 4, "--out"]
     stopped = run(
-        load_scenario(world), {"even": "even"}, folder=tmp_path / "a", progress=interrupt_after(4)
+        load_scenario(world), {"even": "even"}, folder=tmp_path / "a", observer=interrupt_after(4)
     )
     assert not stopped.complete
     assert np.isnan(stopped.outcome.policies[0].scores.train_loss)

@@ -6,8 +6,9 @@ import shutil
 
 import pytest
 
-from fedcell import BadFile, FedcellWarning, Scenario, load_model, load_run, run
+from fedcell import FedcellWarning, Scenario, load_model, load_run, run
 from fedcell.core.files.formats import as_json
+from fedcell.errors import BadFile
 from fedcell.simulation.folder.ledger_file import read_ledgers
 from fedcell.simulation.folder.listing import list_runs
 from support.sealing import rewrite, unseal

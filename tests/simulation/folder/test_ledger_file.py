@@ -13,13 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from fedcell import (
-    BadFile,
-    Optimal,
-    load_run,
-    run,
-)
+from fedcell import Observer, load_run, run
 from fedcell.core.files.locks import locked
+from fedcell.errors import BadFile
+from fedcell.policies import Optimal
 from fedcell.simulation.folder.ledger_file import read_ledgers
 from fedcell.simulation.summary import RoundReport
 from support.runs import SCENARIO, WORLD, assert_same, held, rows_of
@@ -35,7 +32,7 @@ def test_a_round_is_in_the_ledger_as_soon_as_it_is_reported(tmp_path):
         assert float(rows[-1]["train_loss"]) == report.train_loss
         assert float(rows[-1]["total_energy"]) == report.total_energy["optimal"]
 
-    run(SCENARIO, ["even", "optimal"], folder=tmp_path / "o", report=look)
+    run(SCENARIO, ["even", "optimal"], folder=tmp_path / "o", observer=Observer(round=look))
     expected = [(name, t) for t in range(1, 9) for name in ("even", "optimal")]
     assert seen == [expected[: 2 * t] for t in range(1, 9)]
 
@@ -85,9 +82,15 @@ def test_a_reader_meanwhile_sees_whole_lines_and_never_fewer(tmp_path):
                 while int(seen.readline() or 10**9) < 1 + 2 * report.round:
                     pass
 
-        run(SCENARIO, ["even", "optimal"], rounds=150, folder=tmp_path / "o", report=wait)
+        run(
+            SCENARIO,
+            ["even", "optimal"],
+            rounds=150,
+            folder=tmp_path / "o",
+            observer=Observer(round=wait),
+        )
         again = {"rounds": 300, "folder": tmp_path / "o", "resume": True}
-        run(SCENARIO, ["even", "optimal"], report=wait, **again)
+        run(SCENARIO, ["even", "optimal"], **again, observer=Observer(round=wait))
         (tmp_path / "stop").touch()
         _, err = reader.communicate(timeout=300)
     assert (reader.returncode, err) == (0, "")
@@ -170,7 +173,7 @@ def test_files_that_are_removed_during_a_run_are_written_again(tmp_path, name, h
         if report.round in rounds and (folder / name).exists():
             harm(folder / name)
 
-    assert_same(run(SCENARIO, ["even"], folder=folder, report=disturb), whole)
+    assert_same(run(SCENARIO, ["even"], folder=folder, observer=Observer(round=disturb)), whole)
     assert held(folder) == held(straight)
     for killed in tmp_path.glob("killed-*"):
         assert load_run(killed).state.rounds == int(killed.name.split("-")[1])
@@ -190,7 +193,7 @@ def test_a_lock_that_was_removed_is_taken_again_or_the_run_ends(tmp_path):
             stack.enter_context(locked(lock, "mine"))
 
     with ExitStack() as stack, pytest.raises(BadFile, match=r"another fedcell .* is using it"):
-        run(SCENARIO, ["even"], folder=folder, report=steal)
+        run(SCENARIO, ["even"], folder=folder, observer=Observer(round=steal))
     assert load_run(folder).state.rounds == 4
 
 

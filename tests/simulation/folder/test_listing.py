@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fedcell import BadFile, Scenario, load_scenario, run, run_seeds
+from fedcell import Observer, Scenario, load_scenario, run, run_seeds
+from fedcell.errors import BadFile
 from fedcell.simulation.folder.listing import list_runs
 from fedcell.simulation.summary import RoundReport
 from support.printed import tables
@@ -26,7 +27,7 @@ def home(tmp_path: Path) -> Path:
             raise KeyboardInterrupt
 
     run(SCENARIO, ["even", "optimal"], folder=tmp_path / "first")
-    run(SCENARIO, ["optimal"], seed=4, folder=tmp_path / "stopped", report=stop)
+    run(SCENARIO, ["optimal"], seed=4, folder=tmp_path / "stopped", observer=Observer(round=stop))
     run_seeds(SCENARIO, ["even"], seeds=[2, 10], folder=tmp_path / "seeds")
     (tmp_path / "notes").mkdir()
     return tmp_path

@@ -7,14 +7,8 @@ import shutil
 import numpy as np
 import pytest
 
-from fedcell import (
-    BadFile,
-    BadInput,
-    FedcellWarning,
-    load_run,
-    load_scenario,
-    run,
-)
+from fedcell import FedcellWarning, Observer, load_run, load_scenario, run
+from fedcell.errors import BadFile, BadInput
 from fedcell.simulation.summary import RoundReport
 from support.runs import SCENARIO, assert_same
 from support.sealing import rewrite, unseal
@@ -53,7 +47,7 @@ def test_an_interrupted_run_is_loaded_with_its_rounds_so_far(tmp_path):
             raise KeyboardInterrupt
 
     scenario = SCENARIO.using(learning={"evaluate_every": 3})
-    result = run(scenario, ["even"], folder=tmp_path / "o", report=stop)
+    result = run(scenario, ["even"], folder=tmp_path / "o", observer=Observer(round=stop))
     loaded = load_run(tmp_path / "o")
     assert_same(loaded, result)
     assert (loaded.complete, loaded.state.rounds) == (False, 4)
@@ -85,7 +79,7 @@ def test_a_run_in_progress_is_loaded_without_client_totals(tmp_path):
     def look(_: RoundReport) -> None:
         seen.append(load_run(tmp_path / "o"))
 
-    result = run(SCENARIO, ["even"], folder=tmp_path / "o", report=look)
+    result = run(SCENARIO, ["even"], folder=tmp_path / "o", observer=Observer(round=look))
     assert [one.state.rounds for one in seen] == list(range(1, 9))
     for t, one in enumerate(seen, 1):
         ledger = one.ledgers["even"]

@@ -7,9 +7,7 @@ from shutil import copytree
 import numpy as np
 import pytest
 
-from fedcell import (
-    load_scenario,
-)
+from fedcell import load_scenario
 from fedcell.simulation.run import run
 from support.runs import FILES, KEPT, QUADRATIC, changed, held, with_own_data, write
 

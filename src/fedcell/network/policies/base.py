@@ -40,7 +40,8 @@ def mean_freq(kappa: float, energy_weight: float) -> float:
 class Broadcast:
     """The two numbers that the server tells all clients (Sec. IV-C-2).
 
-    >>> from fedcell import Scenario, draw_fleet
+    >>> from fedcell import Scenario
+    >>> from fedcell.network import draw_fleet
     >>> scenario = Scenario()
     >>> broadcast = Broadcast.to(scenario, draw_fleet(scenario))
     >>> round(broadcast.freq / 1e6), round(broadcast.samples)

@@ -20,7 +20,8 @@ from .base import Broadcast
 class EqualFinish:
     """Frequencies as in `Distributed`, and the split of the band that ends the round soonest.
 
-    >>> from fedcell import Broadcast, load_round, price
+    >>> from fedcell.network import load_round
+    >>> from fedcell.policies import Broadcast, price
     >>> problem = load_round("docs/round.json")
     >>> cost = price(problem, EqualFinish(Broadcast.among(problem))(problem))
     >>> (cost.compute_time + cost.upload_time).round(2).tolist()  # all finish together
@@ -38,7 +39,8 @@ class EqualFinish:
 class OptimalStaged:
     """The exact minimiser of (20): training and uploading as two stages (DECISIONS.md, 8).
 
-    >>> from fedcell import load_round, price
+    >>> from fedcell.network import load_round
+    >>> from fedcell.policies import price
     >>> problem = load_round("docs/round.json")
     >>> price(problem, OptimalStaged()(problem)).upload_time.round(2).tolist()  # equally long
     [12.59, 12.59, 12.59]

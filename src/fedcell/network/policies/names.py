@@ -54,7 +54,7 @@ def policy_by_name(name: str, broadcast: Broadcast) -> Policy:
 
     Examples
     --------
-    >>> from fedcell import load_round
+    >>> from fedcell.network import load_round
     >>> from fedcell.network.policies.base import Broadcast
     >>> problem = load_round("docs/round.json")
     >>> even = policy_by_name("even", Broadcast.among(problem))

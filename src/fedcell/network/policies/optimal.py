@@ -39,7 +39,7 @@ LAST_DIGIT = 1e-16  # of a double, relative
 class Optimal:
     """The schedule that minimises (22), whatever bounds are active, with its certificate.
 
-    >>> from fedcell import load_round
+    >>> from fedcell.network import load_round
     >>> best = Optimal()(load_round("docs/round.json"))
     >>> best.share.round(3).tolist(), bool(best.certificate.gap < 1e-12)
     ([0.225, 0.151, 0.624], True)

@@ -16,7 +16,8 @@ from .base import Broadcast
 class Even:
     """The same band and the same frequency for all: the baseline of Sec. V-C.
 
-    >>> from fedcell import Broadcast, load_round
+    >>> from fedcell.network import load_round
+    >>> from fedcell.policies import Broadcast
     >>> problem = load_round("docs/round.json")
     >>> Even(Broadcast.among(problem))(problem).share.round(2).tolist()
     [0.33, 0.33, 0.33]
@@ -37,7 +38,8 @@ class Distributed:
     Theorem 3 holds at the joint optimum of (22); with frequencies fixed by (26) it is a
     heuristic, and `EqualFinish` is the exact split (DECISIONS.md, 5).
 
-    >>> from fedcell import Broadcast, load_round
+    >>> from fedcell.network import load_round
+    >>> from fedcell.policies import Broadcast
     >>> problem = load_round("docs/round.json")
     >>> Distributed(Broadcast.among(problem))(problem).share.round(2).tolist()
     [0.28, 0.41, 0.31]
