@@ -107,8 +107,10 @@ def test_rooms_are_not_outgrown():
 
 
 def without_examples(text: str) -> str:
-    """A module as one reads it to understand: without the examples of its docstrings."""
-    return re.sub(r"\n *>>> .*?(?=\n *\"\"\"|\n *\n)", "", text, flags=re.DOTALL)
+    """A module as one reads it to understand: without examples, sections and reprs."""
+    text = re.sub(r"\n *>>> .*?(?=\n *\"\"\"|\n *\n)", "", text, flags=re.DOTALL)
+    text = re.sub(r"\n    def __repr__.*?(?=\n\n)", "", text, flags=re.DOTALL)
+    return re.sub(r"\n *[A-Z][a-z]+\n *---+\n.*?(?=\n *\"\"\")", "", text, flags=re.DOTALL)
 
 
 def test_only_dice_are_rolled():

@@ -304,7 +304,7 @@ def test_measured_gains_are_used_as_they_are():
     assert_array_equal(trace.gain[present], values[rounds[present], trace.cohort[present]])
     assert trace.called.tolist() == [10, 10, 5, 10, 10, 10]
     assert trace.excluded_by_channel[2] == 95
-    with pytest.raises(BadInput, match="holds 6 rounds and 7 are asked for"):
+    with pytest.raises(BadInput, match="holds 6 rounds and 7 are needed"):
         draw_trace(scenario, fleet, 7)
 
 
@@ -321,7 +321,7 @@ def test_a_trace_of_one_s_own_is_priced_like_a_drawn_one():
     drawn = simulate_network(scenario, "optimal", 20)
     assert_array_equal(price_trace(scenario, fleet, trace, Optimal()).objective, drawn.objective)
     after = scenario.using(plan={"cohort_drawn": "after-training"})
-    with pytest.raises(BadInput, match="does not say who else trained"):
+    with pytest.raises(BadInput, match="does not hold which other clients trained"):
         price_trace(after, fleet, trace, Optimal())
 
 

@@ -100,7 +100,7 @@ def test_a_trace_alone_does_not_say_who_else_trained():
     scenario = WORLDS["after"]
     fleet = draw_fleet(scenario)
     trace = draw_trace(scenario, fleet, 3)
-    with pytest.raises(BadInput, match="give the `seed` that it was drawn with"):
+    with pytest.raises(BadInput, match="give its `seed`"):
         price_trace(scenario, fleet, trace, "even")
 
 

@@ -772,7 +772,7 @@ def test_more_rounds_than_gains(fedcell, tmp_path):
     file = write(tmp_path / "world.json", _with_table(tmp_path))
     said = fedcell("run", file, "--rounds", 6, "--out", tmp_path / "o")
     assert said.code == 2
-    assert "cell.gains holds 5 rounds and 6 are asked for" in said.err
+    assert "cell.gains holds 5 rounds and 6 are needed" in said.err
     assert not (tmp_path / "o").exists()
 
 

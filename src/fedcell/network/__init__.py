@@ -1,1 +1,1 @@
-"""The network side: what the dice decide, one round posed, scheduled and priced, many summed."""
+"""The network: random draws, and rounds that are posed, scheduled, priced and summed."""
