@@ -153,7 +153,7 @@ def test_the_mean_loss_rate_stands_for_mixed_ones():
     assert -0.009 < stands / drawn - 1 < -0.003  # below, by about 0.6 %
 
 
-def test_who_is_hardly_heard_hardly_counts_in_the_mean_loss_rate():
+def test_clients_in_outage_barely_count_in_the_mean_loss_rate():
     near_and_far = {"distance": [100, 100, 100, 600], "loss_rate": [0.1, None, 0.1, 0.9]}
     world = listed(**near_and_far, cell={"loss_rate": 0.2})
     assert mean_loss_rate(world) == pytest.approx((0.1 + 0.2 + 0.1) / 3, rel=1e-3)

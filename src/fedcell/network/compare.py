@@ -147,11 +147,8 @@ def compare(
     scenario : Scenario
     policies : sequence or mapping
         Names, callables or classes; a mapping gives names to them.
-    rounds : int, optional
-        Rounds of each fleet; default: those of the scenario.
-    seed : int
-    fleets : int
-        Number of independent fleets.
+    rounds, seed, fleets : int
+        Rounds of each fleet (default: those of the scenario), random seed, independent fleets.
     track : callable
         Wraps the list of policies, to show progress.
 
