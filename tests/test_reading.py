@@ -209,8 +209,10 @@ def test_public_functions_have_few_parameters():
 
 
 def without_examples(text: str) -> str:
-    """Drop the examples of docstrings."""
-    return re.sub(r"\n *>>> .*?(?=\n *\"\"\"|\n *\n)", "", text, flags=re.DOTALL)
+    """A module as one reads it to understand: without examples, sections and reprs."""
+    text = re.sub(r"\n *>>> .*?(?=\n *\"\"\"|\n *\n)", "", text, flags=re.DOTALL)
+    text = re.sub(r"\n    def __repr__.*?(?=\n\n)", "", text, flags=re.DOTALL)
+    return re.sub(r"\n *[A-Z][a-z]+\n *---+\n.*?(?=\n *\"\"\")", "", text, flags=re.DOTALL)
 
 
 def test_only_streams_draw_random_numbers():

@@ -141,7 +141,7 @@ def test_the_mean_loss_rate_stands_for_mixed_ones():
     assert -0.009 < stands / drawn - 1 < -0.003  # below, by about 0.6 %
 
 
-def test_who_is_hardly_heard_hardly_counts_in_the_mean_loss_rate():
+def test_clients_in_outage_barely_count_in_the_mean_loss_rate():
     near_and_far = {"distance": [100, 100, 100, 600], "loss_rate": [0.1, None, 0.1, 0.9]}
     world = listed(**near_and_far, cell={"loss_rate": 0.2})
     assert mean_loss_rate(world) == pytest.approx((0.1 + 0.2 + 0.1) / 3, rel=1e-3)
@@ -192,15 +192,17 @@ def test_clients_that_are_hardly_heard_are_named():
     world = listed(name=names, distance=far, samples=[50] * 9 + [150])
     assert chance_heard(world, draw_fleet(world))[9] == pytest.approx(np.exp(-0.05 * 81))
     (told,) = rarely_heard(world, draw_fleet(world))
-    words = "gate-7 is heard in 1.7 % of rounds: its 150 samples (25 % of all) hardly count"
+    words = (
+        "gate-7 is in outage in 98 % of rounds: its 150 samples (25 %) barely influence the model"
+    )
     assert told == words
     labels = np.zeros((10, 2), int)
     labels[:9, 0], labels[9, 1] = 50, 150
     held = rarely_heard(world, draw_fleet(world), labels)
-    assert held[1] == "of class 1, 100 % of the samples are theirs: the model will hardly see them"
+    assert held[1] == "they hold 100 % of the samples of class 1: the model barely learns it"
     lossy = listed(name=["a", "b"], loss_rate=[0.0, 0.95])
     assert (
-        "b is heard in 95 % of rounds and loses 95 % of its uploads"
+        "b is in outage in 4.9 % of rounds and loses 95 % of its uploads"
         in rarely_heard(lossy, draw_fleet(lossy))[0]
     )
 
@@ -209,8 +211,8 @@ def test_many_that_are_hardly_heard_are_counted_and_all_alike_are_not_named():
     world = listed(distance=[100.0] * 12 + [500.0] * 8, samples=[10] * 20)
     told = rarely_heard(world, draw_fleet(world))
     assert len(told) == 4
-    assert told[0].startswith("client 12 is heard in less than 0.01 % of rounds")
-    assert told[3] == "and 5 more that hardly count, with 25 % of all samples"
+    assert told[0].startswith("client 12 is in outage in more than 99.99 % of rounds")
+    assert told[3] == "5 more clients barely influence the model, with 25 % of all samples"
     harsh = Scenario().using(cell={"gain_threshold": 5.0})
     assert rarely_heard(harsh, draw_fleet(harsh)) == []
 
@@ -272,7 +274,7 @@ def test_rounds_that_cannot_be_scheduled_are_refused():
     gains = Scenario().using(
         cell={"gains": np.full((3, 2), 1e-13)}, clients={"count": 2}, plan={"cohort": 1}
     )
-    with pytest.raises(BadInput, match="holds 3 rounds and 4 are asked for"):
+    with pytest.raises(BadInput, match="holds 3 rounds and 4 are needed"):
         schedule_round(gains, round=4)
 
 

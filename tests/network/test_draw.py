@@ -110,7 +110,7 @@ def test_a_round_of_a_large_fleet_looks_at_few_clients():
         assert same(trace[1:], draw_trace(world, fleet, range(10**5 + 1, 10**5 + 2)))
 
 
-def test_weighted_draws_end_where_hardly_anybody_is_heard():
+def test_weighted_draws_end_if_almost_all_clients_are_in_outage():
     """After as many asks as there are clients, only those are drawn from."""
     samples = np.r_[np.full(999, 1.0), 9.0]
     distance = np.r_[np.full(998, 2000.0), 10.0, 10.0]
@@ -250,7 +250,7 @@ def test_the_cohort_shrinks_when_too_few_can_be_called():
     assert_array_equal(ledger.called, trace.called)
 
 
-def test_a_round_nobody_can_join_costs_the_broadcast_only():
+def test_a_round_without_clients_costs_the_broadcast_only():
     scenario = Scenario().using(
         clients={"count": 2},
         plan={"cohort": 1},
@@ -296,7 +296,7 @@ def test_measured_gains_are_used_as_they_are():
     assert_array_equal(trace.gain[present], values[rounds[present], trace.cohort[present]])
     assert trace.called.tolist() == [10, 10, 5, 10, 10, 10]
     assert trace.excluded_by_channel[2] == 95
-    with pytest.raises(BadInput, match="holds 6 rounds and 7 are asked for"):
+    with pytest.raises(BadInput, match="holds 6 rounds and 7 are needed"):
         draw_trace(scenario, fleet, 7)
 
 
@@ -306,14 +306,14 @@ def test_a_run_of_measured_gains_is_as_long_as_they_are():
     assert len(simulate_network(scenario, "even", 30).duration) == 30
 
 
-def test_a_trace_of_one_s_own_is_priced_like_a_drawn_one():
+def test_a_given_trace_is_priced_like_a_drawn_one():
     scenario = Scenario()
     fleet = draw_fleet(scenario)
     trace = draw_trace(scenario, fleet, 20)
     drawn = simulate_network(scenario, "optimal", 20)
     assert_array_equal(price_trace(scenario, fleet, trace, Optimal()).objective, drawn.objective)
     after = scenario.using(plan={"cohort_drawn": "after-training"})
-    with pytest.raises(BadInput, match="does not say who else trained"):
+    with pytest.raises(BadInput, match="does not hold which other clients trained"):
         price_trace(after, fleet, trace, Optimal())
 
 
@@ -366,7 +366,7 @@ def test_bad_seeds_are_refused():
         draw_fleet(Scenario(), seed=-1)
 
 
-def test_a_trace_of_given_gains_calls_everybody():
+def test_a_trace_of_given_gains_calls_all_clients():
     trace = Trace.of(np.full((3, 4), 1e-13))
     assert trace.called.tolist() == [4, 4, 4]
     assert trace.received.tolist() == [4, 4, 4]

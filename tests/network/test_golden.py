@@ -48,7 +48,7 @@ def test_the_costs_of_three_rounds(policy):
     assert_allclose(ledger.energy, GOLDEN[policy]["energy"], rtol=1e-6)
 
 
-def test_who_was_called_and_who_was_lost():
+def test_which_clients_were_called_and_which_uploads_lost():
     trace = draw_trace(SCENARIO, draw_fleet(SCENARIO, 7), 3, 7)
     assert trace.cohort.tolist() == COHORT
     assert trace.lost.astype(int).tolist() == LOST

@@ -98,11 +98,11 @@ def test_a_ledger_is_cut_within_what_it_has(rounds):
         priced(Scenario(), 12).first(rounds)
 
 
-def test_a_trace_alone_does_not_say_who_else_trained():
+def test_a_trace_alone_does_not_hold_which_other_clients_trained():
     scenario = WORLDS["after"]
     fleet = draw_fleet(scenario)
     trace = draw_trace(scenario, fleet, 3)
-    with pytest.raises(BadInput, match="give the `seed` that it was drawn with"):
+    with pytest.raises(BadInput, match="give its `seed`"):
         price_trace(scenario, fleet, trace, "even")
 
 

@@ -57,7 +57,7 @@ def test_a_fleet_with_other_data_is_refused():
         ),
     ],
 )
-def test_who_holds_what_is_not_changed_once_it_is_dealt(changes, named):
+def test_the_partition_is_not_changed_once_the_data_is_dealt(changes, named):
     dealt = prepare_training(load_scenario("digits")).scenario
     with pytest.raises(BadInput, match=f"^{named}: the data of this scenario is dealt"):
         dealt.using(**changes)
@@ -81,7 +81,7 @@ def test_a_count_that_is_not_that_of_the_sizes_is_refused():
         dealt.using(clients={"count": 60})
 
 
-def test_a_setup_whose_partition_is_changed_by_hand_is_refused():
+def test_a_setup_with_a_partition_changed_by_hand_is_refused():
     setup = prepare_training(load_scenario("digits"))
     other = Partition.of_owner(np.arange(1501) % 50)
     assert setup.dealt is not None
@@ -101,7 +101,7 @@ WITH_GAPS = Scenario().using(
 @pytest.mark.parametrize("selection", ["uniform", "weighted"])
 @pytest.mark.parametrize("drawn", ["before-training", "after-training"])
 @pytest.mark.parametrize("charged", ["batch", "dataset"])
-def test_who_has_no_data_is_never_called_and_pays_nothing(selection, drawn, charged):
+def test_clients_without_data_are_never_called_and_spend_nothing(selection, drawn, charged):
     scenario = WITH_GAPS.using(
         plan={"selection": selection, "cohort_drawn": drawn}, task={"samples_per_step": charged}
     )

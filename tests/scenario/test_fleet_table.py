@@ -208,7 +208,7 @@ def test_distances_and_gains_may_stand_beside_each_other_but_not_for_one_client(
 # Labels.
 
 
-def test_labels_are_told_from_misspellings(fleet_of):
+def test_labels_are_distinguished_from_misspellings(fleet_of):
     scenario = fleet_of("site,owner,serial,samples\nroof,Ann,12A,5\n,Bob,77,6\n")
     labels = {"site": ("roof", ""), "owner": ("Ann", "Bob"), "serial": ("12A", "77")}
     assert scenario.clients.table.labels == labels
@@ -348,7 +348,7 @@ def test_tables_with_blanks_are_equal_when_all_their_cells_are():
 # Which run it is.
 
 
-def test_a_training_depends_on_who_is_heard_and_not_on_names_or_processors():
+def test_a_training_depends_on_channels_and_not_on_names_or_processors():
     def identities(**columns):
         table = {"name": ["a", "b"], "distance": [80, 90], "freq_max": [1e9, None]} | columns
         world = load_scenario("digits").using(clients={"table": table}, plan={"cohort": 1})

@@ -22,8 +22,8 @@ def test_a_table_of_clients_says_its_columns():
 
 
 def test_a_full_table_of_clients_is_short():
-    columns = ("samples", "kappa", "power", "distance", "freq_min", "freq_max")
-    columns = (*columns, "cycles_per_sample", "battery")
+    columns = ["samples", "kappa", "power", "distance", "freq_min", "freq_max"]
+    columns += ["cycles_per_sample", "battery"]
     table = ClientTable(
         name=[f"a device with a long name, {j}" for j in range(2000)],
         **{name: np.linspace(1.0, 2.0, 2000) for name in columns},

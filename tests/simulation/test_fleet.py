@@ -53,7 +53,7 @@ def test_sixty_devices_are_planned_run_and_scheduled(fedcell, world, tmp_path, m
     for words in (
         "pays most: ",
         "keeps the batteries with a chance",
-        "is heard in less than 0.01 %",
+        "is in outage in more than 99.99 %",
     ):
         assert words in " ".join(planned.out.split())
     plan = json.loads(Path("plan.json").read_text())
@@ -73,7 +73,7 @@ def test_sixty_devices_are_planned_run_and_scheduled(fedcell, world, tmp_path, m
         most = outcome["energy_per_client"]
         assert (most["name"], most["client"]) == (payer["name"], int(payer["client"]))
         assert f"{most['name']}" in told.out
-    assert sum("is heard in" in note for note in answer["notes"]) == 3
+    assert sum("is in outage in" in note for note in answer["notes"]) == 3
 
     with (tmp_path / "told" / "ledger.csv").open() as file:
         ledger = {(row["policy"], int(row["round"])): row for row in csv.DictReader(file)}

@@ -63,7 +63,7 @@ class BadInput(FedcellError, ValueError):  # noqa: N818
 
 
 class BadFile(BadInput):
-    """A file that cannot be read or written, or whose content cannot be used."""
+    """A file that cannot be read or written, or has content that cannot be used."""
 
 
 class DataUnavailable(FedcellError):  # noqa: N818

@@ -1,4 +1,4 @@
-"""Judging a schedule: whether it may be followed, and how nearly it solves (22)."""
+"""Check a schedule: whether it is feasible, and how close it is to the optimum of (22)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from fedcell.core.types import Array
 
 from .round import Certificate, Problem, Schedule, price
 
-ROUNDING_GAP = 1e-12  # a gap below it needs no second look
-BOUND_TOLERANCE = 1e-9  # a frequency that is so near to a bound, relative to it, is held by it
-BISECTIONS = 100  # of a range of as many powers of two
+ROUNDING_GAP = 1e-12  # a gap below it is rounding
+BOUND_TOLERANCE = 1e-9  # relative distance at which a bound on a frequency is active
+BISECTIONS = 100  # of a range of 2 * 100 powers of two
 
 
 def certify(problem: Problem, schedule: Schedule) -> Certificate:
-    """Residuals of the optimality conditions of (22), and a bound on what could be gained.
+    """Compute residuals of the optimality conditions of (22), and a bound on the possible gain.
 
     Prices beta_j of (22a) that sum to one bound the optimum from below, wherever they come
     from: minimising the Lagrangian (23) over a, f and H leaves
@@ -23,9 +23,23 @@ def certify(problem: Problem, schedule: Schedule) -> Certificate:
         (sum_j sqrt(beta_j u_j))^2 + sum_j min_t (w_j / t^2 + beta_j t) + upload energy,
 
     with t = c_j / f_j within its bounds. So `gap` holds for the schedule of any policy. The
-    prices are read off the shares by (89), or off the shares within what frequencies tell by
-    (90); the better bound counts, since either may drown in the rounding of the other.
+    prices follow from the shares by (89), or from the shares clipped to the frequencies by (90);
+    the better bound counts, since rounding may spoil either.
 
+    Parameters
+    ----------
+    problem : Problem
+        Rounds of shape (..., client).
+    schedule : Schedule
+        A schedule of the same shape, of any policy.
+
+    Returns
+    -------
+    Certificate
+        Residuals `primal`, `dual` and `gap` of shape (...), relative, all 0 at the optimum.
+
+    Examples
+    --------
     >>> from fedcell.network import load_round
     >>> from fedcell.policies import Optimal
     >>> problem = load_round("docs/round.json")
@@ -59,7 +73,7 @@ def certify(problem: Problem, schedule: Schedule) -> Certificate:
 def _judge(
     problem: Problem, freq: Array, reached: Array, finish: Array, prices: Array
 ) -> tuple[Array, Array]:
-    """The gap that prices prove, and how far a schedule is from what they ask for."""
+    """Return the gap that prices prove, and the distance of the schedule from their optimum."""
     beta = prices / prices.sum(-1, keepdims=True)  # the derivative of (23) by H is 0
     bound, best = dual(problem, beta)
     missed = np.maximum(np.abs(freq / best - 1), beta * (1 - finish))  # (87), and (22a) is tight
@@ -67,15 +81,15 @@ def _judge(
 
 
 def _prices_off_both(problem: Problem, freq: Array, by_share: Array) -> Array:
-    """Prices off the shares as far as the frequencies allow, scaled to a sum of one.
+    """Return prices from the shares, clipped to those of the frequencies, with a sum of one.
 
-    By (90) a price is what its frequency tells; at the highest frequency it may be more, and at
-    the lowest less. Where uploads are short, hardly a digit of a share is left of H - t, and
-    this is all that is known.
+    By (90) a price follows from its frequency; at the highest frequency it may be larger, and at
+    the lowest smaller. If uploads are short, H - t has hardly a correct digit, and only the
+    frequencies determine the prices.
     """
-    told = 2 * problem.energy_weight / problem.clients * problem.kappa * freq**3  # (90)
-    least = np.where(freq <= problem.freq_min * (1 + BOUND_TOLERANCE), 0, told)
-    most = np.where(freq >= problem.freq_max * (1 - BOUND_TOLERANCE), np.inf, told)
+    price_of_freq = 2 * problem.energy_weight / problem.clients * problem.kappa * freq**3  # (90)
+    least = np.where(freq <= problem.freq_min * (1 + BOUND_TOLERANCE), 0, price_of_freq)
+    most = np.where(freq >= problem.freq_max * (1 - BOUND_TOLERANCE), np.inf, price_of_freq)
     shape = by_share.max(-1, keepdims=True)
     low, high = (np.full(shape.shape, power) for power in (-BISECTIONS, BISECTIONS))
     for _ in range(BISECTIONS):  # the sum grows with the scale
@@ -87,7 +101,7 @@ def _prices_off_both(problem: Problem, freq: Array, by_share: Array) -> Array:
 
 
 def check_schedule(problem: Problem, schedule: Schedule, name: str = "the policy") -> None:
-    """Refuses a schedule that breaks (22b) or (22c), as a policy from elsewhere may."""
+    """Refuse a schedule that breaks (22b) or (22c), as a user's policy may."""
     a, f = schedule.share, schedule.freq
     shape, slack = problem.band_time.shape, 1 + 1e-9
     if a.shape != shape or f.shape != shape:
@@ -107,7 +121,7 @@ def check_schedule(problem: Problem, schedule: Schedule, name: str = "the policy
 
 
 def dual(problem: Problem, beta: Array) -> tuple[Array, Array]:
-    """The lower bound on (22) by prices, less upload energy, and the frequencies it is met at."""
+    """Return the lower bound on (22) by prices, less upload energy, and its frequencies."""
     c, w = problem.cycles, problem.effort
     t = np.cbrt(2 * w / beta)  # (90)
     t = np.minimum(np.maximum(t, c / problem.freq_max), c / problem.freq_min)

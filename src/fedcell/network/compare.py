@@ -1,4 +1,4 @@
-"""Policies side by side on the same dice: what tables and figures of costs are made of."""
+"""Compare policies with common random numbers, for tables and figures of costs."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from fedcell.core.types import Array
 from fedcell.scenario.scenario import Scenario, check_scenario
 
 from .ledger import Ledger
-from .policies.names import NAMED, Policies, policies_by_name
+from .policies.names import NAMED, Policies, PolicyLike, policies_by_name
 from .simulate import simulate_network
 
 MEASURES = ("upload_cost", "compute_cost", "staged_cost", "objective", "duration", "energy")
 COUNTED = ("called", "received", "excluded_by_channel", "excluded_by_data")
-Track = Callable[[Sequence[Any]], Iterable[Any]]  # wraps what is gone through, for progress
+Track = Callable[[Sequence[Any]], Iterable[Any]]  # wraps an iterable, to show progress
 
 
 @dataclass(frozen=True, kw_only=True)
 class PolicyCosts:
-    """A round under one policy: means by measure, and paired differences to the first policy."""
+    """Costs of a round under one policy: means by measure, and paired differences to the first."""
 
     policy: str
     mean: Mapping[str, Estimate]
@@ -35,7 +35,7 @@ class PolicyCosts:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Comparison(Showable):
-    """Policies on the same dice. Estimates are means over rounds, or over fleets, at 95 %."""
+    """Policies with common random numbers. Estimates are means over rounds or fleets, at 95 %."""
 
     scenario: Scenario
     seed: int
@@ -47,7 +47,7 @@ class Comparison(Showable):
     excluded_by_channel: float
     excluded_by_data: float
     short_rounds: int  # in which fewer than K could be called
-    empty_rounds: int  # in which nobody could; the means leave them out
+    empty_rounds: int  # without any client; the means leave them out
 
     def __getitem__(self, policy: str) -> PolicyCosts:
         for costs in self.policies:
@@ -135,13 +135,29 @@ def compare(
     fleets: int = 1,
     track: Track = iter,
 ) -> Comparison:
-    """Every policy on the same dice: means with intervals, and differences to the first.
+    """Compare policies with common random numbers: means with intervals, and differences.
 
-    The differences are paired, so that the luck of the dice cancels. With one fleet the
-    intervals are over its rounds: what these clients will see. With several, each drawn
-    anew, they are over the means of the fleets: what clients like these will see. Rounds
-    that nobody could join are counted and left out.
+    Differences to the first policy are paired, so that random variation cancels. With one fleet,
+    intervals are over its rounds and hold for these clients. With several independent fleets, they
+    are over the means of the fleets and hold for similar clients. Rounds without any client are
+    counted and left out.
 
+    Parameters
+    ----------
+    scenario : Scenario
+    policies : sequence or mapping
+        Names, callables or classes; a mapping gives names to them.
+    rounds, seed, fleets : int
+        Rounds of each fleet (default: those of the scenario), random seed, independent fleets.
+    track : callable
+        Wraps the list of policies, to show progress.
+
+    Returns
+    -------
+    Comparison
+
+    Examples
+    --------
     >>> costs = compare(Scenario(), ["even", "optimal"], rounds=100)
     >>> costs["optimal"].difference["objective"].high < 0
     True
@@ -149,27 +165,16 @@ def compare(
     check_scenario(scenario).require_sizes()
     known = policies_by_name(policies)
     rounds = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
-    fleets = _checked_fleets(scenario, fleets)
+    fleets = _check_fleets(scenario, fleets)
     costs: list[PolicyCosts] = []
     first: dict[str, Array] = {}
     seen: list[dict[str, float]] = []
     for name in track(list(known)):
-        seen, by_fleet = [], []
-        for its_seed in replicate_seeds(seed, fleets):
-            ledger = simulate_network(scenario, known[name], rounds, its_seed)
-            seen.append(_counts(scenario, ledger))
-            by_fleet.append({m: getattr(ledger, m)[ledger.called > 0] for m in MEASURES})
-            if fleets > 1:  # of each only its means are needed
-                by_fleet[-1] = {m: values.mean() for m, values in by_fleet[-1].items()}
-        values = {m: np.ravel([of_fleet[m] for of_fleet in by_fleet]) for m in MEASURES}
+        values, seen = _simulate_fleets(scenario, known[name], rounds, seed, fleets)
         first = first or values
-        costs.append(
-            PolicyCosts(
-                policy=name,
-                mean={m: mean_estimate(values[m]) for m in MEASURES},
-                difference={m: mean_estimate(values[m] - first[m]) for m in MEASURES},
-            )
-        )
+        mean = {m: mean_estimate(values[m]) for m in MEASURES}
+        difference = {m: mean_estimate(values[m] - first[m]) for m in MEASURES}
+        costs.append(PolicyCosts(policy=name, mean=mean, difference=difference))
     return Comparison(
         scenario=scenario,
         seed=seed,
@@ -182,8 +187,22 @@ def compare(
     )
 
 
+def _simulate_fleets(
+    scenario: Scenario, policy: PolicyLike, rounds: int, seed: int, fleets: int
+) -> tuple[dict[str, Array], list[dict[str, float]]]:
+    """Return the values of each measure, by round or by fleet, and the counts of each fleet."""
+    counts, by_fleet = [], []
+    for its_seed in replicate_seeds(seed, fleets):
+        ledger = simulate_network(scenario, policy, rounds, its_seed)
+        counts.append(_counts(scenario, ledger))
+        by_fleet.append({m: getattr(ledger, m)[ledger.called > 0] for m in MEASURES})
+        if fleets > 1:  # only the means of each are needed
+            by_fleet[-1] = {m: values.mean() for m, values in by_fleet[-1].items()}
+    return {m: np.ravel([of_fleet[m] for of_fleet in by_fleet]) for m in MEASURES}, counts
+
+
 def _counts(scenario: Scenario, ledger: Ledger) -> dict[str, float]:
-    """How many took part: means over the rounds, and rounds with too few."""
+    """Return mean counts of clients over the rounds, and the numbers of short and empty rounds."""
     return {name: float(getattr(ledger, name).mean()) for name in COUNTED} | {
         "short_rounds": int((ledger.draws < scenario.plan.cohort).sum()),
         "empty_rounds": int((ledger.called == 0).sum()),
@@ -194,7 +213,7 @@ def _plain(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
     return {measure: asdict(estimate) for measure, estimate in estimates.items()}
 
 
-def _checked_fleets(scenario: Scenario, fleets: int) -> int:
+def _check_fleets(scenario: Scenario, fleets: int) -> int:
     fleets = check_count(fleets, "`fleets`")
     if fleets > 1 and (scenario.clients.table is not None or scenario.cell.gains is not None):
         raise BadInput(f"`fleets` = {fleets}: there is one fleet where clients or gains are listed")
@@ -202,7 +221,7 @@ def _checked_fleets(scenario: Scenario, fleets: int) -> int:
 
 
 def sweep_axes(scenario: Scenario) -> dict[str, list[int]]:
-    """K and E_l as in Fig. 6: up to half of the clients, and around the planned steps."""
+    """Return K and E_l as in Fig. 6: up to half of the clients, and around the planned steps."""
     count, plan = scenario.clients.count, scenario.plan
     work = "local_epochs" if plan.local_epochs else "local_steps"
     cohorts = {max(1, round(count * part)) for part in (0.05, 0.1, 0.2, 0.3, 0.4, 0.5)}
@@ -219,10 +238,24 @@ def sweep_costs(
     fleets: int = 1,
     track: Track = iter,
 ) -> CostSweep:
-    """The costs of a round over K and over E_l, for clients of one or several spreads.
+    """Compute the costs of a round over K and over E_l, for one or several spreads of the clients.
 
     `.plot("fig6.png")` draws what Fig. 6 of the paper shows.
 
+    Parameters
+    ----------
+    scenario, policies, rounds, seed, fleets, track
+        As for `compare`.
+    spreads : sequence of float, optional
+        Values of clients.spread (Var); default: that of the scenario.
+
+    Returns
+    -------
+    CostSweep
+        A comparison for each value of K or E_l and each spread.
+
+    Examples
+    --------
     >>> sweep_costs(Scenario(), ["even", "distributed"], spreads=[0.1, 0.5], rounds=5)
     <CostSweep: 24 points over cohort and local_steps>
     """

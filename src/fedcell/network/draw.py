@@ -1,6 +1,6 @@
-"""From a scenario to what the dice decide: the fleet once, and the trace of its rounds.
+"""Draw the fleet of a scenario, and the trace of its rounds.
 
-Every random draw of the network is made here and kept as data, so two policies meet the same
+Every random draw of the network is made here and kept as data, so that all policies have the same
 clients, fading and losses.
 """
 
@@ -28,10 +28,20 @@ from .trace import Fleet, Trace, check_fleet
 
 
 def draw_fleet(scenario: Scenario, seed: int = 0) -> Fleet:
-    """The N clients of a scenario: those of its table, or drawn as Section V-C says.
+    """Return the N clients of a scenario: those of its table, or drawn as in Section V-C.
 
-    One that trains a model is refused while its data is not dealt: D_j are not known yet.
+    Parameters
+    ----------
+    scenario : Scenario
+        The scenario; one that trains a model must come from `prepare_training`, which knows D_j.
+    seed : int
 
+    Returns
+    -------
+    Fleet
+
+    Examples
+    --------
     >>> draw_fleet(Scenario(), seed=1).samples.shape
     (100,)
     """
@@ -81,8 +91,26 @@ def draw_fleet(scenario: Scenario, seed: int = 0) -> Fleet:
 def draw_trace(
     scenario: Scenario, fleet: Fleet, rounds: int | range | None = None, seed: int = 0
 ) -> Trace:
-    """Who is called, channel gains and lost uploads: `rounds` rounds, or those of a range.
+    """Draw the called clients, channel gains and lost uploads of some rounds.
 
+    Parameters
+    ----------
+    scenario : Scenario
+        The scenario.
+    fleet : Fleet
+        Its fleet.
+    rounds : int or range, optional
+        Number of rounds, or a range of them; default: those of the scenario.
+    seed : int
+        Random seed; a round is the same in every range.
+
+    Returns
+    -------
+    Trace
+        Arrays of shape (rounds, K).
+
+    Examples
+    --------
     >>> scenario = Scenario().using(plan={"cohort": 5})
     >>> draw_trace(scenario, draw_fleet(scenario), rounds=3).cohort.shape
     (3, 5)
@@ -94,13 +122,13 @@ def draw_trace(
 
 
 def draw_all(scenario: Scenario, fleet: Fleet, rounds: range, seed: int = 0) -> Trace:
-    """Rounds that call all clients that may be called: those of `draw_trace` with K = N, but that
-    clients stand by number, and not in the order in which they are asked."""
+    """Return rounds that call all clients that may be called: `draw_trace` with K = N, but with
+    clients by number and not in the order in which they are asked."""
     everyone = np.broadcast_to(np.arange(fleet.count), (len(rounds), fleet.count))
     enough = has_enough_data(scenario, fleet)
     gain = channel_gains(scenario, fleet, rounds, everyone, seed)
     may = is_heard(scenario, gain) & enough
-    # Those that may be called stand in front, and keep their order.
+    # Clients that may be called come first, in their order.
     where, count = first_joined(may, fleet.count)
     present = count > 0
     cohort = np.where(present, where, -1)
@@ -116,19 +144,19 @@ def draw_all(scenario: Scenario, fleet: Fleet, rounds: range, seed: int = 0) -> 
 
 
 def has_enough_data(scenario: Scenario, fleet: Fleet) -> Bools:
-    """Who has enough data to be called at all, (client,)."""
+    """Return which clients have enough data to be called, (client,)."""
     return (fleet.samples > 0) & (fleet.samples >= scenario.clients.min_samples)
 
 
 def candidates(scenario: Scenario, fleet: Fleet, rounds: range, seed: int = 0) -> Bools:
-    """Who of all may be called, (round, client)."""
-    everybody = np.broadcast_to(np.arange(fleet.count), (len(rounds), fleet.count))
-    gain = channel_gains(scenario, fleet, rounds, everybody, seed)
+    """Return which clients may be called, (round, client)."""
+    everyone = np.broadcast_to(np.arange(fleet.count), (len(rounds), fleet.count))
+    gain = channel_gains(scenario, fleet, rounds, everyone, seed)
     return is_heard(scenario, gain) & has_enough_data(scenario, fleet)
 
 
 def _draw(scenario: Scenario, fleet: Fleet, rounds: range, seed: int, asks: int) -> Trace:
-    """The rounds of a trace, for which `asks` clients are asked, and more where too few join."""
+    """Return rounds of a trace: ask `asks` clients, and more where too few can join."""
     if len(parts := list(chunks(rounds, min(fleet.count, DENSE_RATIO * asks)))) > 1:
         return Trace.join([_draw(scenario, fleet, part, seed, asks) for part in parts])
     plan, n = scenario.plan, fleet.count
@@ -139,12 +167,12 @@ def _draw(scenario: Scenario, fleet: Fleet, rounds: range, seed: int, asks: int)
     may = enough[asked] & ~is_weak
     if asks < n and (may.sum(1) < plan.cohort).any():
         return _draw(scenario, fleet, rounds, seed, min(n, 2 * asks))
-    # Who is asked after the last one that joined is not asked at all.
+    # Clients after the last one that joined are not asked.
     is_weak &= may.cumsum(1) < plan.cohort
     where, count = first_joined(may, plan.cohort)
     if plan.selection == "weighted":
         where, count = merge_repeated(asked, where, count)
-        weak = [np.unique(who[passed]).size for who, passed in zip(asked, is_weak, strict=True)]
+        weak = [np.unique(row[skipped]).size for row, skipped in zip(asked, is_weak, strict=True)]
     else:
         weak = is_weak.sum(1)
     present = count > 0
@@ -162,43 +190,44 @@ def _draw(scenario: Scenario, fleet: Fleet, rounds: range, seed: int, asks: int)
 
 
 def _asked(scenario: Scenario, fleet: Fleet, rounds: range, seed: int, asks: int) -> Ints:
-    """The first clients that are asked in each round, (round, ask); of weighted draws some more
-    where that is not enough."""
+    """Return the first clients that are asked in each round, (round, ask); more for weighted draws
+    if these are not enough."""
     n, cohort = fleet.count, scenario.plan.cohort
 
-    def dice(first: int, last: int, places: int) -> Array:
+    def draws(first: int, last: int, places: int) -> Array:
         every = np.broadcast_to(np.arange(first, last), (len(rounds), last - first))
         return uniform_at(Purpose.SELECTION, seed, rounds, every, places)
 
     if scenario.plan.selection == "uniform":
-        return ask_uniformly(dice(0, asks, n), n)
+        return ask_uniformly(draws(0, asks, n), n)
     weight = np.where(has_enough_data(scenario, fleet), fleet.samples, 0.0)
-    asked = ask_by_weight(dice(0, asks, 2 * n), weight)
+    asked = ask_by_weight(draws(0, asks, 2 * n), weight)
     if asks < n:
         return asked
-    # After as many asks as there are clients, only those that can be called are drawn from.
+    # After N asks, only clients that can be called are drawn.
     can = candidates(scenario, fleet, rounds, seed) * weight
-    more = zip(dice(n, n + cohort, 2 * n), can, strict=True)
+    more = zip(draws(n, n + cohort, 2 * n), can, strict=True)
     return np.hstack([asked, [ask_by_weight(*row) for row in more]])
 
 
 def _lost(
     scenario: Scenario, fleet: Fleet, rounds: range, seed: int, cohort: Ints, count: Ints
 ) -> Bools:
-    """Whose upload does not arrive, (round, place)."""
-    cell, present, who = scenario.cell, cohort >= 0, np.maximum(cohort, 0)
+    """Return which uploads are lost, (round, place)."""
+    cell, present, client = scenario.cell, cohort >= 0, np.maximum(cohort, 0)
     if fleet.loss_rate is None and cell.loss_rate == 0:
-        return np.zeros(who.shape, bool)
-    dice = uniform_at(Purpose.LOSS, seed, rounds, who, fleet.count)
-    rate = np.full(who.shape, cell.loss_rate) if fleet.loss_rate is None else fleet.loss_rate[who]
+        return np.zeros(client.shape, bool)
+    draws = uniform_at(Purpose.LOSS, seed, rounds, client, fleet.count)
+    own = fleet.loss_rate
+    rate = np.full(client.shape, cell.loss_rate) if own is None else own[client]
     if cell.loss_kind == "independent":
-        return present & (dice < rate)
-    # As many as K_gamma >= K(1 - gamma) allows (Sec. II-B-1), the unluckiest first: those whose
-    # die is lowest for the rate that they have.
+        return present & (draws < rate)
+    # As many as K_gamma >= K(1 - gamma) allows (Sec. II-B-1): first the clients with the lowest
+    # draw relative to their rate.
     drawn = count.sum(1, keepdims=True)
     share = (rate * count).sum(1, keepdims=True)  # gamma K
     losses = np.minimum(np.floor(share + 1e-9), drawn - 1)
-    luck = dice / np.maximum(rate, SMALL)
+    luck = draws / np.maximum(rate, SMALL)
     order = np.where(present, luck, np.inf).argsort(1)
     lost = np.empty_like(present)
     so_far = np.take_along_axis(count, order, axis=1).cumsum(1)

@@ -1,4 +1,4 @@
-"""What each round of a run took and gave, and their sums over rounds."""
+"""The ledger of a run: costs and results of each round, and their sums."""
 
 from __future__ import annotations
 
@@ -23,13 +23,31 @@ def _none() -> Any:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Ledger(Showable):
-    """What each round took and gave: arrays of length `rounds`.
+    """Costs and results of each round: arrays of length `rounds`.
 
-    duration [s] and energy [J] really spent; upload_cost, compute_cost, their sum staged_cost,
-    cost (with the broadcast) and objective (22) [s]; how many were called, drawn, received and
-    excluded; totals for each client. A round that nobody could join costs its broadcast and
-    nothing else. The last four columns are empty unless a model was trained.
+    A round without any client costs its broadcast and nothing else.
 
+    Attributes
+    ----------
+    duration : ndarray
+        Broadcast and round, T_d + H [s].
+    energy : ndarray
+        Energy of all clients [J].
+    upload_cost, compute_cost, staged_cost : ndarray
+        C_u,t (20a), C_n,t (20b) and their sum (20) [s].
+    cost : ndarray
+        Part of the round in (12): T_d + C_u,t + C_n,t [s].
+    objective : ndarray
+        (22) [s].
+    called, draws, received, excluded_by_channel, excluded_by_data : ndarray of int
+        Numbers of clients; `draws` exceeds `called` where a client is drawn twice.
+    totals : Totals
+        Sums over rounds for each client.
+    train_loss, test_loss, accuracy, discarded_uploads : ndarray
+        Empty unless a model was trained; NaN in rounds that were not evaluated.
+
+    Examples
+    --------
     >>> from fedcell.network import simulate_network
     >>> ledger = simulate_network(Scenario(), "optimal", rounds=50)
     >>> round(float(ledger.total_duration[-1]), 1), ledger.totals.energy.shape
@@ -37,7 +55,7 @@ class Ledger(Showable):
     """
 
     duration: Array  # broadcast and round, T_d + H [s]
-    energy: Array  # really spent, by all clients [J]
+    energy: Array  # of all clients [J]
     upload_cost: Array  # C_u,t (20a) [s]
     compute_cost: Array  # C_n,t (20b) [s]
     staged_cost: Array  # (20): C_u,t + C_n,t [s]
@@ -45,8 +63,8 @@ class Ledger(Showable):
     objective: Array  # (22) [s]
     called: Ints  # clients that uploaded
     draws: Ints  # draws that found a client; more than called where one was drawn twice
-    received: Ints  # clients whose upload arrived
-    excluded_by_channel: Ints  # clients asked and passed over: a weak channel
+    received: Ints  # clients with an upload that arrived
+    excluded_by_channel: Ints  # clients asked and skipped: a weak channel
     excluded_by_data: Ints  # clients never called: too little data
     totals: Totals
     spending: Spending | None = None  # by round, where the ledger may be cut
@@ -58,51 +76,53 @@ class Ledger(Showable):
 
     @property
     def rounds(self) -> int:
-        """How many rounds there are."""
+        """Return the number of rounds."""
         return self.duration.size
 
     @property
     def trained(self) -> bool:
-        """Whether a model was trained: there are losses."""
+        """Return whether a model was trained, so that there are losses."""
         return self.train_loss.size > 0
 
     @property
     def scored(self) -> Scored:
-        """What was measured after each round, as a target is looked for in it."""
+        """Return the measurements after each round, in which a target is searched."""
         return Scored(train_loss=self.train_loss, accuracy=self.accuracy, majority=self.majority)
 
     @property
     def total_duration(self) -> Array:
-        """Simulated time at the end of each round [s]."""
+        """Return the simulated time at the end of each round [s]."""
         return np.asarray(self.duration.cumsum())
 
     @property
     def total_energy(self) -> Array:
-        """Energy spent by the end of each round [J]."""
+        """Return the energy spent by the end of each round [J]."""
         return np.asarray(self.energy.cumsum())
 
     def rounds_to(self, target: Target | float) -> int | None:
-        """G_epsilon as observed: rounds until a target is reached; None if it never was. A number
-        is a training loss; `Target(loss=0.2, hold=5)` one that the mean of five rounds must have.
-        A loss that is not finite does not count, nor one at the target whose model finds no more
-        classes than always answering with the most common."""
+        """Return G_epsilon as observed: rounds until a target is reached, or None.
+
+        A number is a training loss; `Target(loss=0.2, hold=5)` one that the mean of five rounds
+        must reach. Rounds do not count if their loss is not finite, or if their model is no more
+        accurate than always answering with the most common class.
+        """
         if not self.trained:
             raise BadInput("no model was trained: there is no loss to reach")
         wanted = target if isinstance(target, Target) else Target(loss=target)
         return wanted.reached_by(self.scored)
 
     def seconds_to(self, target: Target | float) -> float | None:
-        """Simulated time until a target is reached [s]; None if it never was."""
+        """Return the simulated time until a target is reached [s], or None."""
         rounds = self.rounds_to(target)
         return None if rounds is None else float(self.total_duration[rounds - 1])
 
     def joules_to(self, target: Target | float) -> float | None:
-        """Energy of all clients until a target is reached [J]; None if it never was."""
+        """Return the energy of all clients until a target is reached [J], or None."""
         rounds = self.rounds_to(target)
         return None if rounds is None else float(self.total_energy[rounds - 1])
 
     def first(self, rounds: int) -> Ledger:
-        """The ledger of the first rounds, as if no more had been run."""
+        """Return the ledger of the first rounds, as if no more had been run."""
         if not 0 <= rounds <= self.rounds:
             raise BadInput(f"`rounds` = {rounds}: the ledger has {self.rounds}")
         spending = _spending(self).first(rounds)
@@ -113,7 +133,7 @@ class Ledger(Showable):
 
     @classmethod
     def join(cls, parts: Sequence[Ledger]) -> Ledger:
-        """Ledgers of consecutive rounds as one, which can be cut where the parts can."""
+        """Return ledgers of consecutive rounds as one, which can be cut if the parts can."""
         names = parts[0].column_names()
         columns: dict[str, Any] = {n: np.concatenate([getattr(p, n) for p in parts]) for n in names}
         spending = Spending.join([_spending(part) for part in parts])
@@ -121,8 +141,7 @@ class Ledger(Showable):
         return replace(parts[0], **columns, totals=totals, spending=spending)
 
     def without(self, round: int, clients: Sequence[int]) -> Ledger:
-        """With uploads of a round, counted from 0, that did not arrive after all: they have cost
-        what they cost."""
+        """Return this ledger with lost uploads of a round, counted from 0; costs stay the same."""
         spending = _spending(self).without(round, clients)
         received = self.received.copy()
         received[round] = spending.arrived[round].sum()
@@ -130,17 +149,17 @@ class Ledger(Showable):
         return replace(self, received=received, totals=totals, spending=spending)
 
     def column_names(self) -> list[str]:
-        """The columns that are there, in order."""
+        """Return the names of the columns that have values, in order."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return [n for n, v in values.items() if isinstance(v, np.ndarray) and v.size]
 
     def columns(self) -> dict[str, Any]:
-        """All columns by name, with the running totals."""
+        """Return all columns by name, with the running totals."""
         names = [*self.column_names(), "total_duration", "total_energy"]
         return {name: getattr(self, name) for name in names}
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row for each round."""
+        """Return one row for each round."""
         return rows_from({n: c.tolist() for n, c in self.columns().items()}, "round", first=1)
 
     def __repr__(self) -> str:
@@ -158,13 +177,13 @@ def _spending(ledger: Ledger) -> Spending:
 
 
 def require_usable(ledger: Ledger) -> Ledger:
-    """A ledger that says something: costs that are numbers, and clients that were called."""
+    """Return a ledger with finite costs and called clients; refuse any other."""
     check_usable(ledger.objective, ledger.called)
     return ledger
 
 
 def check_usable(costs: Array, called: Ints | Array) -> None:
-    """Refuses rounds whose costs are not numbers, or that call no client."""
+    """Refuse rounds with costs that are not finite, or without any called client."""
     if not np.isfinite(costs).all():
         raise BadInput("the costs are too large to be computed with: check the units (SI)")
     if not called.any():

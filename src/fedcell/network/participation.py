@@ -1,4 +1,4 @@
-"""Who takes part how often: heard in which share of rounds, called in which, and who hardly is."""
+"""Participation: how often each client can be reached and is called, and clients in outage."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from .channel import is_heard
 from .draw import draw_fleet, has_enough_data
 from .trace import MANY, Fleet
 
-RARE_SHARE = 0.1  # of what the client that is heard best is: who is below hardly counts
+RARE_SHARE = 0.1  # of the best participation; a client below it barely counts
 NODES = 15  # of a Gauss-Hermite rule
-MIN_CLASS_SHARE = 0.25  # of a class, held by those who hardly count: it is said
-MAX_NAMED_CLIENTS = 3  # clients that a sentence names; how many more there are is said
+MIN_CLASS_SHARE = 0.25  # of a class, held by rare clients, that is worth a note
+MAX_NAMED_CLIENTS = 3  # named one by one in notes
 
 
 def chance_heard(scenario: Scenario, fleet: Fleet) -> Array:
-    """The share of rounds in which each client may be called, (client,); 0 with too little data.
+    """Return the share of rounds in which each client may be called; 0 with too little data.
 
     Exact for the exponential fading of Sec. V-A; of measured gains, the share of their rounds.
     """
@@ -31,18 +31,18 @@ def chance_heard(scenario: Scenario, fleet: Fleet) -> Array:
 
 
 def chance_called(scenario: Scenario, fleet: Fleet) -> Array:
-    """The share of rounds in which each client trains and uploads, (client,).
+    """Return the share of rounds in which each client trains and uploads, (client,).
 
-    Who is heard is called as often as all others that are: in K of H cases where H are heard, or,
-    where draws are weighted, in K draws by D_j. H, or the data of those heard, is taken to be
-    normally distributed; measured gains are counted.
+    All clients that are not in outage are called equally often: in K of H cases if H are not in
+    outage, or in K draws by D_j if draws are weighted. H, or the data of these clients, is
+    approximated by a normal distribution; measured gains are counted.
     """
     p, K = chance_heard(scenario, fleet), scenario.plan.cohort
     weighted = scenario.plan.selection == "weighted"
     size = fleet.samples if weighted else np.ones(fleet.count)
 
     def called_of(heard_size: Array, size: Array) -> Array:
-        """The chance of clients that are heard, where all that are have this size together."""
+        """Return the chance to be called, given the total size of clients not in outage."""
         share = np.minimum(size / np.maximum(heard_size, size), 1 - 1e-16)
         chance = -np.expm1(K * np.log1p(-share)) if weighted else np.minimum(1.0, K * share)
         return np.asarray(chance)
@@ -51,8 +51,8 @@ def chance_called(scenario: Scenario, fleet: Fleet) -> Array:
         heard = is_heard(scenario, scenario.cell.gains.values) & has_enough_data(scenario, fleet)
         return np.asarray((heard * called_of((heard * size).sum(1, keepdims=True), size)).mean(0))
     if not weighted and np.count_nonzero(p) <= K:
-        return p  # all that are heard are called
-    mean = (p * size).sum() + (1 - p) * size  # where the client itself is heard
+        return p  # all clients not in outage are called
+    mean = (p * size).sum() + (1 - p) * size  # given that the client itself is not in outage
     variance = (p * (1 - p) * size**2).sum() - p * (1 - p) * size**2
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
     chance = np.zeros(fleet.count)
@@ -65,8 +65,8 @@ def chance_called(scenario: Scenario, fleet: Fleet) -> Array:
 
 
 def mean_loss_rate(scenario: Scenario) -> float:
-    """gamma of an upload: the cell's, or the mean over clients as often as each is heard
-    (DECISIONS.md, 56)."""
+    """Return gamma of an upload: the cell's, or the mean over clients, weighted by how often each
+    may be called (DECISIONS.md, 56)."""
     table = scenario.clients.table
     if table is None or table.loss_rate is None:
         return scenario.cell.loss_rate
@@ -76,8 +76,8 @@ def mean_loss_rate(scenario: Scenario) -> float:
 
 
 def rarely_heard(scenario: Scenario, fleet: Fleet, label_counts: Ints | None = None) -> list[str]:
-    """Sentences on the clients that hardly ever take part, and on what that leaves out; which
-    classes, where `label_counts`, (client, class), says who holds which."""
+    """Return sentences on clients that rarely take part, and on the class that depends on them most
+    if `label_counts`, (client, class), is given."""
     heard, names = chance_heard(scenario, fleet), scenario.clients.names
     loss = np.zeros(fleet.count) if fleet.loss_rate is None else fleet.loss_rate
     counts = heard * (1 - loss)
@@ -86,24 +86,24 @@ def rarely_heard(scenario: Scenario, fleet: Fleet, label_counts: Ints | None = N
     share = fleet.samples / fleet.samples.sum()
     sentences = []
     for j in rare[:MAX_NAMED_CLIENTS].tolist():
-        who = client_title(j, None if names is None else names[j])
+        title = client_title(j, None if names is None else names[j])
         lost = f" and loses {_percent(loss[j])} of its uploads" if loss[j] > 0.5 else ""
         sentences.append(
-            f"{who} is heard in {_percent(heard[j])} of rounds{lost}: its {fleet.samples[j]:.4g} "
-            f"samples ({_percent(share[j])} of all) hardly count"
+            f"{title} is in outage in {_percent(1 - heard[j])} of rounds{lost}: its "
+            f"{fleet.samples[j]:.4g} samples ({_percent(share[j])}) barely influence the model"
         )
     if (more := rare[MAX_NAMED_CLIENTS:]).size:
         sentences.append(
-            f"and {more.size} more that hardly count, with {_percent(share[more].sum())} of all "
-            "samples"
+            f"{more.size} more clients barely influence the model, with "
+            f"{_percent(share[more].sum())} of all samples"
         )
     if label_counts is not None and rare.size:
         held = label_counts[rare].sum(0) / np.maximum(label_counts.sum(0), 1)
         worst = int(held.argmax())
         if held[worst] > MIN_CLASS_SHARE:
             sentences.append(
-                f"of class {worst}, {_percent(held[worst])} of the samples are theirs: the model "
-                "will hardly see them"
+                f"they hold {_percent(held[worst])} of the samples of class {worst}: the model "
+                "barely learns it"
             )
     return sentences
 
@@ -111,4 +111,6 @@ def rarely_heard(scenario: Scenario, fleet: Fleet, label_counts: Ints | None = N
 def _percent(share: float) -> str:
     if 0 < share < 1e-4:
         return "less than 0.01 %"
+    if 1 - 1e-4 < share < 1:
+        return "more than 99.99 %"
     return f"{100 * share:.0f} %" if share >= 0.1 else f"{100 * share:.2g} %"

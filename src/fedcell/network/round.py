@@ -1,7 +1,7 @@
-"""One round: the problem (22) it poses, its answer, and what the answer costs.
+"""One round: the problem (22), its schedule, and the cost of the schedule.
 
-Clients are on the last axis; anything may stand in front of it (rounds, seeds,
-settings), so one call prices one round or ten thousand.
+Clients are on the last axis; any axes may come before it (rounds, seeds, settings), so one call
+prices one round or ten thousand.
 """
 
 from __future__ import annotations
@@ -27,11 +27,25 @@ VECTORS = ("band_time", "upload_energy", "samples", "kappa", "freq_min", "freq_m
 class Problem:
     """All that a policy may know of the clients of a round: vectors of shape (..., client).
 
-    band_time [s] is u_j, the time to upload with the whole band; upload_energy [J] is spent
-    whatever the share; samples are those of a local step; kappa [J s^2]: a cycle at f costs
-    kappa f^2 joules; freq_min and freq_max [cycle/s]. Two numbers: work [cycle/sample], E_l
-    alpha_0, and energy_weight [s/J], l_0.
+    Parameters
+    ----------
+    band_time : array_like
+        u_j, time to upload with the whole band [s].
+    upload_energy : array_like
+        Energy of an upload [J], the same for any share.
+    samples : array_like
+        Samples of a local step: D_j, or the batch.
+    kappa : array_like
+        kappa_j [J s^2]: a cycle at frequency f costs kappa_j f^2 joules.
+    freq_min, freq_max : array_like
+        Bounds of the CPU frequency [cycle/s].
+    work : float
+        E_l alpha_0 [cycle/sample].
+    energy_weight : float
+        l_0 [s/J].
 
+    Examples
+    --------
     >>> Problem(
     ...     band_time=[2.0, 3.0],
     ...     upload_energy=[20.0, 30.0],
@@ -78,27 +92,27 @@ class Problem:
                 faults.append("freq_min is above freq_max for at least one client")
         if faults:
             raise BadInput(*faults)
-        for name, array in arrays.items():  # read-only: a policy answers, and changes nothing
+        for name, array in arrays.items():  # read-only: a policy cannot change them
             object.__setattr__(self, name, array)
 
     @property
     def clients(self) -> int:
-        """K, the clients of a round."""
+        """Return K, the clients of a round."""
         return int(self.kappa.shape[-1])
 
     @property
     def cycles(self) -> Array:
-        """c_j = E_l alpha_0 D_j, cycles of one round of local training."""
+        """Return c_j = E_l alpha_0 D_j, cycles of one round of local training."""
         return self.work * self.samples
 
     @property
     def effort(self) -> Array:
-        """w_j = (l_0 / K) kappa_j c_j^3: training for t seconds costs w_j / t^2 in (22) [s^3]."""
+        """Return w_j = (l_0 / K) kappa_j c_j^3 [s^3]: training for t costs w_j / t^2 in (22)."""
         weight = self.energy_weight / self.clients
         return np.asarray(weight * self.kappa * self.cycles**3)
 
     def __getitem__(self, where: Any) -> Problem:
-        """Some of the rounds, or of the clients: indexes every vector."""
+        """Return some of the rounds or clients: index every vector."""
         vectors = {name: getattr(self, name)[where] for name in VECTORS}
         return Problem(**vectors, work=self.work, energy_weight=self.energy_weight)
 
@@ -116,7 +130,7 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    """How nearly a schedule solves (22): relative residuals, all 0 at the optimum."""
+    """How close a schedule is to the optimum of (22): relative residuals, all 0 there."""
 
     primal: Array  # by how much the constraints (22b), (22c) are broken
     dual: Array  # by how much the optimality conditions (86)-(88) are missed
@@ -130,10 +144,19 @@ class Certificate:
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """The answer: each client's share of the band and its processor frequency, (..., client).
+    """Share of the band and CPU frequency of each client, (..., client).
 
-    share is a_j, above 0 and with sum at most 1; freq is f_j [cycle/s].
+    Parameters
+    ----------
+    share : array_like
+        a_j, above 0, with a sum of at most 1 over the clients.
+    freq : array_like
+        f_j [cycle/s].
+    certificate : Certificate, optional
+        From policies that claim the optimum of (22).
 
+    Examples
+    --------
     >>> Schedule(share=[0.5, 0.5], freq=[1e9, 1e9]).share.sum()
     np.float64(1.0)
     """
@@ -158,10 +181,20 @@ class Schedule:
 class Cost:
     """Time and energy of each client of a round, (..., client), and how they add up.
 
-    Two objectives, never mixed: `objective` is (22), where each client uploads as soon as
-    it has trained; `upload_cost` + `compute_cost` is (20), where all wait for the slowest in
-    between.
+    There are two objectives: `objective` is (22), where each client uploads as soon as it has
+    trained; `upload_cost` + `compute_cost` is (20), where all wait for the slowest in between.
 
+    Attributes
+    ----------
+    upload_time, compute_time : ndarray
+        t_u,j and t_n,j [s].
+    upload_energy, compute_energy : ndarray
+        p_u,j and p_n,j [J].
+    energy_weight : float
+        l_0 [s/J].
+
+    Examples
+    --------
     >>> from fedcell.network import load_round
     >>> from fedcell.policies import Optimal
     >>> problem = load_round("docs/round.json")
@@ -178,31 +211,31 @@ class Cost:
 
     @property
     def duration(self) -> Array:
-        """H, the length of the round [s]: (22a) at the slowest client."""
+        """Return H, the length of the round [s]: (22a) at the slowest client."""
         return np.asarray((self.compute_time + self.upload_time).max(-1))
 
     @property
     def energy(self) -> Array:
-        """The energy really spent, by all clients of the round [J]."""
+        """Return the energy of all clients of the round [J]."""
         return np.asarray((self.compute_energy + self.upload_energy).sum(-1))
 
     @property
     def upload_cost(self) -> Array:
-        """C_u,t (20a) [s]: its mean over rounds is (8)."""
+        """Return C_u,t (20a) [s]; its mean over rounds is (8)."""
         return np.asarray(
             self.upload_time.max(-1) + self.energy_weight * self.upload_energy.sum(-1)
         )
 
     @property
     def compute_cost(self) -> Array:
-        """C_n,t (20b) [s]: its mean over rounds is (11). It averages energy, (20a) sums it."""
+        """Return C_n,t (20b) [s]; its mean over rounds is (11). It averages energy; (20a) adds."""
         return np.asarray(
             self.compute_time.max(-1) + self.energy_weight * self.compute_energy.mean(-1)
         )
 
     @property
     def objective(self) -> Array:
-        """What (22) minimises [s]."""
+        """Return the objective of (22) [s]."""
         energy = self.upload_energy.sum(-1) + self.compute_energy.mean(-1)
         return np.asarray(self.duration + self.energy_weight * energy)
 
@@ -216,10 +249,24 @@ class Cost:
 
 
 def make_problem(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
-    """The problems that the rounds of a trace pose: vectors of shape (round, client).
+    """Return the problems of the rounds of a trace: vectors of shape (round, client).
 
-    All cohorts must have the same size; `trace.by_size()` groups those that have not.
+    Parameters
+    ----------
+    scenario : Scenario
+        The scenario.
+    fleet : Fleet
+        Its fleet.
+    trace : Trace
+        Rounds with cohorts of one size; `trace.by_size()` groups rounds of different sizes.
 
+    Returns
+    -------
+    Problem
+        One problem for each round.
+
+    Examples
+    --------
     >>> from fedcell.network import draw_fleet, draw_trace
     >>> scenario = Scenario()
     >>> fleet = draw_fleet(scenario)
@@ -227,28 +274,47 @@ def make_problem(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
     (3, 10)
     """
     check_samples(scenario, fleet)
-    cell, bits, who = scenario.cell, scenario.model_bits, trace.cohort
-    if (who < 0).any():
+    cell, bits, cohort = scenario.cell, scenario.model_bits, trace.cohort
+    if (cohort < 0).any():
         raise BadInput("some rounds have fewer clients than others: take them by trace.by_size()")
-    check_powers(scenario, fleet, who)
-    p = fleet.power[who]
-    with np.errstate(all="ignore"):  # Problem refuses what is out of range
+    check_powers(scenario, fleet, cohort)
+    p = fleet.power[cohort]
+    with np.errstate(all="ignore"):  # Problem refuses values out of range
         r = rate_per_hertz(p, trace.gain, cell.noise)  # r_j^0 in (5), rate per unit band
         return Problem(
             band_time=bits / (cell.bandwidth * r),  # (6) at a_j = 1
             upload_energy=upload_energy(bits, p, r),
-            samples=fleet.step_samples(scenario, who),
-            kappa=fleet.kappa[who],
-            freq_min=fleet.freq_min[who],
-            freq_max=fleet.freq_max[who],
+            samples=fleet.step_samples(scenario, cohort),
+            kappa=fleet.kappa[cohort],
+            freq_min=fleet.freq_min[cohort],
+            freq_max=fleet.freq_max[cohort],
             work=scenario.work,
             energy_weight=scenario.task.energy_weight,
         )
 
 
 def price(problem: Problem, schedule: Schedule) -> Cost:
-    """What following `schedule` takes: seconds and joules of each client, (round, client).
+    """Compute time and energy of each client under a schedule.
 
+    Parameters
+    ----------
+    problem : Problem
+        Rounds of shape (..., client).
+    schedule : Schedule
+        Shares and frequencies of the same shape.
+
+    Returns
+    -------
+    Cost
+        Seconds and joules of each client, (..., client).
+
+    Raises
+    ------
+    BadInput
+        If the shapes differ.
+
+    Examples
+    --------
     >>> from fedcell.network import load_round
     >>> from fedcell.policies import Optimal
     >>> problem = load_round("docs/round.json")
@@ -269,5 +335,5 @@ def price(problem: Problem, schedule: Schedule) -> Cost:
 
 
 def training_energy(cycles: Array | float, freq: Array | float, kappa: Array | float) -> Array:
-    """p_n,j (10) [J]."""
+    """Return p_n,j (10) [J]."""
     return np.asarray(kappa * freq**2 * cycles)

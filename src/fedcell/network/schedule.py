@@ -1,4 +1,4 @@
-"""One round scheduled: who gets which share of the band and which CPU frequency."""
+"""Schedule one round: share of the band and CPU frequency of each client."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ TOTALS = ("duration", "energy", "objective", "upload_cost", "compute_cost")
 
 @dataclass(frozen=True, kw_only=True)
 class RoundOf:
-    """Which round of which run a scheduled round is, and who its clients are."""
+    """The run, the round and the clients of a scheduled round."""
 
     round: int  # counted from 1, as in a ledger
     seed: int
     clients: tuple[int, ...]
-    names: tuple[str, ...] | None  # what they are called, where a table says so
+    names: tuple[str, ...] | None  # of the clients, where a table has them
     broadcast_time: float  # T_d, before the round [s]
 
 
@@ -47,7 +47,7 @@ class ScheduledRound(Showable):
     policy: str
     schedule: Schedule
     cost: Cost
-    certificate: Certificate | None  # where the policy claims the optimum, judged by us
+    certificate: Certificate | None  # if the policy claims the optimum; computed here
     of: RoundOf | None = None  # where it is a round of a scenario
 
     def columns(self) -> dict[str, list[float]]:
@@ -97,9 +97,26 @@ def schedule_round(
     round: int | None = None,
     seed: int = 0,
 ) -> ScheduledRound:
-    """One round under a policy, checked and priced: a problem, or a `round` of a scenario (counted
-    from 1, as in a ledger), on the dice that a run with this `seed` has.
+    """Schedule one round under a policy, check the schedule and price it.
 
+    Parameters
+    ----------
+    problem : Problem or Scenario
+        One round, or a scenario.
+    policy : str, Policy or class
+        Name of a policy, a callable, or a class of one.
+    round : int, optional
+        Round of a scenario, counted from 1 as in a ledger.
+    seed : int
+        Random seed of the scenario's run.
+
+    Returns
+    -------
+    ScheduledRound
+        Schedule, cost and certificate.
+
+    Examples
+    --------
     >>> from fedcell import Scenario
     >>> from fedcell.network import load_round
     >>> schedule_round(load_round("docs/round.json"), "optimal")
@@ -208,7 +225,7 @@ class RoundFile(Table, frozen=True, kw_only=True):
 
 
 def is_round_file(path: Path) -> bool:
-    """Whether a file is to be read as one round, and not as a scenario."""
+    """Return whether a file holds one round, and not a scenario."""
     if not path.exists() or path.is_dir():  # a shipped scenario, or nothing that can be read
         return False
     given = read_tables(path)
@@ -217,8 +234,20 @@ def is_round_file(path: Path) -> bool:
 
 
 def load_round(path: str | Path) -> Problem:
-    """The problem of one round from a TOML or JSON file (docs/files.md has one).
+    """Load the problem of one round from a TOML or JSON file (see docs/files.md).
 
+    Parameters
+    ----------
+    path : str or Path
+        The file.
+
+    Returns
+    -------
+    Problem
+        Vectors of shape (client,).
+
+    Examples
+    --------
     >>> load_round("docs/round.json").clients
     3
     """

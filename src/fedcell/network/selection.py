@@ -1,8 +1,8 @@
-"""Who is called in a round: the clients in the order in which they are asked.
+"""Select the clients of a round: the order in which they are asked.
 
-A round asks one client after the other until K have joined; those that cannot are passed over.
-So it costs what the asked cost, however many others there are. This is the place for other
-selectors: each takes dice, (round, ask), and gives the clients that are asked, (round, ask).
+A round asks one client after the other until K have joined, and skips those that cannot. So its
+cost grows with the asked clients and not with the fleet. Other selectors belong here: each takes
+uniform random numbers, (round, ask), and returns the clients that are asked, (round, ask).
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ import numpy as np
 from fedcell.core.types import Array, Bools, Ints
 
 
-def ask_uniformly(dice: Array, count: int) -> Ints:
-    """The first places of a random order of `count` clients: each order is as likely as another.
+def ask_uniformly(draws: Array, count: int) -> Ints:
+    """Return the first places of a random order of `count` clients; all orders are equally likely.
 
-    A shuffle in which place i is exchanged with one drawn from i and those behind it. The places
-    that nobody has touched hold their own client, so nothing of the fleet's length is made.
+    A Fisher-Yates shuffle, in which place i is swapped with a random later one. Places without a
+    swap hold their own client, so no array of the fleet's length is needed.
     """
-    rounds, asks = dice.shape
+    rounds, asks = draws.shape
     place = np.arange(asks)
-    drawn = place + (dice * (count - place)).astype(np.int64)
+    drawn = place + (draws * (count - place)).astype(np.int64)
     first = np.arange(rounds)[:, None] * count  # a number of its own for each place of each round
     key = (first + drawn).ravel()
     order = stable_order(key)
@@ -53,26 +53,26 @@ def stable_order(key: Ints) -> Ints:
     return np.asarray(packed & (2**bits - 1))
 
 
-def ask_by_weight(dice: Array, weight: Array) -> Ints:
-    """Clients drawn by weight, with replacement."""
+def ask_by_weight(draws: Array, weight: Array) -> Ints:
+    """Return clients drawn by weight, with replacement."""
     total = weight.cumsum()
-    # Rounded up, a die may be at the total; the last client that weighs anything has it.
-    found = np.searchsorted(total, dice * total[-1], side="right")
-    return np.asarray(np.minimum(found, np.searchsorted(total, total[-1])))
+    # A draw may round up to the total, which belongs to the last client with a weight.
+    client = np.searchsorted(total, draws * total[-1], side="right")
+    return np.asarray(np.minimum(client, np.searchsorted(total, total[-1])))
 
 
 def first_joined(may: Bools, cohort: int) -> tuple[Ints, Ints]:
-    """Which asks found the first `cohort` that may join, (round, place); 1 where one did, 0 where
-    too few could."""
+    """Return the asks of the first `cohort` clients that may join, (round, place); and 1 for each
+    of these, 0 where too few could."""
     where = (~may).argsort(1, kind="stable")[:, :cohort]
     return where, np.take_along_axis(may, where, axis=1).astype(np.int64)
 
 
 def merge_repeated(clients: Ints, where: Ints, count: Ints) -> tuple[Ints, Ints]:
-    """A client that was drawn again counts where it first was."""
+    """Merge repeated draws of a client into its first place."""
     merged, times = np.zeros_like(where), np.zeros_like(count)
-    for t, (row, found) in enumerate(zip(where, count, strict=True)):
-        drawn = row[found > 0]
+    for t, (row, joined) in enumerate(zip(where, count, strict=True)):
+        drawn = row[joined > 0]
         _, first, again = np.unique(clients[t, drawn], return_index=True, return_counts=True)
         order = first.argsort()
         merged[t, : order.size], times[t, : order.size] = drawn[first[order]], again[order]

@@ -1,4 +1,4 @@
-"""The network side of a run: every round drawn, scheduled and priced."""
+"""Simulate the network side of a run: draw, schedule and price every round."""
 
 from __future__ import annotations
 
@@ -31,12 +31,34 @@ PLACES = 2**17  # (round, place) numbers of a run that are priced together: a me
 def simulate_network(
     scenario: Scenario, policy: PolicyLike, rounds: int | None = None, seed: int = 0
 ) -> Ledger:
-    """The rounds of a scenario under a policy; nothing is trained.
+    """Simulate the rounds of a scenario under a policy; nothing is trained.
 
-    `policy` is a name of ours, or a callable of yours. The dice are the same for every policy.
-    Memory is that of some rounds, and a dozen numbers for each. Rounds in which no client is ever
-    called are refused.
+    Random numbers are the same for every policy. Memory holds some rounds at a time, and a dozen
+    numbers for each round.
 
+    Parameters
+    ----------
+    scenario : Scenario
+        The scenario; one that trains a model must come from `prepare_training`.
+    policy : str, Policy or class
+        Name of a policy, a callable, or a class of one.
+    rounds : int, optional
+        Number of rounds; default: those of the scenario.
+    seed : int
+        Random seed.
+
+    Returns
+    -------
+    Ledger
+        Durations [s], energies [J] and costs [s] of each round.
+
+    Raises
+    ------
+    BadInput
+        If no client is ever called, or if costs overflow.
+
+    Examples
+    --------
     >>> simulate_network(Scenario(), "optimal", rounds=50)
     <Ledger: 50 rounds, 546.6 s, 2746 J>
     """
@@ -48,7 +70,7 @@ def simulate_network(
     for part in chunks(every, _widest(scenario), PLACES):
         trace = draw_trace(scenario, fleet, part, seed)
         ledger = _price(
-            scenario, fleet, trace, policy, _who_trains(scenario, fleet, part, seed), totals
+            scenario, fleet, trace, policy, _trained(scenario, fleet, part, seed), totals
         )
         parts.append({name: getattr(ledger, name) for name in ledger.column_names()})
     columns: dict[str, Any] = {n: np.concatenate([p[n] for p in parts]) for n in parts[0]}
@@ -56,7 +78,7 @@ def simulate_network(
 
 
 def _widest(scenario: Scenario) -> int:
-    """How many clients of a round are looked at together."""
+    """Return the number of clients of a round that are priced together."""
     every = scenario.plan.cohort_drawn == "after-training"
     return scenario.clients.count if every else scenario.plan.cohort
 
@@ -68,19 +90,19 @@ def price_trace(
     policy: PolicyLike,
     seed: int | None = None,
 ) -> Ledger:
-    """The rounds of a trace under a policy, as a ledger that can be cut.
+    """Return the ledger of a trace under a policy; it can be cut.
 
-    `seed` is that of the trace, where it was drawn: with plan.cohort_drawn "after-training"
-    it says who else trained.
+    `seed` is that of the trace, if it was drawn: with plan.cohort_drawn "after-training" it
+    determines which other clients trained.
     """
     if scenario.plan.cohort_drawn == "after-training" and seed is None:
         raise BadInput(
-            "a trace does not say who else trained: give the `seed` that it was drawn with, or set "
+            "a trace does not hold which other clients trained: give its `seed`, or set "
             'plan.cohort_drawn to "before-training"'
         )
     policy = resolve_policy(policy, Broadcast.to(scenario, fleet))
     every = range(trace.first_round, trace.first_round + trace.rounds)
-    return _price(scenario, fleet, trace, policy, _who_trains(scenario, fleet, every, seed or 0))
+    return _price(scenario, fleet, trace, policy, _trained(scenario, fleet, every, seed or 0))
 
 
 def simulate_each(
@@ -91,10 +113,10 @@ def simulate_each(
     seed: int = 0,
     together: int | None = None,
 ) -> dict[str, Array]:
-    """What rounds take in each of several worlds that differ in E_l only, under a policy of each,
-    by name of the column: (world, round). `together` rounds are priced at a time.
+    """Return columns of `simulate_network`, (world, round), for worlds that differ in E_l only.
 
-    The columns of `simulate_network`, without the clients that spend it: for means.
+    Each world has its policy. `together` rounds are priced at a time. Totals of clients are left
+    out.
     """
     first = worlds[0]
     many = fleet.count > MANY
@@ -111,8 +133,8 @@ def simulate_each(
 def simulate_columns(
     scenario: Scenario, fleet: Fleet, policy: PolicyLike, rounds: int, seed: int = 0
 ) -> dict[str, Array]:
-    """The columns of `simulate_network` that are seconds, joules and clients, (round,), for a fleet
-    that is drawn already; who spends what is not kept."""
+    """Return the columns of `simulate_network` in seconds, joules and clients for a given fleet,
+    (round,); totals of clients are left out."""
     answer = resolve_policy(policy, Broadcast.to(scenario, fleet))
     each = simulate_each([scenario], fleet, [answer], rounds, seed)
     columns = {name: values[0] for name, values in each.items()}
@@ -127,36 +149,36 @@ def _price_each(
     policies: Sequence[Policy],
     seed: int,
 ) -> dict[str, Array]:
-    """The columns of a trace in each of several worlds.
+    """Return the columns of a trace in each of several worlds.
 
-    Where the cohort is drawn after training, more than `MANY` clients spend in vain what is
-    expected of them, and are not counted in every round.
+    If the cohort is drawn after training, idle energy of more than `MANY` clients is an expected
+    value, and not computed for every round.
     """
-    found = {name: np.zeros((len(worlds), trace.rounds)) for name in COLUMNS}
+    columns = {name: np.zeros((len(worlds), trace.rounds)) for name in COLUMNS}
     for where, part in trace.by_size():
         if part.cohort.shape[1] > 0:
             for i, problem in enumerate(pose_each(worlds, fleet, part)):
                 cost = price(problem, policies[i](problem))
-                for name, values in found.items():
+                for name, values in columns.items():
                     values[i, where] = getattr(cost, name)
     first = worlds[0]
     if first.plan.cohort_drawn == "after-training":
         every = range(trace.first_round, trace.first_round + trace.rounds)
         heard = chance_heard(first, fleet) if fleet.count > MANY else None
-        trained = _who_trains(first, fleet, every, seed) if heard is None else None
-        for energy, world in zip(found["energy"], worlds, strict=True):
+        trained = _trained(first, fleet, every, seed) if heard is None else None
+        for energy, world in zip(columns["energy"], worlds, strict=True):
             if trained is not None:
                 energy += _idle(world, fleet, trace.cohort, trained).energy_of_rounds()
             else:
                 energy += _expected_idle_energy(world, fleet, trace.cohort, heard)
-    found["duration"] += first.cell.broadcast_time
-    found["cost"] = found["upload_cost"] + found["compute_cost"] + first.cell.broadcast_time
-    return found
+    columns["duration"] += first.cell.broadcast_time
+    columns["cost"] = columns["upload_cost"] + columns["compute_cost"] + first.cell.broadcast_time
+    return columns
 
 
 def pose_each(worlds: Sequence[Scenario], fleet: Fleet, trace: Trace) -> Iterator[Problem]:
-    """The problems of rounds with cohorts of one size in each of several worlds that differ in E_l
-    only; what does not depend on E_l is computed once."""
+    """Yield the problems of rounds with cohorts of one size, for worlds that differ in E_l only;
+    what does not depend on E_l is computed once."""
     problem = pose(worlds[0], fleet, trace)
     yield problem
     for world in worlds[1:]:
@@ -167,29 +189,29 @@ def pose_each(worlds: Sequence[Scenario], fleet: Fleet, trace: Trace) -> Iterato
 
 
 def doing(problem: Problem, work: float, samples: Array) -> Problem:
-    """The same clients with other `work` [cycle/sample] and `samples` of a local step; what stays
-    is not checked again."""
+    """Return a problem with other `work` [cycle/sample] and `samples` of a local step; the rest is
+    not checked again."""
     sound = samples.shape == problem.samples.shape and all(
         SMALL <= values.min() <= values.max() <= LARGE
         for values in (samples, work * samples, np.array(work))
     )
     if not sound:
-        return replace(problem, work=work, samples=samples)  # which says what is wrong
+        return replace(problem, work=work, samples=samples)  # raises what is wrong
     other = copy(problem)
     vars(other).update(work=work, samples=samples)
     return other
 
 
 def _expected_idle_energy(scenario: Scenario, fleet: Fleet, cohort: Ints, heard: Any) -> Array:
-    """Joules of each round that clients are expected to spend which are not in its cohort; each is
-    `heard` in this share of rounds."""
+    """Return the expected energy of clients outside the cohort by round [J]; each may be called in
+    the share `heard` of rounds."""
     energy = idle_costs(scenario, fleet)[1]
     of_cohort = np.where(cohort >= 0, energy[np.maximum(cohort, 0)], 0.0).sum(1)
     return np.asarray(float(heard @ energy) - of_cohort)
 
 
-def _who_trains(scenario: Scenario, fleet: Fleet, rounds: range, seed: int) -> Bools | None:
-    """Who trains whether drawn or not, (round, client), where the cohort is drawn after."""
+def _trained(scenario: Scenario, fleet: Fleet, rounds: range, seed: int) -> Bools | None:
+    """Return which clients train, (round, client), if the cohort is drawn after training."""
     if scenario.plan.cohort_drawn == "before-training":
         return None
     parts = chunks(rounds, fleet.count)
@@ -204,7 +226,7 @@ def _price(
     trained: Bools | None,
     totals: Totals | None = None,
 ) -> Ledger:
-    """The ledger of a trace; what its clients spend is added to `totals`, where given."""
+    """Return the ledger of a trace; add the costs of its clients to `totals`, if given."""
     names = ("duration", "energy", "upload_cost", "compute_cost", "objective")
     sums: dict[str, Any] = {name: np.zeros(trace.rounds) for name in names}
     duration, energy = np.zeros(trace.cohort.shape), np.zeros(trace.cohort.shape)
@@ -239,11 +261,11 @@ def _price(
 
 
 def pose(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
-    """The problems of rounds with cohorts of one size, as the scenario's policy meets them."""
+    """Return the problems of rounds with cohorts of one size, as a policy gets them."""
     problem = make_problem(scenario, fleet, trace)
     if scenario.plan.cohort_drawn == "before-training":
         return problem
-    f = _own_freq(scenario, fleet)[trace.cohort]  # they have trained: their frequencies are past
+    f = _own_freq(scenario, fleet)[trace.cohort]  # trained already: frequencies are fixed
     return replace(problem, freq_min=f, freq_max=f)
 
 
@@ -253,7 +275,7 @@ def _own_freq(scenario: Scenario, fleet: Fleet) -> Array:
 
 
 def _idle(scenario: Scenario, fleet: Fleet, cohort: Ints, trained: Bools) -> Idle:
-    """Those that train and are not drawn."""
+    """Return the costs of clients that train and are not drawn."""
     idle = trained.copy()
     rounds, places = np.nonzero(cohort >= 0)
     idle[rounds, cohort[rounds, places]] = False
@@ -262,6 +284,6 @@ def _idle(scenario: Scenario, fleet: Fleet, cohort: Ints, trained: Bools) -> Idl
 
 
 def idle_costs(scenario: Scenario, fleet: Fleet) -> tuple[Array, Array]:
-    """Seconds and joules of a training at each client's own frequency, (client,)."""
+    """Return seconds and joules of a training at each client's own frequency, (client,)."""
     c, f = scenario.work * fleet.step_samples(scenario), _own_freq(scenario, fleet)
     return c / f, training_energy(c, f, fleet.kappa)

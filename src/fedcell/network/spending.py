@@ -1,4 +1,4 @@
-"""Who pays: what each client spends, round by round and in all."""
+"""Time and energy of each client, by round and in total."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fedcell.core.types import Array, Bools, Ints
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Totals:
-    """Who pays: sums over the rounds of a run for each of the N clients."""
+    """Sums over the rounds of a run for each of the N clients."""
 
     called: Ints  # rounds in which it uploaded
     arrived: Ints  # rounds in which its upload arrived
@@ -22,21 +22,21 @@ class Totals:
 
     @classmethod
     def none(cls, count: int) -> Totals:
-        """Those of `count` clients before the first round."""
+        """Return the totals of `count` clients before the first round."""
         called, arrived = np.zeros(count, np.int64), np.zeros(count, np.int64)
         return cls(called=called, arrived=arrived, duration=np.zeros(count), energy=np.zeros(count))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Idle:
-    """What those spend that train and are then not drawn (DECISIONS.md, 15)."""
+    """Costs of clients that train and are then not drawn (DECISIONS.md, 15)."""
 
-    trained: Bools  # (round, client): it trained in vain
+    trained: Bools  # (round, client): it trained and was not drawn
     duration: Array  # (client,) of one such training [s]; (round, client) where rounds differ
     energy: Array  # the same [J]
 
     def spent(self, round: int) -> tuple[Array, Array]:
-        """The duration and the energy of each client in a round; 0 for those that were drawn."""
+        """Return duration and energy of each client in a round; 0 for drawn clients."""
         duration, energy = (
             np.where(self.trained[round], each if each.ndim == 1 else each[round], 0.0)
             for each in (self.duration, self.energy)
@@ -44,19 +44,19 @@ class Idle:
         return duration, energy
 
     def energy_of_rounds(self) -> Array:
-        """The energy of all that trained in vain in each round [J]."""
-        # Summed row by row: a round costs the same to the bit, whatever rounds stand beside it.
+        """Return the energy of all clients that trained and were not drawn, by round [J]."""
+        # Summed row by row, so that a round has the same bits in every range of rounds.
         energy = np.broadcast_to(self.energy, self.trained.shape)
         return np.array([e[trained].sum() for e, trained in zip(energy, self.trained, strict=True)])
 
     def first(self, rounds: int) -> Idle:
-        """The first rounds."""
+        """Return the first rounds."""
         cut = [each if each.ndim == 1 else each[:rounds] for each in (self.duration, self.energy)]
         return Idle(trained=self.trained[:rounds], duration=cut[0], energy=cut[1])
 
     @classmethod
     def join(cls, parts: Sequence[Idle]) -> Idle:
-        """Those of consecutive rounds as one; a training may take another time in each part."""
+        """Return consecutive rounds as one; a training may take another time in each part."""
         trained = np.concatenate([part.trained for part in parts])
         duration, energy = (
             np.concatenate([np.broadcast_to(getattr(p, name), p.trained.shape) for p in parts])
@@ -67,7 +67,7 @@ class Idle:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Spending:
-    """What each client of each round spent, (round, place); client -1 where there is none."""
+    """Time and energy of each client of each round, (round, place); client -1: no client."""
 
     client: Ints
     arrived: Bools  # its upload
@@ -76,23 +76,23 @@ class Spending:
     idle: Idle | None = None  # others that trained, where the cohort is drawn after training
 
     def totals(self, count: int) -> Totals:
-        """The sums for each of `count` clients."""
+        """Return the sums for each of `count` clients."""
         return self.add_to(Totals.none(count))
 
     def add_to(self, totals: Totals) -> Totals:
-        """Adds these rounds in place, one after the other: parts of a run sum to the same bits
-        as the whole, and nothing else as long as the fleet is made."""
-        # Idle clients are added with their round, and so it is gone through round by round.
+        """Add these rounds to `totals` in place and in order: parts of a run sum to the same bits
+        as the whole, and no other array of the fleet's length is needed."""
+        # Idle clients are added with their round, so rounds are added one by one.
         step = len(self.client) if self.idle is None else 1
         for first in range(0, len(self.client), max(step, 1)):
             part = slice(first, first + step)
             client, arrived = self.client[part], self.arrived[part]
             is_client = client >= 0
-            who = client[is_client]
-            np.add.at(totals.called, who, 1)
+            called = client[is_client]
+            np.add.at(totals.called, called, 1)
             np.add.at(totals.arrived, client[arrived], 1)
-            np.add.at(totals.duration, who, self.duration[part][is_client])
-            np.add.at(totals.energy, who, self.energy[part][is_client])
+            np.add.at(totals.duration, called, self.duration[part][is_client])
+            np.add.at(totals.energy, called, self.energy[part][is_client])
             if self.idle is not None:
                 duration, energy = self.idle.spent(first)
                 totals.duration[:] += duration
@@ -100,21 +100,20 @@ class Spending:
         return totals
 
     def emptied(self, battery: Array) -> Ints:
-        """The round, counted from 1, in which each client has spent more than its battery [J]
-        holds, (client,); 0 where it lasts."""
+        """Return the round, counted from 1, in which each client exceeds its battery [J], or 0."""
         spent, when = np.zeros(battery.size), np.zeros(battery.size, np.int64)
         for t, client in enumerate(self.client):
-            who = client[client >= 0]
-            spent[who] += self.energy[t][client >= 0]
+            some = client[client >= 0]
+            spent[some] += self.energy[t][client >= 0]
             if self.idle is not None:
                 spent += self.idle.spent(t)[1]
-                who = np.arange(battery.size)
-            when[who[(spent[who] > battery[who]) & (when[who] == 0)]] = t + 1
+                some = np.arange(battery.size)
+            when[some[(spent[some] > battery[some]) & (when[some] == 0)]] = t + 1
         return when
 
     @classmethod
     def join(cls, parts: Sequence[Spending]) -> Spending:
-        """Spending of consecutive rounds as one; cohorts may differ in size."""
+        """Return consecutive rounds as one; cohorts may differ in size."""
         places = max(part.client.shape[1] for part in parts)
 
         def wide(name: str, nothing: Any) -> Any:
@@ -133,13 +132,13 @@ class Spending:
         )
 
     def without(self, round: int, clients: Sequence[int]) -> Spending:
-        """With uploads of a round, counted from 0, that did not arrive after all."""
+        """Return this spending with lost uploads of a round, counted from 0."""
         arrived = self.arrived.copy()
         arrived[round] &= ~np.isin(self.client[round], clients)
         return replace(self, arrived=arrived)
 
     def first(self, rounds: int) -> Spending:
-        """The first rounds."""
+        """Return the first rounds."""
         names = ("client", "arrived", "duration", "energy")
         cut = {name: getattr(self, name)[:rounds] for name in names}
         return Spending(**cut, idle=self.idle and self.idle.first(rounds))

@@ -1,7 +1,7 @@
 """The random inputs of a run as arrays: the fleet, and per round the cohort, channel gains and
 lost uploads.
 
-Bring your own: measured or ray-traced channels are a Trace made from arrays.
+Measured or ray-traced channels become a Trace made from arrays.
 """
 
 from __future__ import annotations
@@ -17,16 +17,34 @@ from fedcell.core.showing import value_range
 from fedcell.core.types import Array, Bools, Ints
 from fedcell.scenario.scenario import Scenario
 
-MANY = 10_000  # clients; with more, means are taken from fewer draws, and blocks fit in the cache
+MANY = 10_000  # clients; above it, means take fewer draws, and blocks fit in the cache
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fleet:
     """The N clients, as arrays of length N.
 
-    samples D_j; kappa [J s^2]; power p_j^0 [W/Hz]; mean_gain, linear; freq_min, freq_max
-    [cycle/s]. The last three are None where clients do not differ in them.
+    Parameters
+    ----------
+    samples : ndarray, shape (N,)
+        D_j.
+    kappa : ndarray
+        kappa_j [J s^2].
+    power : ndarray
+        p_j^0 [W/Hz].
+    mean_gain : ndarray
+        Channel power gain before fading, linear.
+    freq_min, freq_max : ndarray
+        Bounds of the CPU frequency [cycle/s].
+    cycles_per_sample : ndarray, optional
+        alpha_0 of each client [cycle]; None: the task's.
+    loss_rate : ndarray, optional
+        gamma of each client; None: the cell's.
+    battery : ndarray, optional
+        Energy that each client may spend in all [J]; infinite: no limit.
 
+    Examples
+    --------
     >>> from fedcell.network import draw_fleet
     >>> fleet = draw_fleet(Scenario(), seed=1)
     >>> fleet.count, fleet.kappa.shape
@@ -41,30 +59,30 @@ class Fleet:
     freq_max: Array  # [cycle/s]
     cycles_per_sample: Array | None = None  # alpha_0 of each [cycle]; None: the task's
     loss_rate: Array | None = None  # gamma of each; None: the cell's
-    battery: Array | None = None  # what each may spend in all [J], infinite where it is not counted
+    battery: Array | None = None  # energy that each may spend in all [J]; infinite: no limit
 
     @property
     def count(self) -> int:
-        """N."""
+        """Return N."""
         return self.samples.size
 
     @property
     def batteries(self) -> Array:
-        """What each client may spend in all [J]; infinite where that is not counted."""
+        """Return the energy that each client may spend in all [J]; infinite: no limit."""
         return np.full(self.count, np.inf) if self.battery is None else self.battery
 
-    def step_samples(self, scenario: Scenario, who: Any = slice(None)) -> Array:
-        """Samples that a local step of each client processes, (client,); or of those clients
-        that `who` indexes.
+    def step_samples(self, scenario: Scenario, which: Any = slice(None)) -> Array:
+        """Return the samples of a local step of each client, or of the clients that `which`
+        indexes.
 
-        Where a client takes more cycles for a sample than the task says, each counts as so many
-        more: E_l alpha_0 times these are then its cycles, and by (26) all train for equally long
-        (DECISIONS.md, 55).
+        If a client needs other cycles per sample than the task, its samples are scaled by the
+        ratio: E_l alpha_0 times these are its cycles, and by (26) all clients train for the same
+        time (DECISIONS.md, 55).
         """
-        samples = scenario.step_samples(self.samples[who])
+        samples = scenario.step_samples(self.samples[which])
         if self.cycles_per_sample is None:
             return samples
-        return np.asarray(samples * (self.cycles_per_sample[who] / scenario.cycles_per_sample))
+        return np.asarray(samples * (self.cycles_per_sample[which] / scenario.cycles_per_sample))
 
     def __repr__(self) -> str:
         freq = np.array((self.freq_min.min(), self.freq_max.max()))
@@ -80,7 +98,7 @@ class Fleet:
 
 
 def check_fleet(scenario: Scenario, fleet: Fleet) -> None:
-    """Refuses a fleet that is not of this scenario: of another size, or with other D_j."""
+    """Refuse a fleet of another scenario: of another size, or with other D_j."""
     if fleet.count != scenario.clients.count:
         raise BadInput(
             f"the fleet has {fleet.count} clients and the scenario {scenario.clients.count}: "
@@ -90,7 +108,7 @@ def check_fleet(scenario: Scenario, fleet: Fleet) -> None:
 
 
 def check_samples(scenario: Scenario, fleet: Fleet) -> None:
-    """Refuses other D_j than those of the scenario, or any where its data is not dealt yet."""
+    """Refuse other D_j than those of the scenario, or any if its data is not divided yet."""
     scenario.require_sizes()
     sizes = scenario.clients.sizes
     known = sizes is None or fleet.samples is sizes.values
@@ -99,8 +117,8 @@ def check_samples(scenario: Scenario, fleet: Fleet) -> None:
 
 
 def check_powers(scenario: Scenario, fleet: Fleet, clients: Ints) -> None:
-    """Refuses a fleet that was drawn for another band, for some of its clients: what a device sends
-    with over the whole band is another density there."""
+    """Refuse a fleet that was drawn for another band, if some clients declare a power over the
+    whole band: its density differs there."""
     table = scenario.clients.table
     if table is None or table.power_w is None:
         return
@@ -114,11 +132,28 @@ def check_powers(scenario: Scenario, fleet: Fleet, clients: Ints) -> None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trace:
-    """Who is called, how well they are heard and whose upload is lost: (round, place).
+    """The called clients of each round, their channel gains and lost uploads: (round, place).
 
-    A place without a client (fewer candidates than K, or a client drawn twice) has
-    cohort -1 and count 0, and stands after those that have one.
+    A place without a client (fewer candidates than K, or a client drawn twice) has cohort -1 and
+    count 0, and comes after the places with a client.
 
+    Parameters
+    ----------
+    cohort : ndarray of int, shape (rounds, places)
+        Client of each place.
+    gain : ndarray, shape (rounds, places)
+        h_j, channel power gain, linear.
+    lost : ndarray of bool, shape (rounds, places)
+        Whether the upload is lost.
+    count : ndarray of int, shape (rounds, places)
+        How often the client was drawn; above 1 only for weighted selection.
+    excluded_by_channel, excluded_by_data : ndarray of int, shape (rounds,)
+        Clients that were skipped for a weak channel, and that have too little data.
+    first_round : int
+        Round of the run that the first row is, from 0.
+
+    Examples
+    --------
     >>> from fedcell import Scenario
     >>> from fedcell.network import draw_fleet, draw_trace
     >>> scenario = Scenario().using(plan={"cohort": 5})
@@ -131,13 +166,13 @@ class Trace:
     gain: Array  # h_j, linear
     lost: Bools  # its upload does not arrive
     count: Ints  # how often the client was drawn; above 1 only for weighted selection
-    excluded_by_channel: Ints  # (round,) clients asked and passed over: a weak channel
+    excluded_by_channel: Ints  # (round,) clients asked and skipped: a weak channel
     excluded_by_data: Ints  # (round,) clients never called: too little data
     first_round: int = 0  # which round of the run the first of these is
 
     @classmethod
     def of(cls, gain: Array) -> Trace:
-        """Rounds in which all are called and none is lost: `gain` is (round, client).
+        """Return rounds, `gain` (round, client), that call all clients and lose no upload.
 
         >>> Trace.of([[1e-13, 2e-13]]).called.tolist()
         [2]
@@ -155,44 +190,44 @@ class Trace:
 
     @property
     def rounds(self) -> int:
-        """How many rounds there are."""
+        """Return the number of rounds."""
         return len(self.cohort)
 
     @property
     def called(self) -> Ints:
-        """Clients that train and upload in each round."""
+        """Return the number of clients that train and upload in each round."""
         return np.asarray((self.cohort >= 0).sum(-1))
 
     @property
     def draws(self) -> Ints:
-        """Draws of each round that found a client: K, or fewer when too few may be called."""
+        """Return the successful draws of each round: K, or fewer if too few may be called."""
         return np.asarray(self.count.sum(-1))
 
     @property
     def arrived(self) -> Bools:
-        """Whose upload arrives, (round, place)."""
+        """Return which uploads arrive, (round, place)."""
         return (self.cohort >= 0) & ~self.lost
 
     @property
     def received(self) -> Ints:
-        """Clients whose upload arrives; K_gamma where none is drawn twice."""
+        """Return the uploads that arrive in each round; K_gamma if no client is drawn twice."""
         return np.asarray(self.arrived.sum(-1))
 
     def uploads(self, round: int) -> tuple[list[int], list[int]]:
-        """The clients whose upload arrives in a round, and how often each was drawn: all that
-        learning sees of the network."""
+        """Return the clients with an upload that arrives in a round, and how often each was drawn:
+        all that learning sees of the network."""
         here = (self.cohort[round] >= 0) & ~self.lost[round]
         return self.cohort[round][here].tolist(), self.count[round][here].tolist()
 
     def by_size(self) -> Iterator[tuple[Ints, Trace]]:
-        """The rounds grouped by the size of their cohort, each group without empty places."""
+        """Yield the rounds grouped by the size of their cohort, each group without empty places."""
         called = self.called
         for size in np.unique(called):
             where = np.flatnonzero(called == size)
             yield where, self._pick(where, int(size))
 
     def __getitem__(self, rounds: slice) -> Trace:
-        """Some of the rounds, one after the other."""
+        """Return some consecutive rounds."""
         begin, _, step = rounds.indices(self.rounds)
         if step != 1:
             raise BadInput(f"a trace is cut into consecutive rounds, not by {rounds}")
@@ -216,7 +251,7 @@ class Trace:
 
     @classmethod
     def join(cls, parts: Sequence[Trace]) -> Trace:
-        """Traces of consecutive rounds as one."""
+        """Return traces of consecutive rounds as one."""
         columns = [part._arrays() for part in parts]
         whole = {name: np.concatenate([c[name] for c in columns]) for name in columns[0]}
         return cls(**whole, first_round=parts[0].first_round)

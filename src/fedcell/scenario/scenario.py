@@ -55,7 +55,7 @@ class Scenario(Table, frozen=True, kw_only=True):
         return faults
 
     def _power_faults(self) -> list[str]:
-        """Return the fault of a power over the whole band whose density is out of range."""
+        """Return the fault of a power over the whole band with a density out of range."""
         table, band = self.clients.table, self.cell.bandwidth
         if table is None or table.power_w is None:
             return []
@@ -259,7 +259,7 @@ def _described_learning(learning: Learning) -> str:
 
 
 def with_goal(scenario: Scenario, goal: Target | None) -> Scenario:
-    """Return a scenario whose runs stop at a goal; the same one if it trains nothing."""
+    """Return a scenario with runs that stop at a goal; the same one if it trains nothing."""
     return scenario if scenario.learning is None else scenario.using(learning=goal_keys(goal))
 
 

@@ -15,7 +15,7 @@ told = Broadcast(freq=mean_freq(5e-27, 1.0), samples=500.0)
 
 
 @pytest.mark.parametrize("name", NAMED)
-def test_our_policies_pass(name):
+def test_built_in_policies_pass(name):
     check_policy(policy_by_name(name, told))
 
 
@@ -68,7 +68,7 @@ def test_each_fault_is_caught(policy, error, message):
         check_policy(policy)
 
 
-def test_a_class_is_told_anew_for_every_kind_of_round():
+def test_a_class_gets_the_broadcast_of_every_kind_of_round():
     told_of = set()
 
     class Told(EqualFinish):

@@ -220,8 +220,8 @@ def test_devices_come_back_from_a_plan_s_file(tmp_path):
 def test_a_plan_names_who_hardly_takes_part_and_who_pays(fedcell):
     said = fedcell("plan", Path(__file__).parents[3] / "docs" / "fleet.toml", *WORDS)
     words = " ".join(said.out.split())
-    chance = f"{100 * np.exp(-0.05 * (510 / 175) ** 4):.2g}"
-    assert f"note: gate-7 is heard in {chance} % of rounds: its 340 samples (19 % of all)" in words
+    outage = f"{100 * (1 - np.exp(-0.05 * (510 / 175) ** 4)):.0f}"
+    assert f"note: gate-7 is in outage in {outage} % of rounds: its 340 samples (19 %)" in words
     assert "meter-4 pays most: " in words
     assert max(map(len, said.out.splitlines())) <= 80
 

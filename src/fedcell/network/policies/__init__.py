@@ -1,1 +1,1 @@
-"""Who gets which share of the band and which CPU frequency: a policy answers a Problem."""
+"""Policies: they choose the share of the band and the CPU frequency of each client."""

@@ -1,4 +1,4 @@
-"""What a policy is: a callable from a Problem to a Schedule. And what the server tells clients."""
+"""The policy protocol, and the numbers that the server broadcasts to clients."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ from fedcell.scenario.scenario import Scenario
 
 
 class Policy(Protocol):
-    """Chooses a_j and f_j, in every round of the problem at once.
+    """A callable from a Problem to a Schedule: it chooses a_j and f_j in all rounds at once.
 
-    Any callable will do; `check_policy` says whether it may be trusted.
+    `check_policy` tests one. An installed package adds one by name with an entry point in the group
+    "fedcell.policies"; a class with one parameter is called with a Broadcast first.
 
+    Examples
+    --------
     >>> import numpy as np
     >>> def fair(problem: Problem) -> Schedule:
     ...     shape = problem.band_time.shape
@@ -28,9 +31,9 @@ class Policy(Protocol):
 
 
 def mean_freq(kappa: float, energy_weight: float) -> float:
-    """f-bar (25): the frequency that balances seconds and joules for an average client [cycle/s].
+    """Return f-bar (25), the best frequency of an average client [cycle/s].
 
-    Infinite where energy is free; the bounds of each client then decide.
+    Infinite if energy is free; the bounds of each client then apply.
     """
     price = 2 * energy_weight * kappa
     return price ** (-1 / 3) if price > 0 else float("inf")
@@ -38,8 +41,17 @@ def mean_freq(kappa: float, energy_weight: float) -> float:
 
 @dataclass(frozen=True)
 class Broadcast:
-    """The two numbers that the server tells all clients (Sec. IV-C-2).
+    """The two numbers that the server broadcasts to all clients (Sec. IV-C-2).
 
+    Parameters
+    ----------
+    freq : float
+        f-bar (25) [cycle/s].
+    samples : float
+        D, mean samples of a local step over all clients with data.
+
+    Examples
+    --------
     >>> from fedcell import Scenario
     >>> from fedcell.network import draw_fleet
     >>> scenario = Scenario()
@@ -53,24 +65,24 @@ class Broadcast:
 
     @classmethod
     def among(cls, problem: Problem) -> Broadcast:
-        """For a round by itself: the means over its own clients."""
+        """Return the broadcast of a single round: means over its clients."""
         freq = mean_freq(float(problem.kappa.mean()), problem.energy_weight)
         return cls(freq, float(problem.samples.mean()))
 
     @classmethod
     def to(cls, scenario: Scenario, fleet: Fleet) -> Broadcast:
-        """What the server of a scenario tells the clients of its fleet: means of who has data."""
+        """Return the broadcast of a scenario: means over the clients of its fleet with data."""
         some: Any = fleet.samples > 0
-        some = slice(None) if some.all() else some  # as is, where all have data
+        some = slice(None) if some.all() else some  # no copy if all have data
         return cls(
             freq=mean_freq(float(fleet.kappa[some].mean()), scenario.task.energy_weight),
             samples=float(fleet.step_samples(scenario, some).mean()),
         )
 
     def own_freq(self, samples: Array, freq_min: Array, freq_max: Array) -> Array:
-        """What each client picks for itself, (26): all train for equally long, within bounds."""
+        """Return the frequency that each client sets itself (26): equal times, within bounds."""
         return np.asarray(np.clip(samples / self.samples * self.freq, freq_min, freq_max))
 
     def own_freq_in(self, problem: Problem) -> Array:
-        """The same for the clients of a problem."""
+        """Return `own_freq` of the clients of a problem."""
         return self.own_freq(problem.samples, problem.freq_min, problem.freq_max)

@@ -89,15 +89,15 @@ def _check_name(name: str) -> None:
 
 
 def resolve_policy(policy: PolicyLike, broadcast: Broadcast) -> Policy:
-    """A policy by its name, or one's own callable, whose schedules are checked."""
+    """Return a policy from a name or a callable; its schedules are checked."""
     named = policy_by_name(policy, broadcast) if isinstance(policy, str) else policy
     return as_policy(named, broadcast, policy_name(policy))
 
 
 def as_policy(given: Any, broadcast: Broadcast, name: str | None = None) -> Policy:
-    """A callable as a policy that answers with schedules; a class is made an object first.
+    """Return a callable as a policy with checked schedules; a class is instantiated first.
 
-    A class that takes an argument gets what the server tells all clients, as ours do.
+    A class with a parameter gets the broadcast of the server, as built-in classes do.
     """
     name = name or getattr(given, "__name__", type(given).__name__)
     if isinstance(given, type):
@@ -117,7 +117,7 @@ def as_policy(given: Any, broadcast: Broadcast, name: str | None = None) -> Poli
 
 
 def policies_by_name(policies: Policies | PolicyLike) -> dict[str, PolicyLike]:
-    """Policies that are given as a list or a mapping, each under the name that tables show."""
+    """Return policies from a list or a mapping, each under the name that tables show."""
     named: dict[str, PolicyLike]
     if isinstance(policies, Mapping):
         named = dict(policies)
@@ -140,7 +140,7 @@ def policies_by_name(policies: Policies | PolicyLike) -> dict[str, PolicyLike]:
 
 
 def policy_name(policy: PolicyLike) -> str:
-    """What tables call a policy: its name, or that of its function or class."""
+    """Return the name of a policy in tables: its name, or that of its function or class."""
     if isinstance(policy, str):
         return policy
     return str(getattr(policy, "__name__", type(policy).__name__))

@@ -29,9 +29,9 @@ from fedcell.network.round import Problem, Schedule
 from .exact import OptimalStaged, equal_finish
 
 BLOCK = 2**16  # clients solved at a time: small enough to stay in the processor's cache
-TOLERANCE = 1e-9  # how well the two sums are met; the objective is then off by about its square
-FREE_STEPS = 3  # most rounds need no more; only then is the box looked after
-MAX_NEWTON_STEPS = 40  # from then on the box is halved, which ends at rounding whatever the problem
+TOLERANCE = 1e-9  # of the two sums; the error of the objective is about its square
+FREE_STEPS = 3  # Newton steps without the box; most rounds need no more
+MAX_NEWTON_STEPS = 40  # then the box is halved, which always ends at rounding
 MAX_STEPS = MAX_NEWTON_STEPS + 2 * 64
 LAST_DIGIT = 1e-16  # of a double, relative
 
@@ -51,8 +51,8 @@ class Optimal:
         best = finish_together(problem, f)
         proof = certify(problem, best)
         if (proof.gap > ROUNDING_GAP).any():
-            # Some upload is so short that H is a training time and hardly more. Look again from
-            # where the difference can be told; or leave uploads out of the choice of f.
+            # Some upload is so short that H is hardly more than a training time. Solve again from
+            # a floor at which they differ; or choose f without the uploads.
             bounded = np.where(f == problem.freq_min, problem.cycles / f, shortest).max(-1)
             for other in (frequencies(problem, bounded), OptimalStaged()(problem).freq):
                 better = certify(problem, finish_together(problem, other)).gap < proof.gap
@@ -63,12 +63,12 @@ class Optimal:
 
 
 def finish_together(problem: Problem, freq: Array) -> Schedule:
-    """The schedule that ends soonest with these frequencies."""
+    """Return the schedule that ends soonest with these frequencies."""
     return Schedule(equal_finish(problem.band_time, problem.cycles / freq), freq)
 
 
 def frequencies(problem: Problem, floor: Array) -> Array:
-    """The frequencies of the optimum of (22), whose rounds last longer than `floor` [s]."""
+    """Return the frequencies of the optimum of (22), with rounds longer than `floor` [s]."""
     u, c = problem.band_time, problem.cycles
     vectors = (u, problem.effort, c / problem.freq_max, c / problem.freq_min)
     flat = [values.reshape(-1, u.shape[-1]) for values in vectors]
@@ -81,7 +81,7 @@ def frequencies(problem: Problem, floor: Array) -> Array:
 
 
 def compute_times(u: Array, w: Array, shortest: Array, longest: Array, floor: Array) -> Array:
-    """The time that each client trains at the optimum of (22): (round, client) to the same [s].
+    """Return the time that each client trains at the optimum of (22), (round, client) [s].
 
     The search is for x = (log (H - floor), log R).
     """
@@ -132,7 +132,7 @@ def compute_times(u: Array, w: Array, shortest: Array, longest: Array, floor: Ar
 def respond(
     e: Array, R: Array, root: Array, shortest: Array, longest: Array, floor: Array
 ) -> tuple[Array, Array, NDArray[np.bool_]]:
-    """Each client's time to train, the time left to upload, and who is free of bounds.
+    """Return the time to train, the time left to upload, and which clients are free of bounds.
 
     With H - t = H y^3 and k = (2 w / (u H R))^(1/3), (86) and (87) read y^3 + k y^2 = 1.
     """
@@ -152,7 +152,7 @@ def respond(
 def start(
     u: Array, w: Array, shortest: Array, longest: Array, floor: Array
 ) -> tuple[Array, Array, Array]:
-    """Where to begin with (e, R), and the two corners of a box that holds the optimum; as logs."""
+    """Return the logs of the start (e, R), and of two corners of a box around the optimum."""
     total = u.sum(-1)
     t = within(np.maximum(np.cbrt(2 * w.sum(-1)), floor)[:, None], shortest, longest)
     top = t.max(-1)
@@ -166,12 +166,12 @@ def start(
 
 
 def narrow(x: Array, miss: Array, low: Array, high: Array) -> tuple[Array, Array]:
-    """The box after a look at x, by the signs of the two sums."""
+    """Return the smaller box after evaluating x, by the signs of the two sums."""
     same = (miss[0] >= 0) == (miss[1] >= 0)  # then x tells of H, else of R
     beyond = np.stack((same, ~same))
     return np.where(beyond & (miss[0] >= 0), x, low), np.where(beyond & (miss[0] < 0), x, high)
 
 
 def within(values: Array, low: Array, high: Array) -> Array:
-    """np.clip, without its overhead on small arrays."""
+    """Return np.clip, without its overhead on small arrays."""
     return np.asarray(np.minimum(np.maximum(values, low), high))

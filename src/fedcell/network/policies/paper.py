@@ -53,7 +53,7 @@ class Distributed:
 
 
 def theorem_3(problem: Problem, freq: Array) -> Array:
-    """The split of the band (24), for given frequencies."""
+    """Return the split of the band (24), for given frequencies."""
     # u_j stands for 1/r_j^0: they differ by a factor that cancels.
     root = np.sqrt(problem.kappa * freq**3 * problem.band_time)
     return np.asarray(root / root.sum(-1, keepdims=True))

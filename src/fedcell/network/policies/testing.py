@@ -1,4 +1,4 @@
-"""What any policy must satisfy: call `check_policy(yours)` in a test of your own."""
+"""Check what any policy must satisfy: call `check_policy(policy)` in your tests."""
 
 from __future__ import annotations
 
@@ -18,12 +18,28 @@ from .optimal import Optimal
 
 
 def check_policy(policy: Policy, rounds: int = 20, seed: int = 0) -> None:
-    """Raises AssertionError or BadInput, saying what is broken and in which setting.
+    """Check a policy on rounds of several kinds.
 
-    On rounds of several kinds: shares are positive and sum to at most one, frequencies are
-    within bounds, permuting the clients permutes the schedule, a round alone is scheduled
-    like the round in a batch, and the objective (22) is not below the optimum.
+    Shares are positive and sum to at most one, frequencies are within bounds, permuting the
+    clients permutes the schedule, a round alone is scheduled as in a batch, and the objective (22)
+    is not below the optimum.
 
+    Parameters
+    ----------
+    policy : Policy
+        A callable from a Problem to a Schedule, or a class of one.
+    rounds : int
+        Rounds of each kind.
+    seed : int
+        Random seed of the rounds.
+
+    Raises
+    ------
+    AssertionError, BadInput
+        With the broken property, and the kind of rounds.
+
+    Examples
+    --------
     >>> check_policy(OptimalStaged())
     """
     for name, problem in sample_problems(rounds, seed).items():
@@ -37,14 +53,14 @@ def check_policy(policy: Policy, rounds: int = 20, seed: int = 0) -> None:
         for t in range(min(3, rounds)):
             if not _same(answer(problem[t]), schedule, t):
                 raise AssertionError(f"{name}: round {t} alone is not scheduled as in a batch")
-        ours = price(problem, schedule).objective
+        reached = price(problem, schedule).objective
         best = price(problem, Optimal()(problem)).objective
-        if not (ours >= best * (1 - 1e-9)).all():
+        if not (reached >= best * (1 - 1e-9)).all():
             raise AssertionError(f"{name}: an objective below the optimum of (22) cannot be")
 
 
 def sample_problems(rounds: int = 20, seed: int = 0) -> dict[str, Problem]:
-    """Rounds of several kinds, by name: light and heavy uploads, tight bounds, one client."""
+    """Return rounds of several kinds by name: light and heavy uploads, tight bounds, one client."""
     settings: dict[str, dict[str, dict[str, Any]]] = {
         "the paper's numbers": {},
         "a heavy upload": {"task": {"model_bits": 3e7}, "clients": {"spread": 0.5}},

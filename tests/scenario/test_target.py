@@ -10,7 +10,7 @@ from fedcell.simulation.summary import swing_of
 
 
 @given(st.lists(st.floats(0, 2), min_size=12, max_size=40), st.sampled_from([1, 2, 4, 8]))
-def test_whoever_has_the_harder_target_has_the_easier(losses, hold):
+def test_reaching_the_harder_target_implies_the_easier(losses, hold):
     hard, easy = Target(loss=1.0, hold=8), Target(loss=1.1, hold=hold)
     assert hard.at_least_as_hard_as(easy)
     assert not easy.at_least_as_hard_as(hard)
@@ -41,7 +41,7 @@ def test_only_a_loss_that_climbs_and_falls_swings():
         assert swing_of(2 * 0.97**t * (1 + 0.6 * np.cos(2 * np.pi * t / period))) is not None
 
 
-def test_a_loss_that_swings_is_told_of():
+def test_a_loss_that_swings_is_reported():
     steady = np.full(30, 0.5)
     assert swing_of(steady) is None
     swinging = steady + 0.3 * (-1.0) ** np.arange(30)
