@@ -19,7 +19,8 @@ import pytest
 
 import fedcell
 import fedcell.api
-from fedcell.cli.main import app
+import fedcell.cli.main  # adds the commands
+from fedcell.cli.app import app
 from fedcell.cli.words import WORDS
 
 ROOT = Path(__file__).parents[1]
