@@ -91,7 +91,8 @@ def denied(text: str, first_line: int = 1) -> Iterator[tuple[int, str]]:
 
 def comments(text: str) -> Iterator[tuple[int, str]]:
     """Yield runs of comment lines with their first line; a phrase may be wrapped over two."""
-    start, lines = 0, []
+    start = 0
+    lines: list[str] = []
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
             line, words = token.start[0], token.string.removeprefix("#")
@@ -126,7 +127,8 @@ def denied_in_code(text: str) -> list[tuple[int, str]]:
 
 def prose(page: str) -> str:
     """Blank out code, output and quotes of a page; line numbers stay."""
-    kept, fence = [], ""
+    kept: list[str] = []
+    fence = ""
     for line in page.splitlines():
         if line.startswith("```"):
             fence = "" if fence else line
@@ -164,19 +166,19 @@ def is_clean(path: str) -> bool:
 
 
 @pytest.mark.parametrize("path", [path for path in checked_files() if is_clean(path)])
-def test_words_are_plain(path):
+def test_words_are_plain(path: str) -> None:
     text = (ROOT / path).read_text("utf-8")
     phrases = denied_in_code(text) if path.endswith(".py") else denied_on_page(path, text)
     report = [f"{path}:{line}: {words!r}; say: {hint(words)}" for line, words in phrases]
     assert not report, "\n" + "\n".join(report)
 
 
-def test_every_clean_path_exists():
+def test_every_clean_path_exists() -> None:
     assert [path for path in CLEAN if not (ROOT / path).exists()] == []
 
 
 @pytest.mark.parametrize("phrase", ["nobody", "gone on with", "blew up", "said so", "Dice"])
-def test_a_planted_phrase_is_reported(phrase):
+def test_a_planted_phrase_is_reported(phrase: str) -> None:
     wrapped = phrase.replace(" ", "\n")
     assert denied_on_page("docs/x.md", f"One.\n\nIt {wrapped} here.") == [(3, wrapped)]
     name = phrase.lower().replace(" ", "_")
@@ -186,7 +188,7 @@ def test_a_planted_phrase_is_reported(phrase):
     assert hint(phrase)
 
 
-def test_words_inside_longer_words_and_printed_blocks_pass():
+def test_words_inside_longer_words_and_printed_blocks_pass() -> None:
     assert denied_in_code("# modest dicey canew\n") == []
     page = "Text\n\n    $ fedcell\n    nobody\n\n```text\ndice\n```"
     assert denied_on_page("docs/x.md", page) == []
