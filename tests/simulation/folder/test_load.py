@@ -98,7 +98,7 @@ def test_a_run_in_progress_is_loaded_without_client_totals(tmp_path):
         ("run.json", None, "holds no run: expected run.json in it"),
         ("checkpoint.npz", None, "no round is done yet: resume the run"),
         ("checkpoint.npz", b"PK", "checkpoint.npz: is damaged"),
-        ("ledger.csv", b"", "ledger.csv: is damaged: delete it, and the run with `resume`"),
+        ("ledger.csv", b"", "ledger.csv: is damaged: delete it, and resume the run"),
         ("ledger.csv", b"policy,round\neven,1\n", "ledger.csv: is damaged"),
         ("ledger.csv", "cut", "ledger.csv: has fewer rounds than checkpoint.npz: resume"),
         ("ledger.csv", "number", "ledger.csv: is damaged"),
