@@ -227,7 +227,7 @@ def test_equal_sizes_differ_by_one_at_most(kind, count):
     assert np.ptp(deal(DIGITS, count, kind=kind).sizes) <= 1
 
 
-def test_lognormal_sizes_have_their_sigma_and_nobody_goes_empty():
+def test_lognormal_sizes_have_their_sigma_and_no_client_is_empty():
     assert np.log(deal(MNIST, 500, sizes="lognormal", sigma=0.7).sizes).std() == pytest.approx(
         0.7, abs=0.1
     )
@@ -329,7 +329,7 @@ def test_a_class_that_does_not_go_round_is_noted():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_same_dice_same_partition(kind):
+def test_same_seed_same_partition(kind):
     one, same, other = (deal(DIGITS, 20, seed, kind=kind) for seed in (3, 3, 4))
     assert_array_equal(one.index, same.index)
     assert_array_equal(one.start, same.start)
