@@ -78,7 +78,7 @@ def test_every_sample_goes_to_exactly_one_client(labels, parts, each, kind, size
     if each > 1:
         how["same_skew_as"] = parts
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(skew, "DRAWS", 20)
+        patch.setattr(skew, "MAX_DRAWS", 20)
         try:
             partition = deal(labels, parts * each, seed, **how)
         except BadInput:
@@ -440,7 +440,7 @@ def test_the_skew_of_an_iid_split_is_foretold(count):
     ],
 )
 def test_what_cannot_be_dealt_is_refused_with_the_reason(count, how, message, monkeypatch):
-    monkeypatch.setattr(skew, "DRAWS", 30)
+    monkeypatch.setattr(skew, "MAX_DRAWS", 30)
     prefix = "" if message.startswith("clients") else r"learning\.partition\."
     with pytest.raises(BadInput, match=prefix + message) as caught:
         deal(DIGITS, count, **how)
@@ -467,7 +467,7 @@ def test_what_cannot_be_dealt_is_refused_with_the_reason(count, how, message, mo
             'learning.partition.sizes = "uniform": the sizes of kind "dirichlet" are what its '
             'draw gives; choose kind "inner-dirichlet" to have both',
         ),
-        ({"kind": "idd"}, 'kind = \'idd\': expected "iid" or "shards" or'),
+        ({"kind": "idd"}, 'kind = "idd": did you mean iid?'),
         ({"same_skew_as": 0}, "same_skew_as = 0: expected a whole number from 1 to 1e7"),
         ({"seed": -1}, "seed = -1: expected a whole number from 0 to 2^63 - 1"),
         (
