@@ -159,7 +159,7 @@ def test_the_constants_of_quadratics_are_measured_right():
     assert found.constants.noise >= value["sigma^2"]
 
 
-def test_assumptions_that_fail_are_told():
+def test_assumptions_that_fail_are_reported():
     """Minimisers apart: lambda has no bound near the optimum. A network: P-L has no one mu."""
     apart = Scenario(
         clients=Clients(count=10, samples=40, spread=0.0),

@@ -273,7 +273,7 @@ def test_everything_lost_keeps_the_model():
     assert (ledger.energy > 0).all()  # lost uploads cost what others cost
 
 
-def test_a_run_is_both_sides_on_the_same_dice():
+def test_training_and_network_share_random_numbers():
     setup = prepare_training(scenario_of(partition={"kind": "shards"}, model="logistic"))
     scenario = setup.scenario
     ledger = simulate(scenario, "optimal", setup.learner(), rounds=12, seed=0)
@@ -302,7 +302,7 @@ def test_a_run_is_both_sides_on_the_same_dice():
     assert (other.duration > ledger.duration).all()
 
 
-def test_a_run_stops_at_its_target_and_goes_on_from_a_state():
+def test_a_run_stops_at_its_target_and_resumes_from_a_state():
     setup = prepare_training(scenario_of(model="logistic"))
     whole, seen = simulate(setup.scenario, "even", setup.learner(), rounds=10), []
     simulate(setup.scenario, "even", setup.learner(), rounds=4, report=seen.append)

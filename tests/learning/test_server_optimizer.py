@@ -120,7 +120,7 @@ def test_rates_that_are_left_out_fit_the_server():
     assert ServerOptimizer.of(Learning(server="adam", server_rate=0.3, server_tau=0.1)).tau == 0.1
 
 
-def test_a_function_of_ones_own_makes_the_next_model():
+def test_a_custom_server_makes_the_next_model():
     halfway = lambda old, mean: (old + mean) / 2
     model, memory = ServerOptimizer.of(None, halfway).step(OLD, MEAN, None)
     assert_allclose(model, (OLD + MEAN) / 2)
@@ -136,12 +136,12 @@ def test_a_function_of_ones_own_makes_the_next_model():
         (lambda *_: "model", "the server gave a str"),
     ],
 )
-def test_what_a_server_of_ones_own_must_give(own, message):
+def test_a_custom_server_must_return_a_model(own, message):
     with pytest.raises(BadInput, match=message):
         ServerOptimizer.of(None, own).step(OLD, MEAN, None)
 
 
-def test_a_server_of_ones_own_is_a_function_and_the_only_one():
+def test_a_custom_server_is_the_only_one():
     with pytest.raises(BadInput, match="expected a function"):
         ServerOptimizer.of(None, "adam")
     with pytest.raises(BadInput, match=r'server = "yogi": give one of them'):

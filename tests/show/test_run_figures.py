@@ -94,7 +94,7 @@ def test_time_and_energy_are_those_of_each_policy(trained):
     assert heading == "to the target; policies that share a line are within 1 %"
 
 
-def test_policies_that_cannot_be_told_apart_share_a_line(result):
+def test_indistinguishable_policies_share_a_line(result):
     ledgers = {"a": result.ledgers["even"], "b": result.ledgers["even"]}
     ledgers["c"] = result.ledgers["optimal"]
     _, seconds, _ = FIGURES[type(result)](replace(result, ledgers=ledgers)).axes
@@ -176,7 +176,7 @@ def everything(result):
     yield plan_training(Scenario(), law, region=Region(policy="even", steps=(1, 5))), ["plan"]
 
 
-def test_panels_are_drawn_on_axes_of_ones_own_in_ones_own_style(result):
+def test_panels_are_drawn_on_given_axes_in_their_style(result):
     assert set(PANELS) == set(FIGURES)
     with matplotlib.rc_context({"axes.labelsize": 17}):
         for each, names in everything(result):

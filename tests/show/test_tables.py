@@ -63,7 +63,7 @@ def test_first_answers_have_no_equation_and_no_symbol(fedcell, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("width", [80, 100])
-def test_a_table_that_is_too_wide_goes_on_below(width):
+def test_a_wide_table_continues_below(width):
     text = io.StringIO()
     columns = {"policy": ["even", "optimal"], "seeds": ["10", "20"]}
     columns |= {f"a long heading {i}": [str(10**i), "-"] for i in range(9)}

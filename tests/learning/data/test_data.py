@@ -227,7 +227,7 @@ def test_cifar_is_found_and_decoded(cifar, tmp_path, monkeypatch, place, form):
     assert (data.image, data.classes) == ((32, 32, 3), 10)
 
 
-def test_fashion_mnist_is_told_from_mnist(mnist, tmp_path, monkeypatch):
+def test_fashion_mnist_is_distinguished_from_mnist(mnist, tmp_path, monkeypatch):
     """Its files have the names of MNIST's."""
     other = {name: flipped(raw) for name, raw in unpacked(mnist).items()}  # of the same lengths
     publish(monkeypatch, "fashion-mnist", other, image=(4, 3, 1), sizes=(6, 2))
@@ -361,7 +361,7 @@ def test_what_is_missing_is_downloaded(mnist, server, tmp_path):
     assert {file.name: file.read_bytes() for file in folder.iterdir()} == mnist.files
 
 
-def test_progress_is_told_block_by_block(mnist, server, monkeypatch, tmp_path):
+def test_progress_is_reported_by_block(mnist, server, monkeypatch, tmp_path):
     monkeypatch.setattr(fetch, "BLOCK", 16)
     monkeypatch.setenv("FEDCELL_MIRROR", NOWHERE)
     server.offer("mnist", mnist.files)
@@ -548,7 +548,7 @@ def test_a_pipe_in_the_cache_is_not_waited_for(mnist, tmp_path):
 
 
 @pytest.mark.usefixtures("mnist")
-def test_the_password_of_a_mirror_is_not_told(tmp_path):
+def test_the_password_of_a_mirror_is_hidden(tmp_path):
     with pytest.raises(DataUnavailable) as caught:
         load_data("mnist", tmp_path, mirror="http://user:secret@127.0.0.1:9")
     assert "secret" not in str(caught.value)

@@ -81,7 +81,7 @@ def test_a_table_that_cannot_be_is_refused_with_its_line(tmp_path, lines, messag
     assert str(tmp_path / "who.csv") in str(caught.value)
 
 
-def test_faults_of_a_table_are_told_together(tmp_path):
+def test_faults_of_a_table_are_reported_together(tmp_path):
     path = table(tmp_path, HEAD, "a,0,x", "b,9,8", *(f"c,{i},y" for i in range(50)))
     with pytest.raises(BadFile) as caught:
         read_owners(path, 60)
@@ -217,13 +217,13 @@ def test_owners_of_an_npz_are_looked_at_before_they_are_unpacked(tmp_path, owner
         load_data(path)
 
 
-def test_arrays_that_nobody_reads_are_named(tmp_path):
+def test_unused_arrays_are_named(tmp_path):
     path = npz(tmp_path / "mine.npz", owners=OWNER, serial=np.arange(3))
     with pytest.warns(FedcellWarning, match=r"owners, serial: not used; did you mean owner\?"):
         assert load_data(path).owner is None
 
 
-def test_arrays_of_clients_that_nobody_reads_are_named_once(tmp_path):
+def test_unused_arrays_of_clients_are_named_once(tmp_path):
     path = folder_of(tmp_path / "pumps", OWNER)
     for name in ("pump-4.npz", "pump-5.npz"):
         a_client(path, name, xs=np.arange(3))
@@ -236,7 +236,7 @@ def test_names_of_datasets_are_known_to_scenarios():
     assert DATASETS == NAMES
 
 
-def test_a_dataset_of_ours_is_not_a_folder_of_the_same_name(tmp_path, monkeypatch):
+def test_a_built_in_dataset_is_not_a_folder_of_the_same_name(tmp_path, monkeypatch):
     folder_of(tmp_path / "digits", OWNER)
     monkeypatch.chdir(tmp_path)
     assert len(prepare_training(scenario_in(tmp_path, 'dataset = "digits"')).data.y_train) == 1501

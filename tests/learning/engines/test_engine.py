@@ -150,7 +150,7 @@ def test_what_does_not_belong_together_is_refused(change, message):
         Engine(given["network"], ours.data, given["partition"], ours.training)
 
 
-def test_a_large_test_set_is_judged_by_a_fixed_part():
+def test_a_large_test_set_is_evaluated_on_a_fixed_part():
     assert_array_equal(subset_of_test(50, 50, seed=0), np.arange(50))
     some = subset_of_test(1000, 50, seed=0)
     assert some.size == np.unique(some).size == 50

@@ -144,7 +144,7 @@ def test_losses():
     assert set(outcomes("fig4b", not_made_up).values()) == {"not held"}
 
 
-def test_runs_that_did_not_get_there_are_cut_at_the_cap():
+def test_runs_that_miss_the_target_are_cut_at_the_cap():
     axes = {"variant": ["MNIST"], "plan.cohort": [5, 10]}
     found = series(result(axes, lambda _: 400), "plan.cohort")
     assert (found[(("variant", "MNIST"),)].each == CAP).all()
@@ -177,7 +177,7 @@ def test_panels_are_experiments_and_have_rough_versions(name):
     if trained:
         assert {require_learning(p.scenario).dataset for p in whole.points} <= {"mnist", "cifar10"}
         assert {require_learning(p.scenario).dataset for p in rough.points} == {"digits"}
-    assert (Path(__file__).parents[2] / "experiments" / "paper" / f"{name}.toml").is_file()
+    assert (Path(__file__).parents[3] / "experiments" / "paper" / f"{name}.toml").is_file()
 
 
 def test_panels_share_their_points():
@@ -195,7 +195,7 @@ def test_the_best_clients_are_read_from_the_trainings_over_k():
 
 
 @pytest.mark.long
-def test_a_panel_is_run_drawn_and_judged(fedcell, tmp_path, monkeypatch):
+def test_a_panel_is_run_and_drawn_with_verdicts(fedcell, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     said = fedcell("reproduce", "fig3c", "--quick", "--seeds", 2, "--workers", 2)
     assert said.code == 0, said.err
@@ -207,7 +207,7 @@ def test_a_panel_is_run_drawn_and_judged(fedcell, tmp_path, monkeypatch):
     assert "fig3 is not a panel: did you mean fig3" in fedcell("reproduce", "fig3").err
 
 
-def test_a_panel_whose_inner_points_lack_seeds_is_judged_by_the_rest():
+def test_points_that_lack_seeds_count_in_no_verdict():
     steps = {"variant": ["MNIST"], "plan.local_steps": [1, 5, 20, 80]}
     whole = result(steps, lambda _: 60)
     runs = [r for r in whole.runs if r["seed"] or r["plan.local_steps"] not in (5, 20)]

@@ -24,7 +24,7 @@ LOGISTIC = Scenario().using(learning={"model": "logistic"}, plan={"cohort": 2, "
 
 
 @given(st.lists(st.integers(-1, 6), min_size=1, max_size=40), st.integers(7, 9) | st.none())
-def test_each_sample_is_held_by_its_owner_and_by_nobody_else(owner, count):
+def test_each_sample_belongs_to_its_owner_only(owner, count):
     if max(owner) < 0:
         with pytest.raises(BadInput, match="no training sample belongs to a client"):
             Partition.of_owner(owner, count=count)
@@ -62,7 +62,7 @@ def test_names_are_in_the_order_in_which_people_count():
     )
 
 
-def test_samples_of_nobody_and_clients_without_any_are_said():
+def test_unowned_samples_and_empty_clients_are_noted():
     partition = Partition.of_owner([3, -1, 3, -1], count=9)
     assert partition.notes == (
         "2 of 4 training samples belong to no client and are not used, the first of them sample 1",
@@ -141,7 +141,7 @@ def test_given_owners_decide_who_holds_what_whatever_the_seed(seed):
     assert again.fingerprint == setup.fingerprint
 
 
-def test_a_kind_that_deals_deals_owned_data_anew():
+def test_another_kind_deals_owned_data_again():
     scenario = LOGISTIC.using(learning={"partition": {"kind": "iid"}}, clients={"count": 4})
     setup = prepare_training(scenario, data=owned(THREE))
     assert setup.partition.sizes.tolist() == [15] * 4

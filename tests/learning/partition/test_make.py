@@ -78,7 +78,7 @@ def test_every_sample_goes_to_exactly_one_client(labels, parts, each, kind, size
     if each > 1:
         how["same_skew_as"] = parts
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(skew, "DRAWS", 20)
+        patch.setattr(skew, "MAX_DRAWS", 20)
         try:
             partition = deal(labels, parts * each, seed, **how)
         except BadInput:
@@ -227,7 +227,7 @@ def test_equal_sizes_differ_by_one_at_most(kind, count):
     assert np.ptp(deal(DIGITS, count, kind=kind).sizes) <= 1
 
 
-def test_lognormal_sizes_have_their_sigma_and_nobody_goes_empty():
+def test_lognormal_sizes_have_their_sigma_and_no_client_is_empty():
     assert np.log(deal(MNIST, 500, sizes="lognormal", sigma=0.7).sizes).std() == pytest.approx(
         0.7, abs=0.1
     )
@@ -329,7 +329,7 @@ def test_a_class_that_does_not_go_round_is_noted():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_same_dice_same_partition(kind):
+def test_same_seed_same_partition(kind):
     one, same, other = (deal(DIGITS, 20, seed, kind=kind) for seed in (3, 3, 4))
     assert_array_equal(one.index, same.index)
     assert_array_equal(one.start, same.start)
@@ -440,7 +440,7 @@ def test_the_skew_of_an_iid_split_is_foretold(count):
     ],
 )
 def test_what_cannot_be_dealt_is_refused_with_the_reason(count, how, message, monkeypatch):
-    monkeypatch.setattr(skew, "DRAWS", 30)
+    monkeypatch.setattr(skew, "MAX_DRAWS", 30)
     prefix = "" if message.startswith("clients") else r"learning\.partition\."
     with pytest.raises(BadInput, match=prefix + message) as caught:
         deal(DIGITS, count, **how)
@@ -467,7 +467,7 @@ def test_what_cannot_be_dealt_is_refused_with_the_reason(count, how, message, mo
             'learning.partition.sizes = "uniform": the sizes of kind "dirichlet" are what its '
             'draw gives; choose kind "inner-dirichlet" to have both',
         ),
-        ({"kind": "idd"}, 'kind = \'idd\': expected "iid" or "shards" or'),
+        ({"kind": "idd"}, 'kind = "idd": did you mean iid?'),
         ({"same_skew_as": 0}, "same_skew_as = 0: expected a whole number from 1 to 1e7"),
         ({"seed": -1}, "seed = -1: expected a whole number from 0 to 2^63 - 1"),
         (

@@ -90,7 +90,7 @@ def engine():
     return prepare_training(load_scenario("digits"), 1).learner(1)
 
 
-def test_at_full_length_a_judgement_has_the_bits_of_an_evaluation(engine):
+def test_at_full_length_the_estimate_equals_the_evaluation(engine):
     assert isinstance(engine, Sampling)
     model = engine.start()
     (trained,) = engine.train(model, [3], 0)
