@@ -123,7 +123,7 @@ def shell(tmp_path):
 
 def test_machines_of_one_s_own_line_by_line(shell):
     home, said = shell.home, shell.run(with_free_ports(to_type("On machines of your own")))
-    until(lambda: not shell.running(), 30.0, "the end of all processes")
+    until(lambda: not shell.running(), what="the end of all processes")
     result = load_run(home / "my-run")
     assert result.complete
     assert result.state.rounds == 2
@@ -154,7 +154,7 @@ kill -9 $(jobs -p | head -n 1)
 """
     script += killed + to_type("After the SuperLink was killed")
     home, said = shell.home, shell.run(with_free_ports(script), 2 * ENOUGH)  # it starts twice
-    until(lambda: not shell.running(), 30.0, "the end of all processes")
+    until(lambda: not shell.running(), what="the end of all processes")
     assert load_run(home / "two-rounds").state.rounds == 2
     result = load_run(home / "tls-run")
     assert result.complete

@@ -20,6 +20,7 @@ from fedcell.simulation.folder.ledger_file import read_ledgers  # noqa: E402
 from support.federations import ENOUGH, same, world  # noqa: E402
 
 POLICIES = ("distributed", "optimal")
+WHERE = {"processes": POLICIES, "simulation": ("distributed",)}  # starting Ray takes long
 COUNT, COHORT, ROUNDS, SEED = 4, 3, 2, 3
 
 
@@ -38,13 +39,13 @@ def shared(tmp_path_factory):
     scenario = world(folder / "world.toml", cohort=COHORT, rounds=ROUNDS, loss=0.2)
     run(scenario, POLICIES, seed=SEED, folder=folder / "own")
     folders = {}
-    for where in ("processes", "simulation"):
+    for where, policies in WHERE.items():
         with LocalFederation(folder / where) as federation:
             federation.start_superlink(simulation=where == "simulation")
             if where == "processes":
                 for place in range(COUNT):
                     federation.start_node({"partition-id": place, "num-partitions": COUNT})
-            for policy in POLICIES:
+            for policy in policies:
                 folders[where, policy] = folder / where / policy
                 config = RunConfig(
                     scenario=str(folder / "world.toml"),

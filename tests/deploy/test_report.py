@@ -50,11 +50,11 @@ LINES = [
     Exchange(round=0, client=None, name="pump-1", outcome="introduced", measured_total=0.5),
     Exchange(round=0, client=None, name="", outcome="refused", why="it has no name"),
     line(1, 0),
-    line(1, 1, "lost", "by the dice of cell.loss_rate"),
+    line(1, 1, "lost", "drawn as lost (cell.loss_rate)"),
     line(2, 0, "clipped", "its update is 5 times as long as the median one"),
     line(2, 1, "late", "no answer within 5 s", **NOTHING, measured_bytes_received=None),
     line(3, 0),
-    line(3, 0, "duplicate", "answered 1 times more: the first is taken"),
+    line(3, 0, "duplicate", "replied 1 times more: the first reply is taken"),
     line(3, 1, "failed", "raised an error: [red]no[/red] pump", **NOTHING),
     Exchange(round=4, client=1, name="pump-1", outcome="introduced", why="came back"),
     line(4, 0, "not finite", "holds numbers that are not finite"),
@@ -179,7 +179,7 @@ def test_many_devices_and_events_are_cut_and_counted():
 def test_a_federation_in_which_nobody_was_called_says_so():
     nobody = ExchangeReport(exchanges=tuple(LINES[:2]))
     assert "what came of the calls of 0 rounds: nobody was called" in nobody.summary()
-    assert repr(nobody) == "<ExchangeReport, 0 rounds: nobody was called>"
+    assert repr(nobody) == "<ExchangeReport, 0 rounds: no device was called>"
     assert repr(REPORT).startswith("<ExchangeReport, 4 rounds: 1 refused, 3 arrived")
     assert nobody.plot().axes[0].get_xlabel() == "upload by the model [s]"
 

@@ -21,14 +21,14 @@ from fedcell.deploy.device import own_frequency, profile_of
 from fedcell.deploy.exchanges import (
     COLUMNS,
     EXCHANGES,
-    OUTCOMES,
     Exchange,
     ExchangeFile,
+    Outcome,
     past_exchanges,
     read_exchanges,
 )
 from fedcell.deploy.local.process_tree import MARK, marked
-from fedcell.deploy.local.processes import Processes, Waiting, answers
+from fedcell.deploy.local.processes import Deadline, Processes, connects
 from fedcell.deploy.screening import screened
 from fedcell.deploy.wire.layout import Layout
 from fedcell.deploy.wire.profile import NUMBERS, Profile, introduced, ordered
@@ -66,7 +66,7 @@ def test_a_profile_is_one_or_is_refused_with_a_sentence(said):
         ({"name": "  "}, "no name"),
         ({"name": "a\x1b[2J"}, "no name"),
         ({"name": "x" * 2**20}, "more than 100 characters"),
-        ({"name": "a", "root": 1}, "speaks of 'root'"),
+        ({"name": "a", "root": 1}, "unknown field 'root'"),
         ({"name": "a", "kappa": -1.0}, "kappa = -1.0"),
         ({"name": "a", "kappa": float("nan")}, "kappa = nan"),
         ({"name": "a", "battery": 10**400}, "battery"),
@@ -242,7 +242,7 @@ LINE = st.builds(
     round=st.integers(0, 9),
     client=st.one_of(st.none(), st.integers(0, 99)),
     name=PRINTABLE,
-    outcome=st.sampled_from(OUTCOMES),
+    outcome=st.sampled_from(Outcome),
     why=PRINTABLE,
     share=st.one_of(st.none(), st.floats(0, 1)),
     measured_total=st.one_of(st.none(), st.floats(0, 1e9)),
@@ -331,7 +331,7 @@ def test_processes_end_with_all_that_they_started_even_if_they_do_not_want_to(tm
         group.env["PYTHONWARNINGS"] = "ignore"
         started = group.start("stubborn", [sys.executable, "-c", STUBBORN])
         with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-            waiting = Waiting(9.0, "starting", [started])
+            waiting = Deadline(120.0, "starting", [started])
             while "ready" not in started.log.read_text():
                 waiting.pause()
             mark = group.env[MARK]
@@ -346,11 +346,11 @@ def test_processes_end_with_all_that_they_started_even_if_they_do_not_want_to(tm
 def test_somebody_who_dies_is_not_waited_for(tmp_path, monkeypatch):
     with Processes(tmp_path) as group:
         started = group.start("brief", [sys.executable, "-c", "print('so long')"])
-        started.handle.wait(30)
-        with pytest.raises(BadInput, match="brief ended while starting: so long"):
-            Waiting(9.0, "starting", [started]).pause()
+        started.handle.wait(300)
+        with pytest.raises(BadInput, match="brief exited while starting: so long"):
+            Deadline(9.0, "starting", [started]).pause()
         alive = group.start("alive", [sys.executable, "-c", "import time; time.sleep(99)"])
-        waiting = Waiting(9.0, "starting", [alive])
+        waiting = Deadline(9.0, "starting", [alive])
         monkeypatch.setattr("fedcell.deploy.local.processes.time.monotonic", lambda: float("inf"))
         with pytest.raises(BadInput, match="starting took more than 9 s"):
             waiting.pause()
@@ -362,6 +362,6 @@ def test_a_socket_that_is_connected_to_itself_has_no_answer():
     """The system may give a trial the very port that it is to try, where nothing listens yet."""
     with socket.socket() as trial:
         trial.bind(("127.0.0.1", 0))
-        assert not answers(trial, *trial.getsockname())
+        assert not connects(trial, *trial.getsockname())
     with socket.create_server(("127.0.0.1", 0)) as server, socket.socket() as trial:
-        assert answers(trial, *server.getsockname())
+        assert connects(trial, *server.getsockname())

@@ -20,7 +20,8 @@ from fedcell.deploy import device as client
 from fedcell.deploy.wire.arrays import array_record
 
 app = ClientApp()
-LONG = 600.0  # [s] that nobody waits for
+LONG = 600.0  # [s], longer than any deadline
+HUGE = 2**26  # [byte] of an upload
 MODEL, ARRAYS, METRICS, CONFIG, PROFILE = "model", "arrays", "metrics", "config", "profile"
 
 
@@ -112,9 +113,8 @@ def _records(fault: str, upload: Any, model: Any, marks: Path) -> dict[str, Any]
             things = np.array([Trap(marks / "unpickled")], object)
             np.save(stream, things, allow_pickle=True)
             return {ARRAYS: _packed(stream.getvalue())}
-        case "gigabyte":
-            count = int(os.environ.get("FEDCELL_TEST_BYTES", 2**30))
-            upload = np.frombuffer(os.urandom(count), np.uint8)
+        case "huge":
+            upload = np.frombuffer(os.urandom(HUGE), np.uint8)
     return {ARRAYS: array_record({MODEL: upload})}
 
 

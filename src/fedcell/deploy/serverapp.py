@@ -17,7 +17,7 @@ from fedcell.deploy.server.run import run_federation
 from fedcell.planning.pilot.pilot import Pilot
 from fedcell.simulation.summary import RunResult
 
-from .exchanges import Exchange, collapse_of
+from .exchanges import Exchange, Outcome, collapse_of
 from .options import RunConfig
 
 app = ServerApp()
@@ -67,7 +67,7 @@ def _carried_out(grid: Grid, config: RunConfig) -> Pilot | RunResult:
 def _show(exchanges: Sequence[Exchange]) -> None:
     """Says at once which devices are refused: they can be corrected while others are awaited."""
     for row in exchanges:
-        if row.outcome == "refused":
+        if row.outcome == Outcome.REFUSED:
             _print(f"{row.name} was refused: {row.why}")
 
 

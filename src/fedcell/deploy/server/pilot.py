@@ -12,7 +12,7 @@ from fedcell.planning.pilot.run import Report, run_pilot
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target
 
-from .join import JOINING, meet
+from .join import JOIN_TIMEOUT, join_devices
 
 
 def pilot_federation(
@@ -29,7 +29,7 @@ def pilot_federation(
     rounds: int | None = None,
     seed: int = 0,
     settings: Settings | None = None,
-    join_timeout: float = JOINING,
+    join_timeout: float = JOIN_TIMEOUT,
     start_with: int | None = None,
     judged_by: str = "server",
     data_dir: Path | None = None,
@@ -44,7 +44,7 @@ def pilot_federation(
     bits; with `arrays` of one's own, that of a learner that only the devices have.
     """
     settings = Settings() if settings is None else settings
-    met = meet(
+    met = join_devices(
         *(grid, scenario, arrays, seed, join_timeout, data_dir, settings.on_exchanges),
         *(start_with, keys),
     )

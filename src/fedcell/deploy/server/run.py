@@ -9,9 +9,9 @@ from typing import Any, Generic
 from fedcell.core.errors import BadInput
 from fedcell.core.files.formats import write_text
 from fedcell.core.streams import check_count
-from fedcell.deploy.exchanges import Exchange, ExchangeFile, past_exchanges
+from fedcell.deploy.exchanges import Exchange, ExchangeFile, Outcome, past_exchanges
 from fedcell.deploy.options import Scheduled, Settings, check_chosen
-from fedcell.deploy.round_tables import LineFile, T
+from fedcell.deploy.round_tables import RoundTable, T
 from fedcell.deploy.scores import ScoreFile
 from fedcell.learning.custom import digest
 from fedcell.learning.engines.engine import Engine, vector_width
@@ -26,8 +26,8 @@ from fedcell.simulation.execution import PreparedRun, Segment, carry_out, start_
 from fedcell.simulation.folder.run_folder import resumable
 from fedcell.simulation.summary import Report, RoundReport, RunResult
 
-from .adaptive import following
-from .join import JOINING, meet
+from .adaptive import adapt_to_devices
+from .join import JOIN_TIMEOUT, join_devices
 from .presence import listed, round_line
 
 
@@ -42,7 +42,7 @@ def run_federation(
     folder: str | Path | None = None,
     resume: bool = False,
     settings: Settings | None = None,
-    join_timeout: float = JOINING,
+    join_timeout: float = JOIN_TIMEOUT,
     start_with: int | None = None,
     judged_by: str = "server",
     data_dir: Path | None = None,
@@ -100,7 +100,9 @@ def run_federation(
     settings = replace(settings, on_exchanges=log.add, on_scores=scores.add)
     if schedule_file is not None:
         settings = replace(settings, on_schedule=_writer(Path(schedule_file)))
-    met = meet(grid, scenario, arrays, seed, join_timeout, data_dir, log.add, start_with, keys)
+    met = join_devices(
+        *(grid, scenario, arrays, seed, join_timeout, data_dir, log.add, start_with, keys)
+    )
     setup, federation = met.federation(settings, seed, judged_by, data_dir)
     if resume and home is not None:
         federation.remember(past_exchanges(home))
@@ -129,8 +131,8 @@ def run_federation(
         if goal is not None:
             planned = adapting(prepared, law, every=every, policy=settings.policy)
         past = past_exchanges(home) if resume and home is not None else []
-        prepared, watching = following(planned, federation, every, [*past, *log.early])
-        log.listeners.append(watching.note)
+        prepared, watching = adapt_to_devices(planned, federation, every, [*past, *log.early])
+        log.listeners.append(watching.observe)
     listeners = [] if report is None else [report]
     if tell is not None:
         if absent := met.absent:
@@ -145,10 +147,10 @@ class _Log(Generic[T]):
     or is that of its beginning."""
 
     def __init__(
-        self, home: Path | None, kind: Callable[[Path], LineFile[T]], repeats: bool
+        self, home: Path | None, kind: Callable[[Path], RoundTable[T]], repeats: bool
     ) -> None:
         self._home, self._kind, self._repeats = home, kind, repeats
-        self._file: LineFile[T] | None = None
+        self._file: RoundTable[T] | None = None
         self.early: list[T] = []  # of before the first round
         self.listeners: list[Callable[[Sequence[T]], None]] = []
 
@@ -178,7 +180,9 @@ class _Telling:
         self._rows += exchanges
 
     def report(self, done: RoundReport) -> None:
-        called = sum(row.share is not None and row.outcome != "duplicate" for row in self._rows)
+        called = sum(
+            row.share is not None and row.outcome != Outcome.DUPLICATE for row in self._rows
+        )
         self._tell(round_line(done.round, done.train_loss, done.received, called, self._rows))
         self._rows.clear()
 
