@@ -48,7 +48,7 @@ def to_type(title):
 
 
 def ten_ports():
-    """The first digits of some ports that nobody uses."""
+    """The first digits of some ports that are not in use."""
     for _ in range(100):
         begin = random.randrange(2000, 3200)
         try:
@@ -121,7 +121,7 @@ def shell(tmp_path):
         os.kill(pid, signal.SIGKILL)
 
 
-def test_machines_of_one_s_own_line_by_line(shell):
+def test_your_own_machines_line_by_line(shell):
     home, said = shell.home, shell.run(with_free_ports(to_type("On machines of your own")))
     until(lambda: not shell.running(), what="the end of all processes")
     result = load_run(home / "my-run")

@@ -1,4 +1,4 @@
-"""One seed, one model: in a simulation of ours, in one of Flower's, and over real processes."""
+"""One seed, one model: in the simulator, in a simulation of Flower, and over real processes."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -106,7 +106,7 @@ def test_each_client_that_was_called_has_a_line_of_both_ledgers(shared):
 
 
 def test_a_device_sets_the_frequency_itself_that_the_server_counts_with(shared):
-    """(26): told f-bar and D, under `distributed`; under `optimal` it is told f_j itself."""
+    """(26): from f-bar and D under `distributed`; under `optimal` it gets f_j itself."""
     from fedcell import draw_fleet, draw_trace, prepare_training
     from fedcell.network.policies.base import Broadcast
     from fedcell.network.policies.names import resolve_policy

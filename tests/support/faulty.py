@@ -37,7 +37,7 @@ class Trap:
 
 @app.query()
 def introduce(message: Message, context: Context) -> Message:
-    """Says who it is, truly or not."""
+    """Reply with a profile, true or false."""
     node = context.node_config
     answer = clientapp.introduce(message, context)
     said = dict(answer.content[PROFILE])
@@ -119,7 +119,7 @@ def _records(fault: str, upload: Any, model: Any, marks: Path) -> dict[str, Any]
 
 
 def announcing(count: int) -> bytes:
-    """A .npy that says that it holds so many floats, and holds none."""
+    """A .npy with a header of `count` floats, and no data."""
     stream = io.BytesIO()
     head = {"descr": "<f4", "fortran_order": False, "shape": (count,)}
     np.lib.format.write_array_header_1_0(stream, head)

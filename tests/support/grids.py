@@ -1,4 +1,4 @@
-"""A grid of nodes in memory, for tests of who is waited for and how."""
+"""A grid of nodes in memory, for tests of replies and deadlines."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -19,15 +19,15 @@ class MemoryGrid(Grid):  # type: ignore[misc]
     def __init__(self, nodes: dict[int, Node]) -> None:
         self.nodes, self.sent = nodes, {}
         self._numbers = count()
-        self.refused: set[int] = set()  # nodes whose messages are not taken
+        self.refused: set[int] = set()  # nodes with messages that are not taken
         self.keys: dict[int, bytes] = {}  # public keys of nodes, as the SuperLink has them
 
     def get_node_ids(self):
-        """Who is connected."""
+        """The connected nodes."""
         return list(self.nodes)
 
     def get_nodes(self):
-        """Who is connected, with the key of each."""
+        """The connected nodes, with the key of each."""
         return [NodeInfo(node_id=n, public_key=self.keys.get(n, b"")) for n in self.nodes]
 
     def push_messages(self, messages):
@@ -81,6 +81,6 @@ def failing(code: int, reason: str) -> Node:
 
 
 def device(name: str, after: float = 0.0, **more: Any) -> Node:
-    """Says who it is."""
+    """Reply with a profile."""
     said = {"name": name, "clock": time.time(), **more}
     return answering(lambda _: RecordDict({"profile": ConfigRecord(said)}), after)

@@ -60,7 +60,7 @@ MISSING = (  # not in the next model
     Outcome.FAILED,
     Outcome.ABSENT,
 )
-CAME = (  # with an upload whose times can be measured
+CAME = (  # with an upload and measured times
     Outcome.ARRIVED,
     Outcome.LOST,
     Outcome.NOT_FINITE,

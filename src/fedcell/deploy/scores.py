@@ -88,7 +88,7 @@ def clipped(reports: Array) -> Array:
 
 
 class ScoreFile(RoundTable[RoundScores]):
-    """scores.csv in the folder of a run whose models devices evaluate: a row for each round."""
+    """scores.csv in the folder of a run: a row for each round that devices evaluated."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder / SCORES, RoundScores, _parse)

@@ -14,7 +14,7 @@ MIN_UPLOADS = 3  # for a median that means anything
 def screened(
     uploads: Mapping[int, Floats], model: Floats, how: Screen, factor: float
 ) -> tuple[dict[int, Floats], dict[int, float]]:
-    """Screen uploads by client: clip or exclude those whose update w_j - w is more than `factor`
+    """Screen uploads by client: clip or exclude those with an update w_j - w more than `factor`
     times as long as the median update. Return the uploads that are kept, and for the screened
     clients the length of their update relative to the median."""
     kept = dict(uploads)

@@ -172,7 +172,7 @@ class LocalFederation:
             wait.pause()
         text = started.log.read_text(errors="replace")
         if started.handle.returncode != 0:
-            raise BadInput(f"{Path(command[0]).name} failed: {started.last_words()}")
+            raise BadInput(f"{Path(command[0]).name} failed: {started.last_output()}")
         return text
 
     def submit(self, config: RunConfig, nodes: int | None = None, app: Path | None = None) -> Path:

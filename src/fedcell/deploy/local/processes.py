@@ -63,7 +63,7 @@ class Process:
 def connects(trial: socket.socket, host: str, port: int) -> bool:
     """Return whether a socket can be connected to a process that listens.
 
-    A socket whose own port happens to be that port connects to itself: then nothing listens.
+    A socket that happens to have that port itself connects to itself: then nothing listens.
     """
     trial.settimeout(0.5)
     if trial.connect_ex((host, port)) != 0:

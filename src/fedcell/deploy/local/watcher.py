@@ -1,7 +1,7 @@
 """Clean up after a `fedcell deploy` that was killed: a watcher process, and a record on disk.
 
 `Processes` keeps a record of the processes that it starts. A watcher, a process in its own session,
-waits for the end of a pipe whose other end only the starting process holds: the system closes it
+waits for the end of a pipe. Only the starting process holds its other end, and the system closes it
 however that process ends. A record that still exists then belongs to a dead process, and the
 watcher clears it. The next start in the same folder does the same, in case the watcher was killed
 too.
@@ -107,7 +107,7 @@ def clear_record(path: Path, grace: float = 0.0) -> set[int]:
 
 def clear_leftovers(folder: Path) -> set[int]:
     """Clear what killed processes left in this folder. Call it while holding the lock of the
-    folder; keep a record whose owner is alive nevertheless, where the system has no locks."""
+    folder; keep the record of a living owner, where the system has no locks."""
     ended = set[int]()
     for path in sorted(folder.glob(RECORD.format(mark="*"))):
         record = Record.read(path)

@@ -81,8 +81,8 @@ class AdaptiveFederation:
 def adapt_to_devices(
     run: PreparedRun, federation: Federation, every: int, past: Sequence[Exchange]
 ) -> tuple[PreparedRun, AdaptiveFederation]:
-    """Return a run whose fleet is corrected every `every` rounds, and its controller, which passes
-    on the plans of the run's own controller."""
+    """Return a run with a fleet that is corrected every `every` rounds, and its controller, which
+    passes on the plans of the run's own controller."""
     controller = AdaptiveFederation(
         federation=federation,
         first=run.first,

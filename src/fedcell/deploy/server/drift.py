@@ -82,7 +82,7 @@ class DeviceDrift:
 
 
 def corrected_fleet(fleet: Fleet, scenario: Scenario, training: Array, upload: Array) -> Fleet:
-    """Return a fleet whose clients take exp(training) and exp(upload) times as long as assumed.
+    """Return a fleet with clients that take exp(training) and exp(upload) times the assumed time.
     The log ratios have shape (clients,)."""
     cycles = fleet.cycles_per_sample
     if cycles is None:

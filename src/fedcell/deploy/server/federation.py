@@ -46,7 +46,7 @@ class RoundsSoFar:
     missing: dict[int, tuple[int, ...]] = field(default_factory=dict)  # clients by round, from 0
     last_round: int = 0  # counted from 1, of the replies
     replies: list[Any] = field(default_factory=list)  # messages for a strategy
-    unscored: int | None = 0  # round whose model is evaluated next; None: it was
+    unscored: int | None = 0  # round of the model to evaluate next; None: it was evaluated
 
 
 class Federation:
@@ -106,12 +106,12 @@ class Federation:
         return self._first
 
     def missing(self, round: int) -> Sequence[int]:
-        """Return the clients whose uploads were expected in a round and did not come."""
+        """Return the clients with an expected upload that did not come in a round."""
         return self._past.missing.get(round, ())
 
     def train(self, model: Floats, clients: Sequence[int], round: int) -> Iterator[Any]:
-        """Let the cohort of a round train, with those whose uploads are drawn as lost, and yield
-        the uploads of `clients` in order."""
+        """Let the cohort of a round train, with the clients that are drawn as lost, and yield the
+        uploads of `clients` in order."""
         self._past.unscored = round + 1
         called, problem = self._round(round)
         self.roster.refresh(round + 1, called, self.settings.deadline)

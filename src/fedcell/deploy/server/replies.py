@@ -31,7 +31,7 @@ def uploads_of(
     replies: Mapping[int, Reply], layout: Layout, expected: Sequence[int]
 ) -> tuple[dict[int, Floats], dict[int, Fault]]:
     """Return the uploads that can be read, by client, and the faults of uploads. `expected` are the
-    clients whose uploads the scenario does not draw as lost."""
+    clients that the scenario does not draw as lost."""
     uploads: dict[int, Floats] = {}
     faults: dict[int, Fault] = {}
     for client, reply in replies.items():

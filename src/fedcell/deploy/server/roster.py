@@ -237,8 +237,8 @@ class Roster:
 
 
 def complete(found: Sequence[Member], expected: Presence) -> list[Member]:
-    """Return the devices that make up a federation: all whose place is known, or all whose place is
-    not; none where neither kind is complete."""
+    """Return the devices that make up a federation: all with a known place, or all without one;
+    none where neither kind is complete."""
     for placed in (True, False):
         kind = [m for m in found if (expected.place_of(m.profile) is not None) == placed]
         if len(kind) == expected.count:

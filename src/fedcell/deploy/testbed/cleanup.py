@@ -11,8 +11,8 @@ from .names import owner_lives, processes_in, token_of
 
 
 def remove_leftovers() -> list[str]:
-    """Remove testbeds whose process is gone, and return the names of what was removed. Those of
-    living processes are not touched."""
+    """Remove testbeds of processes that are gone, and return the names of what was removed. Those
+    of living processes are not touched."""
     gone = [name for name in _names(_groups()) if token_of(name) and not owner_lives(name)]
     for token in sorted({str(token_of(name)) for name in gone}):
         remove(token)

@@ -26,7 +26,7 @@ from .arrays import Decoded
 POLL_CPU_SHARE = 0.1  # of a processor that polling for replies may take
 MIN_POLL, MAX_POLL = 0.01, 1.0  # [s] between two polls for one reply
 MAX_REASON_LENGTH = 200  # characters
-EXPIRED = 3  # Flower's error code of a message whose time to live is over
+EXPIRED = 3  # Flower's error code of a message after its time to live
 ERROR_TEXTS = {2: "raised an error", EXPIRED: "its message ran out of time", 5: "its node is gone"}
 
 
@@ -102,7 +102,7 @@ class _Batch:
         return Reply(client=client, outcome=Outcome.LATE, why=why, sent=self.at, bytes_sent=size)
 
     def malformed(self, client: int, error: Exception) -> Reply:
-        """Return the reply of a device whose bytes are no message."""
+        """Return the reply of a device that sent bytes that are no message."""
         return Reply(
             client=client,
             outcome=Outcome.MALFORMED,

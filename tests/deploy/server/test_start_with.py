@@ -35,7 +35,7 @@ FIRST = {"w": np.array([1.0, 2.0], np.float32)}
 
 @pytest.fixture(autouse=True)
 def in_a_run(monkeypatch):
-    """Messages are made inside a run of Flower's only; nobody is patient."""
+    """Messages can be made inside a run of Flower only; polls are short."""
     for name in ("_run_id", "_node_id", "_task_id"):
         monkeypatch.setattr(TaskIdentity, name, 1)
     monkeypatch.setattr(roster_module, "POLL", 0.02)
@@ -49,7 +49,7 @@ def carried_out(grid, scenario, **more):
 
 
 def own(**clients):
-    """A scenario for an app of one's own."""
+    """A scenario for a custom app."""
     return Scenario().using(
         clients={"count": COUNT, **clients},
         plan={"cohort": COUNT},
@@ -127,7 +127,7 @@ def test_all_devices_are_waited_for_while_there_is_time(tmp_path):
     grid, late = AppGrid(app, places(COUNT)[:3]), AppGrid(app, places(COUNT)).nodes
     threading.Timer(0.3, grid.nodes.update, (late,)).start()
     result, said = carried_out(grid, scenario, start_with=1, join_timeout=120.0)
-    assert len(said) == 1  # nobody was absent
+    assert len(said) == 1  # no device was absent
     assert same(result.state.model, by_hand(scenario, 0, 1, without({})))
 
 
@@ -141,7 +141,7 @@ def test_a_round_that_calls_absent_devices_only_waits_for_none(tmp_path):
     assert result.state.rounds == 6
 
 
-def test_an_app_of_one_s_own_needs_the_samples_of_absent_devices():
+def test_a_custom_app_needs_the_samples_of_absent_devices():
     grid = AppGrid(stepping(lambda _, w, __: w * 0.5, SIZES), places(COUNT)[:2])
     with pytest.raises(BadInput, match="`start_with`: the samples of absent devices are not known"):
         carried_out(grid, own(), arrays=FIRST, start_with=1, rounds=1)
@@ -155,7 +155,7 @@ def test_an_app_of_one_s_own_needs_the_samples_of_absent_devices():
 
 
 def test_devices_known_by_name_are_the_clients_of_the_fleet_table():
-    """Without a partition-id, and whoever else is there."""
+    """Without a partition-id, and beside another device."""
 
     def device(name, samples):
         said = {"name": name, "samples": samples}

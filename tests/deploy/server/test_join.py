@@ -44,7 +44,7 @@ GOOD = {"samples": SAMPLES, "kappa": 5e-27, "freq_max": 1e9}
 
 @pytest.fixture(autouse=True)
 def in_a_run(monkeypatch):
-    """Messages are made inside a run of Flower's only; nobody is patient."""
+    """Messages can be made inside a run of Flower only; polls are short."""
     for name in ("_run_id", "_node_id", "_task_id"):
         monkeypatch.setattr(TaskIdentity, name, 1)
     monkeypatch.setattr(roster_module, "POLL", 0.01)
@@ -88,7 +88,7 @@ def trained(nodes, folder, scenario=WORLD, seconds=10.0, **more):
 def check_refused(exchanges, name, why, count=COUNT):
     """All good devices have trained, and the bad one is refused by name."""
     refused = {(e.name, e.why) for e in exchanges if e.outcome == "refused"}
-    assert {who for who, _ in refused} == {name}
+    assert {refused_name for refused_name, _ in refused} == {name}
     assert any(why in reason for _, reason in refused), refused
     arrived = [e.client for e in exchanges if e.round == 1 and e.outcome == "arrived"]
     assert sorted(arrived) == list(range(count))
@@ -221,7 +221,7 @@ def test_ready_app_refuses_what_does_not_fit_the_data(change, why, tmp_path):
 
 
 def test_device_names_do_not_deal_the_data_of_owners(tmp_path):
-    """A device that says what it is like brings its name along; who owns which samples stays."""
+    """A profile with values brings its name along; the owners of the samples stay."""
     ranges = ["dog,0,199", "ant,200,499", "cat,500,549", "bee,550,1500"]
     (tmp_path / "owners.csv").write_text("\n".join(["client,first,last", *ranges]) + "\n")
     partition = {"kind": "given", "owners": str(tmp_path / "owners.csv")}

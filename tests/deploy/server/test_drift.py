@@ -1,4 +1,4 @@
-"""Devices known better with every round, and runs that follow what is known of them."""
+"""Drift of devices from the model, and runs that adapt to it."""
 
 import json
 import os
@@ -28,7 +28,7 @@ FLEET = draw_fleet(WORLD)
 
 
 def row(round, client, training=1.0, upload=1.0, **more):
-    """A line of exchanges.csv, whose device took so many times as long as it should have."""
+    """A line of exchanges.csv, of a device that took this many times as long as modelled."""
     values = {"outcome": "arrived", "modelled_training": 2.0, "modelled_upload": 5.0, **more}
     return Exchange(
         round=round,
@@ -47,7 +47,7 @@ def met(client, upload):
 
 
 def factors(drift):
-    """By how much cycles and mean rates are corrected, once what is known is adopted."""
+    """Factors by which cycles and mean rates are corrected, once the drift is adopted."""
     drift.adopt()
     fleet = drift.correct(FLEET, WORLD)
     noise = WORLD.cell.noise
@@ -81,7 +81,7 @@ def test_the_gain_is_that_with_which_5_has_the_measured_rate():
 
 def test_what_every_answer_takes_is_no_upload():
     drift = DeviceDrift(3)
-    drift.observe([met(0, 2.5), row(1, 0, upload=1.5)])  # 7.5 s, of which 2.5 s are nobody's
+    drift.observe([met(0, 2.5), row(1, 0, upload=1.5)])  # 7.5 s, of which 2.5 s are the fixed part
     assert_allclose(factors(drift)[1][0], 1.0, rtol=1e-6)
     drift = DeviceDrift(3)
     fixed = 5.0 * (1 - MIN_NET_SHARE / 2)
@@ -152,7 +152,7 @@ def test_a_device_twice_as_slow_ends_with_twice_the_cycles_and_its_times_agree()
     assert_allclose(factors(drift)[0], [1, 2, 1])
 
 
-def test_smoothing_goes_on_from_what_was_assumed_first():
+def test_ratios_are_relative_to_what_was_assumed_first():
     """One that gets slower after it was corrected is as slow as both say together."""
     drift = DeviceDrift(3)
     drift.observe([row(1, 0, training=2.0)])
@@ -175,7 +175,7 @@ class Devices:
 
 
 def state_after(rounds):
-    """A state with so many rounds done."""
+    """A state after this many rounds."""
     history = History.none()
     for t in range(rounds):
         history = history.with_round(0, Scores(1 / (t + 1), 0.0, 0.0))
@@ -186,7 +186,7 @@ FIRST = Segment(scenario=WORLD, fleet=FLEET, learner=Devices())
 
 
 def follower(seen=(), planned=None, every=2):
-    """One who follows."""
+    """A controller."""
     pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[flower]")
     from fedcell.deploy.server.adaptive import AdaptiveFederation
 
@@ -197,12 +197,12 @@ def follower(seen=(), planned=None, every=2):
 
 def measurements(rounds, seed=0):
     """What devices may have taken, with a device that becomes slower on its way."""
-    dice = np.random.default_rng(seed)
-    lines = [met(j, float(dice.uniform(0, 1))) for j in range(3)]
+    rng = np.random.default_rng(seed)
+    lines = [met(j, float(rng.uniform(0, 1))) for j in range(3)]
     for t in range(1, rounds + 1):
         for j in range(3):
             slower = 2.0 if j == 1 and t > rounds / 2 else 1.0
-            training, upload = slower * dice.lognormal(0, 0.3), dice.lognormal(0, 0.5)
+            training, upload = slower * rng.lognormal(0, 0.3), rng.lognormal(0, 0.5)
             lines.append(row(t, j, float(training), float(upload)))
     return lines
 
@@ -238,7 +238,7 @@ def through_a_file(folder, lines):
 
 
 @flower
-def test_turns_are_taken_after_every_few_rounds_and_name_who_moved():
+def test_corrections_come_every_few_rounds_and_name_the_device():
     _, turns = lived(measurements(12), 12, start=measurements(0))
     assert {turn.first_round % 2 for turn in turns} == {0}
     assert 2 <= len(turns) <= 6
@@ -250,7 +250,7 @@ def test_turns_are_taken_after_every_few_rounds_and_name_who_moved():
 
 
 @flower
-def test_a_run_that_is_gone_on_with_has_taken_the_same_turns(tmp_path):
+def test_a_resumed_run_has_made_the_same_corrections(tmp_path):
     lines = measurements(12)
     _, turns = lived(lines, 12, start=lines[:3])
     replayed = follower(through_a_file(tmp_path, lines)).replay(state_after(12))
@@ -258,8 +258,8 @@ def test_a_run_that_is_gone_on_with_has_taken_the_same_turns(tmp_path):
 
 
 @flower
-def test_so_has_one_whose_devices_introduced_themselves_anew(tmp_path):
-    """They answer in other times then; what was known before was known with the old ones."""
+def test_a_resumed_run_with_new_introductions_has_made_the_same_corrections(tmp_path):
+    """They reply in other times then; earlier corrections were made with the old ones."""
     lines, later = measurements(12), [met(j, 4.0 + j) for j in range(3)]
     watching, turns = lived(lines, 8, start=lines[:3])
     past = through_a_file(tmp_path, [line for line in lines if line.round <= 8])
@@ -287,7 +287,7 @@ def test_what_a_killed_run_had_begun_is_not_counted():
 
 
 class Planned:
-    """Plans K anew after the third and the sixth round."""
+    """Changes K after the third and the sixth round."""
 
     turns: ClassVar = {3: 2, 6: 1}
 
@@ -313,14 +313,14 @@ def test_plans_and_measurements_are_one_turn_where_they_meet(tmp_path):
     _, turns = lived(lines, 12, Planned(), start=lines[:3])
     by_round = {turn.first_round: turn for turn in turns}
     assert {3, 6} <= set(by_round)
-    assert by_round[3].why == "K 2"  # nobody looks at the devices after an odd round
+    assert by_round[3].why == "K 2"  # devices are not corrected after an odd round
     assert by_round[6].why.startswith("K 1; client-")
     plans = [(t.scenario.plan.cohort, t.scenario.plan.local_steps) for t in turns]
     assert {t.first_round for t in turns if t.scenario.plan.cohort == 1} == {
         t for t in by_round if t >= 6
     }
     assert (2, 12) in plans
-    for turn in turns:  # what is known of the devices is not forgotten by a new plan
+    for turn in turns:  # a new plan keeps the drift of the devices
         assert_array_equal(turn.fleet.samples, FLEET.samples)
         if turn.first_round > 2:
             assert turn.fleet.cycles_per_sample[1] != WORLD.cycles_per_sample
@@ -328,7 +328,7 @@ def test_plans_and_measurements_are_one_turn_where_they_meet(tmp_path):
     same_turns(replayed, turns)
 
 
-# Devices of ours and of others, in this process.
+# Devices with the ready and with a custom ClientApp, in this process.
 
 
 @pytest.fixture
@@ -351,7 +351,7 @@ SAMPLES = (60, 20, 90)
 
 
 def slow_fleet():
-    """Three devices with an app of their own, whose second takes twice as long as it should; its
+    """Three devices with a custom app; the second takes twice as long as it should; its
     uploads take no time."""
     from support.appgrids import AppGrid, places, stepping
 
@@ -399,7 +399,7 @@ def times(folder):
 
 @flower
 @pytest.mark.usefixtures("in_a_run")
-def test_a_run_that_adapts_goes_on_as_if_it_had_not_been_stopped(tmp_path):
+def test_an_adaptive_run_resumes_as_if_it_had_not_been_stopped(tmp_path):
     from fedcell.deploy.flower import Settings, run_federation
 
     def part(folder, rounds, resume, every=2):
@@ -428,7 +428,7 @@ def test_a_run_that_adapts_goes_on_as_if_it_had_not_been_stopped(tmp_path):
 
 @flower
 @pytest.mark.usefixtures("in_a_run")
-def test_devices_are_told_the_steps_of_a_new_plan(tmp_path):
+def test_devices_get_the_steps_of_a_new_plan(tmp_path):
     """Ours read E_l in the scenario that is sent along, others in `local-steps`."""
     from fedcell.deploy.clientapp import app
     from fedcell.deploy.flower import Settings
@@ -443,15 +443,15 @@ def test_devices_are_told_the_steps_of_a_new_plan(tmp_path):
     called = federation._round(0)[0]
     model = federation.start()
     uploads = list(longer.train(model, called[:1], 0))
-    told = grid.told()
-    assert len(told) == 2
-    for config in told:
+    configs = grid.configs()
+    assert len(configs) == 2
+    for config in configs:
         assert config["local-steps"] == 9
         assert json.loads(config["scenario"])["plan"]["local_steps"] == 9
     from fedcell import prepare_training
 
     by_hand = prepare_training(setup.scenario.with_plan(2, 9), 0).learner()
-    first = [c["client"] for c in told if c["client"] == called[0]]
+    first = [c["client"] for c in configs if c["client"] == called[0]]
     assert first == [called[0]]
     (expected,) = by_hand.train(model, called[:1], 0)
     assert same(np.asarray(uploads[0]), np.asarray(expected))

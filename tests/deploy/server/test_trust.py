@@ -1,4 +1,4 @@
-"""Devices that lie in a run: what they say of scores and seconds, and whose name they take."""
+"""Devices that report false scores and seconds, or take the name of another."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ HONEST = {"loss": 0.5, "accuracy": 0.25}
 
 @pytest.fixture(autouse=True)
 def in_a_run(monkeypatch):
-    """Messages are made inside a run of Flower's only; nobody is patient."""
+    """Messages can be made inside a run of Flower only; polls are short."""
     for name in ("_run_id", "_node_id", "_task_id"):
         monkeypatch.setattr(TaskIdentity, name, 1)
     monkeypatch.setattr(roster_module, "POLL", 0.01)
@@ -194,7 +194,7 @@ def listed(folder, count=COUNT):
     for j in range(count):
         _, public = node_key(folder, f"key-{j}")
         text = public.read_text()
-        lines.append(f"pump-{j},{text.strip()} someone@somewhere")
+        lines.append(f"pump-{j},{text.strip()} user@host")
         key = load_ssh_public_key(text.encode())
         pems.append(key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
     path = folder / "keys.csv"

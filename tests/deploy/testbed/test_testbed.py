@@ -117,7 +117,7 @@ def test_clients_at_once_have_rates_of_their_own(bed):
 
 
 @real
-def test_a_rate_changes_while_an_upload_is_under_way(bed):
+def test_a_rate_changes_during_an_upload(bed):
     bed.set_rate(0, 2e6)
 
     def meanwhile():
@@ -219,7 +219,7 @@ if child:
 
 
 @real
-def test_stopping_ends_all_that_a_client_started_and_nobody_else_s(bed, tmp_path):
+def test_stopping_ends_all_processes_of_a_client_and_no_others(bed, tmp_path):
     other = bed.start(1, SLEEP)
     first = bed.start(0, stubborn(tmp_path / "log"), log=tmp_path / "log")
     said(tmp_path / "log")
@@ -379,7 +379,7 @@ def test_what_cannot_be_is_refused_in_a_sentence(bed):
         testbed.Testbed(0)
 
 
-def test_why_a_machine_cannot_make_one_is_told(monkeypatch):
+def test_the_reason_is_given_where_a_machine_cannot_make_one(monkeypatch):
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(os, "geteuid", lambda: 0, raising=False)
     monkeypatch.setattr(shutil, "which", lambda tool: None if tool == "tc" else tool)
@@ -392,7 +392,7 @@ def test_why_a_machine_cannot_make_one_is_told(monkeypatch):
         pytest.fail("it was made")
 
 
-def test_names_tell_whose_they_are():
+def test_names_contain_their_owner():
     mine = names.part_name(names.new_token(), 3)
     assert names.owner_lives(mine)
     assert names.token_of(mine) == mine.removesuffix("-3")

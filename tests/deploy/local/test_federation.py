@@ -75,7 +75,7 @@ class Nothing(Processes):
 
 @pytest.fixture
 def alone(tmp_path, monkeypatch):
-    """A federation whose ServerApp is gone."""
+    """A federation without a ServerApp."""
     monkeypatch.setattr(local, "POLL", 0.02)
     monkeypatch.setattr(local, "START_TIMEOUT", 0.3)
     with LocalFederation(tmp_path / "here", start=Nothing) as federation:
@@ -93,7 +93,7 @@ def test_where_processes_cannot_be_seen_the_end_is_waited_for(alone, tmp_path, m
         alone.wait(tmp_path / "status.json", 1.0)
 
 
-def test_what_a_run_ended_with_is_told(alone, tmp_path):
+def test_the_error_of_a_run_is_raised(alone, tmp_path):
     status = tmp_path / "status.json"
     status.write_text('{"ended": true, "error": null}')
     alone.wait(status, 1.0)

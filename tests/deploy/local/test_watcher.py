@@ -131,7 +131,7 @@ def test_the_next_start_clears_what_is_left_where_the_watcher_was_killed_too(own
         assert federation.cleared == set()
 
 
-def test_a_second_federation_in_a_folder_is_refused_and_the_first_goes_on(owner, tmp_path):
+def test_a_second_federation_in_a_folder_is_refused_and_the_first_continues(owner, tmp_path):
     with pytest.raises(BadFile, match=f"process {owner.pid} on {socket.gethostname()}"):
         LocalFederation(tmp_path).__enter__()
     assert all(map(lives, owner.pids))

@@ -39,8 +39,8 @@ def in_a_run(monkeypatch):
 
 
 def device(place, times=1.0, said=None, scores=None, broken=()):
-    """A device whose update is so many times as long, and that says more than it should; it does
-    not answer in rounds that are broken."""
+    """A device with an update this many times as long, and more metrics than it should have; it
+    does not reply in rounds that are broken."""
 
     def node(message, _seconds):
         match message.metadata.message_type:
