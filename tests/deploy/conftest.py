@@ -1,4 +1,4 @@
-"""After each test of a federation nothing of it is left; what a file's tests share, after them."""
+"""After each test no process of its federation is left; after each file, none of a shared one."""
 
 import contextlib
 import importlib.util
@@ -12,7 +12,7 @@ FLOWER = importlib.util.find_spec("flwr") is not None
 
 @pytest.fixture(autouse=True, scope="module")
 def ports():
-    """The ports that federations of a file were given; at its end nobody listens there."""
+    """The ports that federations of a file were given; at its end no process listens there."""
     if not FLOWER:
         yield []
         return
@@ -34,8 +34,7 @@ def ports():
 
 @pytest.fixture(autouse=True)
 def nothing_left(request, ports):
-    """No process of ours outlives its test, unless all tests of a file share the federation, which
-    may be there before and after."""
+    """Check that no process outlives its test, unless the tests of a file share the federation."""
     if not FLOWER or "shared" in request.fixturenames:
         yield
         return
@@ -48,11 +47,11 @@ def nothing_left(request, ports):
 
 
 def _check_gone(before=frozenset()) -> None:
-    """Kills what is left, lest it trouble others, and then says so."""
+    """Kill what is left, so that it does not disturb other tests, and fail."""
     from support.federations import ours, until
 
     try:
-        until(lambda: set(ours()) <= before, 10.0)
+        until(lambda: set(ours()) <= before, 60.0)
     except AssertionError:
         left = set(ours()) - before
         for pid in left:

@@ -1,4 +1,4 @@
-"""What a Flower run of ours is told, and the files of the app that says so."""
+"""The configuration of a Flower run, and the files of its app."""
 
 import json
 import shlex
@@ -32,7 +32,7 @@ def test_a_configuration_of_flower_s_is_read_with_dashes():
     assert RunConfig.of({}) == RunConfig()
 
 
-def test_keys_of_somebody_else_are_left_alone():
+def test_unknown_keys_are_left_alone():
     assert RunConfig.of({"num-server-rounds": 3, "lr": 0.1, "seed": 4}) == RunConfig(seed=4)
 
 
@@ -87,7 +87,7 @@ TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=30)
     deadline=st.floats(1e-3, 1e9),
     resume=st.booleans(),
 )
-def test_whatever_a_run_is_told_comes_back_from_the_file(**values):
+def test_every_configuration_is_read_back_from_its_file(**values):
     config = RunConfig(**values)
     content = tomllib.loads(app_files(config)["pyproject.toml"])
     assert RunConfig.of(content["tool"]["flwr"]["app"]["config"]) == config

@@ -14,8 +14,8 @@ pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[f
 from fedcell.deploy.exchanges import read_exchanges  # noqa: E402
 from fedcell.deploy.local.federation import LocalFederation  # noqa: E402
 from fedcell.deploy.options import RunConfig  # noqa: E402
-from fedcell.deploy.screening import screened  # noqa: E402
 from fedcell.simulation.folder.ledger_file import read_ledgers  # noqa: E402
+from support.faulty import HUGE  # noqa: E402
 from support.federations import (  # noqa: E402
     ENOUGH,
     Fleet,
@@ -27,18 +27,18 @@ from support.federations import (  # noqa: E402
     world,
 )
 
-DEADLINE = 25.0  # [s] where somebody is waited for in vain
-MARRED, CLIPPED, EXCLUDED, VANISHED, LARGE = range(5)  # runs, by their seeds
+DEADLINE = 25.0  # [s] of a round in which a device does not reply
+MARRED, VANISHED = range(2)  # runs, by their seeds
 # Of each device, in the runs one after the other; see support/faulty.py.
 FAULTS = {
-    1: "raise shape names terabyte pickle | far | far | late | ok",
-    2: "nan dtype packed none two | ok | ok | hang | gigabyte",
-    3: "flat endian claims ok ok | ok | ok | ok | ok",
+    1: "raise shape names terabyte pickle | late",
+    2: "nan dtype packed none two | hang",
+    3: "flat endian claims huge ok | ok",
 }
 STRANGERS = {  # devices that cannot be any of the four, and why not
     "kappa": "kappa = -1.0: expected a number above 0",
     "control": "it has no name that can be shown",
-    "unknown": "it speaks of 'root', which nobody asked for",
+    "unknown": "unknown field 'root' in the device profile",
     "long": "its name has more than",
 }
 
@@ -106,7 +106,8 @@ def marred(shared):
         (1, 3, "malformed", "model has shape (1, 55210), expected"),
         (2, 3, "malformed", "model holds >f4, expected float32"),
         (3, 3, "arrived", ""),
-        (4, 3, "arrived", ""),
+        (4, 3, "too large", f"{HUGE + 128} bytes, and a model of this kind has 220840"),
+        (5, 3, "arrived", ""),
         (1, 0, "arrived", ""),
         (5, 0, "arrived", ""),
     ],
@@ -124,9 +125,9 @@ def test_only_what_can_be_used_is_in_the_ledger_and_in_the_model(shared, marred)
     folder, _ = marred
     ledger = read_ledgers(folder)["distributed"]
     assert ledger["called"].tolist() == [4] * 5
-    assert ledger["received"].tolist() == [2, 1, 2, 2, 2]
+    assert ledger["received"].tolist() == [2, 1, 2, 1, 2]
     assert ledger["discarded_uploads"].tolist() == [1, 0, 0, 0, 0]
-    gone = {1: [1, 2, 3], 2: [1, 2, 3], 3: [1, 2], 4: [1, 2], 5: [1, 2]}
+    gone = {1: [1, 2, 3], 2: [1, 2, 3], 3: [1, 2], 4: [1, 2, 3], 5: [1, 2]}
     expected = by_hand(scenario_of(shared), MARRED, 5, without(gone))
     assert same(load_run(folder).state.model, expected)
 
@@ -140,7 +141,7 @@ def test_nothing_that_a_device_sends_is_unpickled(shared):
 def test_what_a_device_says_of_its_round_is_shown_where_it_can_be(marred):
     _, exchanges = marred
     (line,) = [e for e in exchanges if (e.round, e.client) == (3, 3)]
-    assert line.freq == 123.0  # what it claims, not what it was told
+    assert line.freq == 123.0  # what it claims, not what it was sent
     assert line.measured_training is None  # inf cannot be
 
 
@@ -149,35 +150,12 @@ def test_devices_that_cannot_be_are_refused_and_the_others_begin(marred):
     introduced = [e.name for e in exchanges if e.outcome == "introduced"]
     refused = [e for e in exchanges if e.outcome == "refused"]
     assert len(introduced) == 4
-    for why in STRANGERS.values():  # who is refused under way may be asked again
+    for why in STRANGERS.values():  # a refused node may be asked again
         assert sum(e.why.startswith(why) for e in refused) >= 1
     twins = [e.why for e in refused if e.name in ("client-0", "double")]
     assert len(twins) >= 2
-    known = ("called client-0", "is client 0", "came after the 4", "joined under way")
+    known = ("called client-0", "is client 0", "came after the 4", "joined during the run")
     assert all(any(words in why for words in known) for why in twins)
-
-
-@pytest.mark.parametrize(("seed", "how"), [(CLIPPED, "clip"), (EXCLUDED, "exclude")])
-def test_an_update_a_thousand_times_as_long_is_clipped_or_excluded_on_request(shared, seed, how):
-    config = config_of(shared, seed, screen=how)
-    exchanges = shared.run(config)
-    outcome = "clipped" if how == "clip" else "excluded"
-    assert outcomes(exchanges, 1) == {0: "arrived", 1: outcome, 2: "arrived", 3: "arrived"}
-    (line,) = [e for e in exchanges if e.client == 1 and e.round == 1]
-    assert "times as long as the median one" in line.why
-    received = read_ledgers(Path(config.folder))["distributed"]["received"]
-    assert received.tolist() == [4 if how == "clip" else 3]
-    sent, models = {}, []
-
-    def far(_, client, model, upload):
-        models.append(model)
-        sent[client] = model + 1000 * (upload - model) if client == 1 else upload
-        return upload
-
-    by_hand(scenario_of(shared), seed, 1, far)
-    kept, _ = screened(sent, models[0], how, 3.0)
-    expected = by_hand(scenario_of(shared), seed, 1, lambda _, j, *__: kept.get(j))
-    assert same(load_run(Path(config.folder)).state.model, expected)
 
 
 def test_a_device_that_is_late_or_dies_is_left_out_and_takes_its_place_again(shared):
@@ -205,17 +183,7 @@ def test_a_device_that_is_late_or_dies_is_left_out_and_takes_its_place_again(sha
     assert same(load_run(Path(config.folder)).state.model, expected)
 
 
-def test_a_gigabyte_is_not_taken_for_a_model(shared):
-    config = config_of(shared, LARGE, deadline=120.0)
-    exchanges = shared.run(config)
-    (line,) = [e for e in exchanges if e.client == 2 and e.round == 1]
-    assert line.outcome == "too large"
-    assert line.measured_bytes_received >= 2**30
-    expected = by_hand(scenario_of(shared), LARGE, 1, without({1: [2]}))
-    assert same(load_run(Path(config.folder)).state.model, expected)
-
-
-def test_a_run_goes_on_to_the_same_bits_after_its_server_and_its_superlink_were_killed(tmp_path):
+def test_a_run_resumes_to_the_same_bits_after_its_server_and_its_superlink_were_killed(tmp_path):
     """One device fails in the first rounds: what really arrived is remembered, too."""
     scenario = world(tmp_path / "world.toml", count=3, cohort=3, loss=0.2)
     (tmp_path / "marks").mkdir()
@@ -244,7 +212,7 @@ def test_a_run_goes_on_to_the_same_bits_after_its_server_and_its_superlink_were_
                 killed.extend(named("flwr-serverapp"))
                 os.kill(killed[0], signal.SIGKILL)
 
-        with pytest.raises(BadInput, match="the ServerApp ended without a word"):
+        with pytest.raises(BadInput, match="the ServerApp exited without writing its status"):
             federation.wait(fleet.begin(config), ENOUGH, kill)
         done = rounds_done(folder)
         status = fleet.begin(config.using(resume=True))

@@ -48,7 +48,7 @@ def to_type(title):
 
 
 def ten_ports():
-    """The first digits of some ports that nobody uses."""
+    """The first digits of some ports that are not in use."""
     for _ in range(100):
         begin = random.randrange(2000, 3200)
         try:
@@ -121,9 +121,9 @@ def shell(tmp_path):
         os.kill(pid, signal.SIGKILL)
 
 
-def test_machines_of_one_s_own_line_by_line(shell):
+def test_your_own_machines_line_by_line(shell):
     home, said = shell.home, shell.run(with_free_ports(to_type("On your own machines")))
-    until(lambda: not shell.running(), 30.0, "the end of all processes")
+    until(lambda: not shell.running(), what="the end of all processes")
     result = load_run(home / "my-run")
     assert result.complete
     assert result.state.rounds == 2
@@ -154,7 +154,7 @@ kill -9 $(jobs -p | head -n 1)
 """
     script += killed + to_type("After the SuperLink was killed")
     home, said = shell.home, shell.run(with_free_ports(script), 2 * ENOUGH)  # it starts twice
-    until(lambda: not shell.running(), 30.0, "the end of all processes")
+    until(lambda: not shell.running(), what="the end of all processes")
     assert load_run(home / "two-rounds").state.rounds == 2
     result = load_run(home / "tls-run")
     assert result.complete

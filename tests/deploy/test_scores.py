@@ -12,7 +12,14 @@ from numpy.testing import assert_allclose
 
 from fedcell import BadFile
 from fedcell.deploy.exchanges import Exchange, ExchangeFile, ExchangeReport, read_exchanges
-from fedcell.deploy.scores import SCORES, RoundScores, ScoreFile, clipped, judged, read_scores
+from fedcell.deploy.scores import (
+    SCORES,
+    RoundScores,
+    ScoreFile,
+    aggregate_scores,
+    clipped,
+    read_scores,
+)
 from fedcell.learning.learner import Scores
 from support.mutations import changed_csv
 
@@ -47,7 +54,7 @@ def test_clipping_is_leave_one_out(reports):
 
 @pytest.mark.parametrize("lie", [0.0, 1e-9, 50.0, 1e60])
 def test_one_liar_moves_a_loss_no_further_than_the_others_reach(lie):
-    found = judged(losses(HONEST | {3: lie}), SAMPLES, 4)
+    found = aggregate_scores(losses(HONEST | {3: lie}), SAMPLES, 4)
     assert min(HONEST.values()) <= found.train_loss <= max(HONEST.values())
     plain = (0.8 * 10 + 0.9 * 20 + 1.0 * 30 + lie * 40) / 100
     assert found.plain_train_loss == pytest.approx(plain)
@@ -56,31 +63,31 @@ def test_one_liar_moves_a_loss_no_further_than_the_others_reach(lie):
 
 
 def test_scores_are_weighted_by_samples_of_the_introduction():
-    found = judged(losses(HONEST), SAMPLES)
+    found = aggregate_scores(losses(HONEST), SAMPLES)
     assert found.plain_train_loss == pytest.approx(1.0)
     assert found.train_loss == pytest.approx((0.9 * 10 + 0.9 * 20 + 1.0 * 30 + 1.0 * 40) / 100)
 
 
 def test_accuracy_counts_with_more_than_half_of_the_samples_only():
-    alone = judged(accuracies({3: 1.0, 0: nan, 1: nan, 2: nan}), SAMPLES)
+    alone = aggregate_scores(accuracies({3: 1.0, 0: nan, 1: nan, 2: nan}), SAMPLES)
     assert alone.accuracy is None
     assert isnan(alone.counted.accuracy)
     assert alone.plain_accuracy == 1.0
-    half = judged(accuracies({3: 1.0, 0: 1.0}), SAMPLES)  # 50 of 100
+    half = aggregate_scores(accuracies({3: 1.0, 0: 1.0}), SAMPLES)  # 50 of 100
     assert half.accuracy is None
-    most = judged(accuracies({3: 0.5, 1: 0.8}), SAMPLES)
+    most = aggregate_scores(accuracies({3: 0.5, 1: 0.8}), SAMPLES)
     assert most.accuracy == pytest.approx((0.5 * 40 + 0.8 * 20) / 60)
 
 
 def test_device_without_samples_does_not_widen_the_range():
     samples = np.array([10.0, 20.0, 30.0, 0.0])
-    found = judged(losses({0: 0.8, 1: 0.9, 2: 5.0, 3: 5.0}), samples)
+    found = aggregate_scores(losses({0: 0.8, 1: 0.9, 2: 5.0, 3: 5.0}), samples)
     assert found.train_loss == pytest.approx(0.9)
     assert found.devices == 3
 
 
 def test_without_reports_nothing_is_known():
-    found = judged({}, SAMPLES)
+    found = aggregate_scores({}, SAMPLES)
     assert (found.train_loss, found.plain_accuracy, found.samples) == (None, None, 0.0)
     assert isnan(found.counted.train_loss)
 
@@ -95,7 +102,7 @@ REPORT = st.builds(
 
 @given(st.dictionaries(st.integers(0, 3), REPORT))
 def test_scores_stay_within_the_reports(tmp_path_factory, reports):
-    found = judged(reports, SAMPLES, 1)
+    found = aggregate_scores(reports, SAMPLES, 1)
     said = [r.train_loss for r in reports.values() if not isnan(r.train_loss)]
     assert found.devices == len(said)
     for value in (found.train_loss, found.plain_train_loss):

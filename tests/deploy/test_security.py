@@ -1,4 +1,4 @@
-"""A federation that is closed: TLS, keys of nodes, and nobody outside is asked anything."""
+"""A closed federation: TLS, keys of nodes, and no connection to another machine."""
 
 import http.client
 import socket
@@ -20,7 +20,7 @@ from fedcell.deploy.local.federation import (  # noqa: E402
     Tls,
 )
 from fedcell.deploy.local.processes import (  # noqa: E402
-    QUIET,
+    OFFLINE,
     Process,
 )
 from fedcell.deploy.options import RunConfig  # noqa: E402
@@ -36,7 +36,7 @@ from support.federations import (  # noqa: E402
     world,
 )
 
-COUNT, ROUNDS, SEED = 2, 2, 5
+COUNT, ROUNDS, SEED = 2, 1, 5
 LOOPBACK = {
     "0100007F",
     "00000000",
@@ -52,7 +52,7 @@ class Shared:
 
     federation: LocalFederation
     folder: Path
-    stranger: Process  # whose key nobody registered
+    stranger: Process  # with a key that is not registered
     distrustful: Process  # that does not know the authority
     environments: dict[str, dict[str, str]]  # by command
     peers: set[str]
@@ -64,7 +64,7 @@ def shared(tmp_path_factory):
     folder = tmp_path_factory.mktemp("security")
     world(folder / "world.toml", count=COUNT, cohort=COUNT, rounds=ROUNDS)
     certificate, key = server_certificate(folder, authority(folder / "ca.pem"))
-    authority(folder / "other.pem", "somebody else")
+    authority(folder / "other.pem", "another authority")
     keys = [node_key(folder, f"node-{j}") for j in range(COUNT + 2)]
     private = [one for one, _ in keys]
     lines = [f"client-{j},{public.read_text().strip()}" for j, (_, public) in enumerate(keys)]
@@ -94,7 +94,9 @@ def shared(tmp_path_factory):
             found = ours()
             ends.update(peers(found))
             known = {words: environment(pid) for pid, words in found.items()}
-            environments.update({words: told for words, told in known.items() if told})
+            environments.update(
+                {words: variables for words, variables in known.items() if variables}
+            )
 
         federation.wait(federation.submit(config), ENOUGH, look)
         yield Shared(federation, folder, stranger, distrustful, environments, ends)
@@ -108,7 +110,7 @@ def test_registered_devices_train_over_tls_to_the_bits_of_a_simulation(shared):
 
 
 def test_devices_join_with_the_keys_that_a_table_binds_their_names_to(shared):
-    """The SuperLink tells the ServerApp the key of each node, whose signature it has checked."""
+    """The SuperLink tells the ServerApp the key of each node, with a checked signature."""
     met = [e for e in read_exchanges(shared.folder / "run") if e.round == 0]
     assert [(e.outcome, e.why) for e in met] == [("introduced", "")] * COUNT
 
@@ -116,7 +118,7 @@ def test_devices_join_with_the_keys_that_a_table_binds_their_names_to(shared):
 def test_devices_that_are_not_registered_never_show_up(shared):
     names = {line.name for line in read_exchanges(shared.folder / "run")}
     assert names == {"client-0", "client-1"}
-    until(lambda: not shared.stranger.running, 60.0, "the end of the stranger")
+    until(lambda: not shared.stranger.running, what="the end of the stranger")
     assert shared.stranger.handle.returncode != 0
 
 
@@ -145,12 +147,12 @@ def test_the_server_shows_a_certificate_of_its_authority(shared, ca, trusted):
                 context.wrap_socket(plain, server_hostname=HOST)
 
 
-def test_every_process_is_told_to_ask_nobody_outside(shared):
-    told = shared.environments
+def test_every_process_is_started_offline(shared):
+    environments = shared.environments
     for word in ("flower-superlink", "flower-supernode", "flwr-serverapp", "flwr-clientapp"):
-        assert any(word in command for command in told), word
-    for command, variables in told.items():
-        assert variables.items() >= QUIET.items(), command
+        assert any(word in command for command in environments), word
+    for command, variables in environments.items():
+        assert variables.items() >= OFFLINE.items(), command
 
 
 def test_no_process_has_talked_to_another_machine(shared):

@@ -1,4 +1,4 @@
-"""Grids whose nodes run a ClientApp in this process: federations in one process."""
+"""Grids with nodes that run a ClientApp in this process: federations without other processes."""
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -17,8 +17,7 @@ Step = Callable[[int, Any, Mapping[str, Any]], Any]  # (place, w, config) -> wha
 
 
 class AppGrid(MemoryGrid):
-    """Nodes that run an app, each with its own settings; it also supports the grid calls of
-    Flower's own strategies."""
+    """Nodes that run an app, each with its own settings; strategies of Flower can use it, too."""
 
     def __init__(
         self, app: ClientApp, settings: Sequence[Mapping[str, Any]], instant: bool = False
@@ -34,8 +33,8 @@ class AppGrid(MemoryGrid):
         """Return all replies in order."""
         return self.pull_messages(self.push_messages(list(messages)))
 
-    def told(self, kind: str = "train") -> list[dict[str, Any]]:
-        """Return the sent configurations in order."""
+    def configs(self, kind: str = "train") -> list[dict[str, Any]]:
+        """Return the configurations that were sent, in order."""
         sent = (message for message, _ in self.sent.values())
         return [dict(m.content["config"]) for m in sent if m.metadata.message_type == kind]
 
@@ -77,8 +76,8 @@ def stepping(
     seconds: Callable[[int, Mapping[str, Any]], float] | None = None,
     **said: Any,
 ) -> ClientApp:
-    """Return a custom app: an array `w` that each device changes by its own step, and a loss that
-    is its square. Devices report that they trained for `seconds`; `said` is added to profiles."""
+    """A custom app: an array `w` that each device changes by its own step, and a loss that is its
+    square. Devices report `seconds` of training; `said` has further metrics of some of them."""
     app = ClientApp()
 
     @app.query()

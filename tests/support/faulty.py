@@ -20,7 +20,8 @@ from fedcell.deploy import device as client
 from fedcell.deploy.wire.arrays import array_record
 
 app = ClientApp()
-LONG = 600.0  # [s] longer than any deadline
+LONG = 600.0  # [s], longer than any deadline
+HUGE = 2**26  # [byte] of an upload
 MODEL, ARRAYS, METRICS, CONFIG, PROFILE = "model", "arrays", "metrics", "config", "profile"
 
 
@@ -36,7 +37,7 @@ class Trap:
 
 @app.query()
 def introduce(message: Message, context: Context) -> Message:
-    """Send a profile, true or not."""
+    """Reply with a profile, true or false."""
     node = context.node_config
     answer = clientapp.introduce(message, context)
     said = dict(answer.content[PROFILE])
@@ -112,14 +113,13 @@ def _records(fault: str, upload: Any, model: Any, marks: Path) -> dict[str, Any]
             things = np.array([Trap(marks / "unpickled")], object)
             np.save(stream, things, allow_pickle=True)
             return {ARRAYS: _packed(stream.getvalue())}
-        case "gigabyte":
-            count = int(os.environ.get("FEDCELL_TEST_BYTES", 2**30))
-            upload = np.frombuffer(os.urandom(count), np.uint8)
+        case "huge":
+            upload = np.frombuffer(os.urandom(HUGE), np.uint8)
     return {ARRAYS: array_record({MODEL: upload})}
 
 
 def announcing(count: int) -> bytes:
-    """Return a .npy whose header announces many floats, without any data."""
+    """A .npy with a header of `count` floats, and no data."""
     stream = io.BytesIO()
     head = {"descr": "<f4", "fortran_order": False, "shape": (count,)}
     np.lib.format.write_array_header_1_0(stream, head)

@@ -93,7 +93,7 @@ class Fleet:
         assert not status.exists(), status.read_text("utf-8")
 
     def began(self, place: int, seed: int, round: int) -> bool:
-        """Return whether a device was asked to train in a round."""
+        """Whether a device has begun to train in a round."""
         return (self.marks / f"{place}-{seed}-{round}").exists()
 
 
@@ -107,7 +107,7 @@ def until(condition: Callable[[], Any], seconds: float = 90.0, what: str = "it")
 
 
 def rounds_done(folder: Path) -> int:
-    """Return the number of rounds in the ledger of a running run."""
+    """Rounds in the ledger of a run in progress."""
     with contextlib.suppress(Exception):
         return min(len(columns["received"]) for columns in read_ledgers(folder).values())
     return 0
@@ -119,7 +119,7 @@ Change = Callable[[int, int, Any, Any], Any]  # round from 1, client, model, upl
 
 
 class Marred:
-    """A learner whose uploads are changed on their way, or lost (None)."""
+    """A learner with uploads that are changed on their way, or lost (None)."""
 
     def __init__(self, learner: Any, change: Change) -> None:
         self._learner, self._change = learner, change
@@ -132,13 +132,12 @@ class Marred:
             yield self._change(round + 1, client, model, upload)
 
     def missing(self, round):  # noqa: ARG002
-        """Return no clients: nothing is priced."""
+        """Return none: prices are not needed."""
         return ()
 
 
 def by_hand(scenario: Scenario, seed: int, rounds: int, change: Change) -> Any:
-    """The model after some rounds in which uploads are changed or lost: our own aggregate, without
-    a federation."""
+    """The model after some rounds in which uploads are changed or lost: without a federation."""
     setup = prepare_training(scenario, seed)
     fleet = draw_fleet(setup.scenario, seed)
     trace = draw_trace(setup.scenario, fleet, rounds, seed)
@@ -185,7 +184,7 @@ def ours() -> dict[int, str]:
 
 
 def named(word: str) -> list[int]:
-    """Return the processes of federations whose command has a word."""
+    """Processes of this test with a word in their command."""
     return [pid for pid, words in ours().items() if word in words]
 
 
@@ -205,7 +204,7 @@ def peers(pids: Iterable[int]) -> set[str]:
 
 
 def in_use(ports: Sequence[int]) -> list[int]:
-    """Return the addresses that a process listens on."""
+    """Ports with a process that listens."""
     found = []
     for port in ports:
         with socket.socket() as trial:

@@ -1,4 +1,4 @@
-"""A grid of nodes in memory, for tests of waiting for replies."""
+"""A grid of nodes in memory, for tests of replies and deadlines."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -19,15 +19,15 @@ class MemoryGrid(Grid):  # type: ignore[misc]
     def __init__(self, nodes: dict[int, Node]) -> None:
         self.nodes, self.sent = nodes, {}
         self._numbers = count()
-        self.refused: set[int] = set()  # nodes whose messages are not taken
+        self.refused: set[int] = set()  # nodes with messages that are not taken
         self.keys: dict[int, bytes] = {}  # public keys of nodes, as the SuperLink has them
 
     def get_node_ids(self):
-        """Return the connected nodes."""
+        """The connected nodes."""
         return list(self.nodes)
 
     def get_nodes(self):
-        """Return the connected nodes with their keys."""
+        """The connected nodes, with the key of each."""
         return [NodeInfo(node_id=n, public_key=self.keys.get(n, b"")) for n in self.nodes]
 
     def push_messages(self, messages):

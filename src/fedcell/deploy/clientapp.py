@@ -1,6 +1,6 @@
 """The ready ClientApp: built-in data, models and engine, for `flwr run` and for SuperNodes.
 
-Its node says which client it is: `partition-id`, which a simulation sets by itself.
+The configuration of its node gives its client, `partition-id`; a simulation sets it.
 """
 
 from typing import Any
@@ -20,27 +20,27 @@ app = ClientApp()
 
 @app.query()
 def introduce(message: Message, context: Context) -> Message:
-    """Says who this device is and what it holds."""
+    """Reply with the profile of this device."""
     order, node = dict(message.content[CONFIG]), context.node_config
-    said = client.profile_of(node, client.samples_of(order, node))
-    return Message(RecordDict({PROFILE: ConfigRecord(said)}), reply_to=message)
+    profile = client.profile_of(node, client.samples_of(order, node))
+    return Message(RecordDict({PROFILE: ConfigRecord(profile)}), reply_to=message)
 
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
-    """One round of local training."""
+    """Train for one round, and reply with the upload."""
     order, model = dict(message.content[CONFIG]), _model(message)
-    upload, said = client.train(order, context.node_config, model)
-    records: Any = {ARRAYS: array_record({MODEL: upload}), METRICS: MetricRecord(said)}
+    upload, metrics = client.train(order, context.node_config, model)
+    records: Any = {ARRAYS: array_record({MODEL: upload}), METRICS: MetricRecord(metrics)}
     return Message(RecordDict(records), reply_to=message)
 
 
 @app.evaluate()
 def evaluate(message: Message, context: Context) -> Message:
-    """The loss of a model on this device's own samples."""
+    """Reply with the loss of a model on this device's own samples."""
     order, model = dict(message.content[CONFIG]), _model(message)
-    said = client.evaluate(order, context.node_config, model)
-    return Message(RecordDict({METRICS: MetricRecord(said)}), reply_to=message)
+    metrics = client.evaluate(order, context.node_config, model)
+    return Message(RecordDict({METRICS: MetricRecord(metrics)}), reply_to=message)
 
 
 def _model(message: Message) -> Any:

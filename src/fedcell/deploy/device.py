@@ -1,4 +1,4 @@
-"""What a device does: says who it is, sets its frequency, trains. Flower only carries it."""
+"""What a device does: send its profile, set its frequency, train. Independent of Flower."""
 
 import json
 import time
@@ -19,13 +19,25 @@ from fedcell.scenario.load import scenario_of
 from fedcell.scenario.save import to_tables
 from fedcell.scenario.scenario import Scenario
 
-MODEL = "model"  # the one array of a model of ours, flat
+MODEL = "model"  # the one array of a built-in model, flat
 SCENARIO, SEED, PLACE, DEVICE, DATA_DIR = "scenario", "seed", "partition-id", "device", "data-dir"
 
 
 def own_frequency(order: Mapping[str, Any]) -> float | None:
-    """f_j of this round [cycle/s]: as the server says, or, where it tells f-bar and D instead, by
-    (26), which a device computes for itself; None where nothing is said of it."""
+    """Return the frequency f_j of a device in this round.
+
+    Parameters
+    ----------
+    order : mapping
+        The record "config" of a message to train. It has `freq`, or the broadcast `mean-freq` and
+        `mean-samples` with `step-samples`, `freq-min` and `freq-max`, from which the device
+        computes its own frequency by (26).
+
+    Returns
+    -------
+    float or None
+        f_j [cycle/s]; None where the order has neither.
+    """
     if "freq" in order:
         return float(order["freq"])
     if "mean-freq" not in order:
@@ -36,29 +48,29 @@ def own_frequency(order: Mapping[str, Any]) -> float | None:
 
 
 def profile_of(node: Mapping[str, Any], samples: int | None = None) -> dict[str, Any]:
-    """What a device says of itself: the settings of its node that are about the device, beside how
-    many samples it holds.
+    """Return the profile of a device: the values in the configuration of its node, and how many
+    samples it holds.
 
     `device` is its name and `partition-id` its place in the fleet; kappa, power, gain or rate,
-    freq-min, freq-max, cycles-per-sample and battery are what it is like, where it knows that.
+    freq-min, freq-max, cycles-per-sample and battery describe it, where they are known.
     """
     place = node.get(PLACE)
     name = node.get(DEVICE, None if place is None else f"client-{place}")
     if name is None:
         raise BadInput("the device has no name: give its node `device` or partition-id")
-    said: dict[str, Any] = {"name": str(name), "clock": time.time()}
+    profile: dict[str, Any] = {"name": str(name), "clock": time.time()}
     if place is not None:
-        said["client"] = place
+        profile["client"] = place
     if samples is not None:
-        said["samples"] = samples
+        profile["samples"] = samples
     for key in NUMBERS:
         if (value := node.get(key.replace("_", "-"))) is not None:
-            said[key] = float(value)
-    return said
+            profile[key] = float(value)
+    return profile
 
 
 def learning_text(scenario: Scenario) -> str:
-    """What a device has to know of a scenario to train: not what radios are like."""
+    """Return the tables of a scenario that a device needs to train, without those of radios."""
     tables = to_tables(scenario)
     clients = {"count": scenario.clients.count}
     if scenario.learning is not None and scenario.learning.analytic:
@@ -69,7 +81,7 @@ def learning_text(scenario: Scenario) -> str:
 
 @lru_cache(maxsize=2)
 def setup_of(text: str, seed: int, data_dir: str | None) -> TrainingSetup:
-    """What a scenario trains, from the tables that the server sends."""
+    """Prepare the training of a scenario from the tables that the server sends."""
     scenario = scenario_of(json.loads(text), Path())
     return prepare_training(scenario, seed, None if data_dir is None else Path(data_dir))
 
@@ -82,8 +94,8 @@ def _learner_of(text: str, seed: int, data_dir: str | None) -> Learner:
 
 
 def samples_of(order: Mapping[str, Any], node: Mapping[str, Any]) -> int:
-    """D_j of this device in the scenario that the server sends."""
-    sizes = setup_of(*_asked(order, node)).scenario.clients.sizes.values
+    """Return D_j of this device in the scenario that the server sends."""
+    sizes = setup_of(*_training_key(order, node)).scenario.clients.sizes.values
     place = node.get(PLACE)
     if not isinstance(place, int) or not 0 <= place < sizes.size:
         raise BadInput(
@@ -96,26 +108,26 @@ def samples_of(order: Mapping[str, Any], node: Mapping[str, Any]) -> int:
 def train(
     order: Mapping[str, Any], node: Mapping[str, Any], model: Floats
 ) -> tuple[Floats, dict[str, Any]]:
-    """One round of local training with our engine: the upload, and what is said of it."""
-    learner, client = _learner_of(*_asked(order, node)), int(order["client"])
+    """Train for one round with the built-in engine. Return the upload and its metrics."""
+    learner, client = _learner_of(*_training_key(order, node)), int(order["client"])
     begin = time.perf_counter()
     (upload,) = learner.train(model, [client], int(order["server-round"]) - 1)
     seconds = time.perf_counter() - begin
-    said = {"num-examples": int(learner.sizes[client]), "training-seconds": seconds}
+    metrics = {"num-examples": int(learner.sizes[client]), "training-seconds": seconds}
     freq = own_frequency(order)
-    return upload, said if freq is None else said | {"freq": freq}
+    return upload, metrics if freq is None else metrics | {"freq": freq}
 
 
 def evaluate(order: Mapping[str, Any], node: Mapping[str, Any], model: Floats) -> dict[str, Any]:
-    """f_j (1) of this device: the loss of a model on its own samples."""
-    setup = setup_of(*_asked(order, node))
+    """Return f_j (1) of this device: the loss of a model on its own samples."""
+    setup = setup_of(*_training_key(order, node))
     client = int(order["client"])
     loss = own_loss(setup, client, model)
     return {"num-examples": int(setup.partition.sizes[client]), "train_loss": loss}
 
 
 def own_loss(setup: TrainingSetup, client: int, model: Floats) -> float:
-    """The mean loss of a model on the samples of one client."""
+    """Return the mean loss of a model on the samples of one client."""
     from fedcell.learning.classifier import Classifier
 
     data, own = setup.data, setup.partition.of(client)
@@ -124,6 +136,6 @@ def own_loss(setup: TrainingSetup, client: int, model: Floats) -> float:
     return judge.evaluate(data.x_train[own], data.y_train[own]).loss
 
 
-def _asked(order: Mapping[str, Any], node: Mapping[str, Any]) -> tuple[str, int, str | None]:
+def _training_key(order: Mapping[str, Any], node: Mapping[str, Any]) -> tuple[str, int, str | None]:
     folder = node.get(DATA_DIR)
     return str(order[SCENARIO]), int(order[SEED]), None if folder is None else str(folder)

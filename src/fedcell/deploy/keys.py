@@ -1,7 +1,7 @@
-"""Names of devices bound to their keys: a table of whom each public key belongs to.
+"""Names of devices bound to their public keys by a table.
 
-Flower gives a node of its own to each key, and its SuperLink checks the signature of the key with
-every request; so a device that is known by its key cannot be replaced by one that takes its name.
+Flower gives each key its own node, and the SuperLink checks the signature of the key with every
+request; so another device that uses the name of a listed one is refused.
 """
 
 import csv
@@ -19,8 +19,8 @@ EXAMPLE = "pump-1,ecdsa-sha2-nistp384 AAAA..."
 
 
 def read_keys(path: Path) -> Mapping[str, bytes]:
-    """The public key of each device, by name, from a table with the columns `name` and `key`: the
-    line of its .pub file, as ssh-keygen writes it."""
+    """Read the public key of each device, by name, from a table with the columns `name` and `key`:
+    the line of its .pub file, as ssh-keygen writes it."""
     text = read_text(path)
     try:
         header, *rows = csv.reader(io.StringIO(text), strict=True)
@@ -43,8 +43,8 @@ def read_keys(path: Path) -> Mapping[str, bytes]:
     return keys
 
 
-def normal(pem: bytes) -> bytes:
-    """A key as Flower has it, in the form in which keys are compared; empty where it is none."""
+def normalise_key(pem: bytes) -> bytes:
+    """Convert a key of Flower to the form in which keys are compared; empty where it is none."""
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
     return _comparable(load_pem_public_key, pem)
@@ -57,7 +57,7 @@ def _public(line: str) -> bytes:
 
 
 def _comparable(load: Callable[[bytes], Any], text: bytes) -> bytes:
-    """A key in the form in which keys are compared; empty where the text is none."""
+    """Convert a key to the form in which keys are compared; empty where the text is none."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 

@@ -1,4 +1,4 @@
-"""Tables in the folder of a run that grow by a round at a time: a frozen value for each line."""
+"""Tables in the folder of a run that grow with every round: a frozen value for each row."""
 
 import csv
 from collections.abc import Callable, Iterable, Sequence
@@ -19,8 +19,8 @@ from fedcell.core.files.formats import (
 from fedcell.core.schema import LARGE
 
 
-class Line(Protocol):
-    """What stands in a line."""
+class RoundRow(Protocol):
+    """A row that belongs to a round."""
 
     @property
     def round(self) -> int:
@@ -28,47 +28,47 @@ class Line(Protocol):
         ...
 
 
-T = TypeVar("T", bound=Line)
+T = TypeVar("T", bound=RoundRow)
 
 
-class LineFile(Generic[T]):
-    """A table of lines of one kind; `parse` makes one of its cells by name, or says that they are
-    damaged by a ValueError."""
+class RoundTable(Generic[T]):
+    """A CSV file with rows of one kind. `parse` makes a row of its cells by name, and raises
+    ValueError where they are damaged."""
 
     def __init__(self, path: Path, kind: type[T], parse: Callable[[dict[str, str]], T]) -> None:
         self._path, self._parse, self._columns = path, parse, columns_of(kind)
-        self._lines: list[T] = []  # that the file has,
-        self._size = 0  # and the bytes that they take
+        self._rows: list[T] = []  # in the file
+        self._size = 0  # of the file [byte]
 
     def begin(self, rounds: int) -> list[T]:
-        """Keeps what is there of the rounds that are done, and gives it."""
-        kept = [line for line in self.past() if line.round <= rounds]
+        """Keep the rows of the first `rounds` rounds, and return them."""
+        kept = [row for row in self.past() if row.round <= rounds]
         self._write(kept)
         return list(kept)
 
-    def add(self, lines: Iterable[T]) -> None:
-        """Adds lines at the end; writes all of them where the file was removed or changed."""
-        added = list(lines)
+    def add(self, rows: Iterable[T]) -> None:
+        """Append rows; write all of them where the file was removed or changed."""
+        added = list(rows)
         if not is_intact(self._path, self._size):
-            return self._write([*self._lines, *added])
+            return self._write([*self._rows, *added])
         text = csv_lines(map(_cells, added))
         append_text(self._path, text)
-        self._lines += added
+        self._rows += added
         self._size += len(text.encode())
         return None
 
-    def _write(self, lines: list[T]) -> None:
-        with suppress(OSError):  # what cannot be made cannot be written to, which is said
+    def _write(self, rows: list[T]) -> None:
+        with suppress(OSError):  # write_csv reports a folder that cannot be made
             self._path.parent.mkdir(parents=True, exist_ok=True)
-        write_csv(self._path, self._columns, map(_cells, lines))
-        self._lines, self._size = lines, self._path.stat().st_size
+        write_csv(self._path, self._columns, map(_cells, rows))
+        self._rows, self._size = rows, self._path.stat().st_size
 
     def past(self) -> list[T]:
-        """All lines; none where there is no such file."""
+        """Read all rows; return none where the file does not exist."""
         return self.read() if self._path.exists() else []
 
     def read(self) -> list[T]:
-        """All lines; a last one without an end is passed over."""
+        """Read all rows; skip a last line without an end."""
         try:
             with open_csv(self._path) as file:
                 rows = csv_rows(line for line in file if line.endswith("\n"))
@@ -79,18 +79,18 @@ class LineFile(Generic[T]):
             raise BadFile(f"{self._path}: cannot be read: {error.strerror or error}") from error
         except (ValueError, csv.Error) as error:
             raise BadFile(
-                f"{self._path}: is damaged: delete it, and its past rounds are gone"
+                f"{self._path}: is damaged: delete it to continue without its past rounds"
             ) from error
 
 
 def columns_of(kind: type[Any]) -> tuple[str, ...]:
-    """The names of the columns."""
+    """Return the names of the columns."""
     return tuple(field.name for field in fields(kind))
 
 
 def number_in(text: str, whole: bool = False) -> float | None:
-    """The number in a cell, None where it is blank. Nothing here writes one below 0 or beyond what
-    a scenario may have."""
+    """Return the number in a cell, None where it is blank. Refuse one below 0 or above what a
+    scenario may have: fedcell writes none."""
     if text == "":
         return None
     value = int(text) if whole else float(text)
@@ -99,5 +99,5 @@ def number_in(text: str, whole: bool = False) -> float | None:
     return value
 
 
-def _cells(line: Any) -> Sequence[Any]:
-    return ["" if value is None else value for value in astuple(line)]
+def _cells(row: Any) -> Sequence[Any]:
+    return ["" if value is None else value for value in astuple(row)]

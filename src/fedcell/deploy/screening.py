@@ -1,4 +1,4 @@
-"""Updates far outside the others' norm: clipped or left out, where that is asked for."""
+"""Clip or leave out updates far outside the norm of the others."""
 
 from collections.abc import Mapping
 from typing import Literal
@@ -8,16 +8,17 @@ import numpy as np
 from fedcell.core.types import Floats
 
 Screen = Literal["none", "clip", "exclude"]
-LEAST = 3  # uploads that have a median worth the name
+MIN_UPLOADS = 3  # for a median that means anything
 
 
 def screened(
     uploads: Mapping[int, Floats], model: Floats, how: Screen, factor: float
 ) -> tuple[dict[int, Floats], dict[int, float]]:
-    """Uploads by client, without or with shorter ones of those whose update w_j - w is more than
-    `factor` times as long as the median update; and how many times as long these are."""
+    """Screen uploads by client: clip or exclude those with an update w_j - w more than `factor`
+    times as long as the median update. Return the uploads that are kept, and for the screened
+    clients the length of their update relative to the median."""
     kept = dict(uploads)
-    if how == "none" or len(uploads) < LEAST:
+    if how == "none" or len(uploads) < MIN_UPLOADS:
         return kept, {}
     with np.errstate(all="ignore"):
         norms = {
@@ -29,7 +30,7 @@ def screened(
     far: dict[int, float] = {}
     for j, norm in norms.items():
         if median == 0 or not np.isfinite(norm) or norm <= factor * median:
-            continue  # what is not finite is left out anyway
+            continue  # uploads that are not finite are left out later
         far[j] = norm / median
         if how == "exclude":
             del kept[j]

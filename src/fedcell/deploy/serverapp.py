@@ -19,7 +19,7 @@ from fedcell.planning.setting import Region
 from fedcell.simulation.compute import Observer
 from fedcell.simulation.summary import RunResult
 
-from .exchanges import Exchange, collapse_of
+from .exchanges import Exchange, Outcome, collapse_of
 from .options import RunConfig
 
 app = ServerApp()
@@ -74,7 +74,7 @@ def _carried_out(grid: Grid, config: RunConfig) -> Pilot | RunResult:
 def _show(exchanges: Sequence[Exchange]) -> None:
     """Says at once which devices are refused: they can be corrected while others are awaited."""
     for row in exchanges:
-        if row.outcome == "refused":
+        if row.outcome == Outcome.REFUSED:
             _print(f"{row.name} was refused: {row.why}")
 
 

@@ -96,7 +96,7 @@ def on_testbed(
             policy=policy,
             deadline=seconds,
             data_dir=data_dir,
-            tell=tell,
+            message=tell,
             pause=watch.look,
         )
         watch.look()

@@ -1,4 +1,4 @@
-"""Find processes that belong together, by their mark and their parents, and end them."""
+"""Find processes that belong together, by their mark and their parents, and terminate them."""
 
 import contextlib
 import os
@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 MARK = "FEDCELL_FEDERATION"  # variable by which the processes of one federation are found
-GRACE = 5.0  # [s] to end on request before a process is killed
-KILL_GRACE = 5.0  # [s] that the kernel may take to end what was killed
-POLL = 0.02  # [s] between two looks at what is left
+GRACE = 5.0  # [s] between SIGTERM and SIGKILL
+KILL_GRACE = 5.0  # [s] that the kernel may take to end a killed process
+POLL = 0.02  # [s] between two polls for remaining processes
 PROC = Path("/proc")
 
 
@@ -22,34 +22,34 @@ class Stat(NamedTuple):
     state: str
     parent: int
     group: int
-    born: str  # start time, as the system writes it: a pid is given again one day, a pair is not
+    born: str  # start time, as the system writes it: pids are reused, pairs with it are not
 
 
 def process_table() -> dict[int, Stat]:
     """Return all processes that have not ended, by pid: from /proc, else from `ps` (macOS)."""
     if not PROC.is_dir():
         return table_of_ps()
-    found = {}
+    table = {}
     for pid in _pids():
         with contextlib.suppress(OSError):
             fields = (PROC / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2]
             state, parent, group, *others = fields.split()
             if state not in "ZX":
-                found[pid] = Stat(state, int(parent), int(group), others[16])
-    return found
+                table[pid] = Stat(state, int(parent), int(group), others[16])
+    return table
 
 
 def table_of_ps() -> dict[int, Stat]:
     """Return the same table from `ps`."""
     command = ["ps", "-axo", "pid=,ppid=,pgid=,stat=,lstart="]
     env = {**os.environ, "LC_ALL": "C"}
-    said = subprocess.run(command, env=env, capture_output=True, text=True, check=False).stdout
-    found = {}
-    for line in said.splitlines():
+    output = subprocess.run(command, env=env, capture_output=True, text=True, check=False).stdout
+    table = {}
+    for line in output.splitlines():
         pid, parent, group, state, born = line.split(None, 4)
         if not state.startswith("Z"):
-            found[int(pid)] = Stat(state, int(parent), int(group), " ".join(born.split()))
-    return found
+            table[int(pid)] = Stat(state, int(parent), int(group), " ".join(born.split()))
+    return table
 
 
 def command_of(pid: int) -> str:
@@ -75,12 +75,12 @@ def _pids() -> list[int]:
     return [int(e.name) for e in PROC.iterdir() if e.name.isdigit()] if PROC.is_dir() else []
 
 
-class Family:
+class ProcessTree:
     """Processes with a mark, of some groups, or known by pid and start time, and all descendants.
 
-    Call it to get the pids of those that have not ended. It remembers what it has seen: a process
-    that writes a title over its environment, as Ray's agents do, is found through its parent, and
-    stays known after the parent has ended.
+    Call it to get the pids of those that have not ended. It remembers them: a process that
+    overwrites its environment, as Ray's agents do, is found through its parent, and stays known
+    after the parent has ended.
     """
 
     def __init__(
@@ -93,28 +93,28 @@ class Family:
 
     def __call__(self) -> set[int]:
         table = process_table()
-        found = {pid for pid, stat in table.items() if self._known.get(pid) == stat.born}
-        found |= {pid for pid, stat in table.items() if stat.group in self._groups}
+        pids = {pid for pid, stat in table.items() if self._known.get(pid) == stat.born}
+        pids |= {pid for pid, stat in table.items() if stat.group in self._groups}
         if self._mark is not None:
-            found |= table.keys() & set(marked(self._mark))
-        more = set(found)
+            pids |= table.keys() & set(marked(self._mark))
+        more = set(pids)
         while more:
-            more = {pid for pid, stat in table.items() if stat.parent in more} - found
-            found |= more
-        found -= {os.getpid()}
-        self._known = {pid: table[pid].born for pid in found}
-        return found
+            more = {pid for pid, stat in table.items() if stat.parent in more} - pids
+            pids |= more
+        pids -= {os.getpid()}
+        self._known = {pid: table[pid].born for pid in pids}
+        return pids
 
 
-def end(find: Callable[[], set[int]], grace: float) -> set[int]:
-    """End the processes that `find` finds, and those that they start meanwhile: request it (TERM),
-    kill after `grace` seconds. Return those that are still there."""
+def terminate(find: Callable[[], set[int]], grace: float) -> set[int]:
+    """Terminate the processes that `find` returns, and those that they start meanwhile: send
+    SIGTERM, and SIGKILL after `grace` seconds. Return the pids that remain."""
     asked = set[int]()
     begin = time.monotonic()
-    while (there := find()) and (spent := time.monotonic() - begin) < grace + KILL_GRACE:
-        for pid in there - asked if spent < grace else there:
+    while (pids := find()) and (spent := time.monotonic() - begin) < grace + KILL_GRACE:
+        for pid in pids - asked if spent < grace else pids:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGTERM if spent < grace else signal.SIGKILL)
-        asked |= there
+        asked |= pids
         time.sleep(POLL)
-    return there
+    return pids

@@ -1,4 +1,4 @@
-"""Processes that are started together and end together, whatever else happens."""
+"""Processes that are started together and always terminated together."""
 
 import contextlib
 import os
@@ -17,12 +17,12 @@ from fedcell.core.errors import BadInput
 from fedcell.core.files.regular import open_log
 from fedcell.core.showing import shortened
 
-from .process_tree import GRACE, MARK, Family, command_of, end, marked, process_table
+from .process_tree import GRACE, MARK, ProcessTree, command_of, marked, process_table, terminate
 from .watcher import Record, Watcher, make_scratch
 
-LONGEST = 500  # characters of what a process said last
-FRAME = " │╭╮╰╯─"  # what Flower draws around its errors
-QUIET = {  # nothing is told to anybody outside, nothing is downloaded (docs/deployment.md)
+MAX_QUOTE = 500  # characters of a process's last output
+FRAME = " │╭╮╰╯─"  # characters of the frame around errors of Flower
+OFFLINE = {  # no telemetry, no update checks, no downloads (docs/deployment.md)
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",
@@ -33,7 +33,7 @@ QUIET = {  # nothing is told to anybody outside, nothing is downloaded (docs/dep
 
 @dataclass(frozen=True, eq=False)
 class Process:
-    """One that was started, in a session of its own, so that its children can be ended with it."""
+    """A process in its own session, so that its children can be terminated with it."""
 
     title: str
     log: Path
@@ -41,29 +41,29 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Its number, which is that of its session."""
+        """Process id, which is also that of its session."""
         return self.handle.pid
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether it has not exited."""
         return self.handle.poll() is None
 
-    def last_words(self) -> str:
-        """The last line of its log that says something, or all lines of a frame that is last."""
+    def last_output(self) -> str:
+        """Return the last line of its log that is not blank, or all lines of a last frame."""
         text = self.log.read_text(errors="replace")
         lines = [line for line in text.splitlines() if line.strip(FRAME)]
         framed = len(lines)
         while framed and lines[framed - 1].startswith("│"):
             framed -= 1
-        said = [line.strip(FRAME) for line in lines[framed:] or lines[-1:]]
-        return shortened(" ".join(said), LONGEST) or "it said nothing"
+        last = [line.strip(FRAME) for line in lines[framed:] or lines[-1:]]
+        return shortened(" ".join(last), MAX_QUOTE) or "it printed nothing"
 
 
-def answers(trial: socket.socket, host: str, port: int) -> bool:
-    """Whether a socket can be connected to a process that listens.
+def connects(trial: socket.socket, host: str, port: int) -> bool:
+    """Return whether a socket can be connected to a process that listens.
 
-    A socket whose own port happens to be that port connects to itself: then nothing listens.
+    A socket that happens to have that port itself connects to itself: then nothing listens.
     """
     trial.settimeout(0.5)
     if trial.connect_ex((host, port)) != 0:
@@ -72,15 +72,15 @@ def answers(trial: socket.socket, host: str, port: int) -> bool:
 
 
 class Processes:
-    """Starts processes, each with a log of its own in a folder, and ends all of them at the end."""
+    """Starts processes, each with its own log in a folder, and terminates all of them on exit."""
 
     def __init__(self, folder: Path, env: Mapping[str, str] | None = None) -> None:
         self.folder = folder
-        # Whoever descends from these has it: Ray's processes leave their session.
+        # All descendants inherit the mark: Ray's processes leave their session.
         self._mark = f"{os.getpid()}-{uuid4().hex}"
-        # Flower's programs look for each other, also where no environment is activated.
+        # Flower's programs start each other by name, also where no environment is activated.
         path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-        self.env = {**os.environ, "PATH": path, **QUIET, **(env or {}), MARK: self._mark}
+        self.env = {**os.environ, "PATH": path, **OFFLINE, **(env or {}), MARK: self._mark}
         self.all: list[Process] = []
         self._record: Record | None = None
         self._path = folder  # of the record
@@ -90,8 +90,7 @@ class Processes:
         return self
 
     def _begin(self) -> None:
-        """Before the first is started: a record of what is, and a watcher that reads it when this
-        process was killed."""
+        """Write the record, and start the watcher that reads it if this process is killed."""
         self.folder.mkdir(parents=True, exist_ok=True)
         me, scratch = os.getpid(), make_scratch(self._mark)
         born = process_table()[me].born
@@ -101,7 +100,7 @@ class Processes:
         self.env["RAY_TMPDIR"] = scratch
 
     def _testbeds(self) -> Sequence[str]:
-        """Testbeds that a watcher removes, too, when this process was killed."""
+        """Return the testbeds that the watcher removes, too."""
         return ()
 
     def __exit__(
@@ -113,7 +112,7 @@ class Processes:
         self.close()
 
     def start(self, title: str, command: Sequence[str], place: int | None = None) -> Process:
-        """Starts a command of the server, or of a client; what it prints goes to TITLE.log."""
+        """Start a command of the server, or of the client `place`; its output goes to TITLE.log."""
         if self._watcher is None:
             self._begin()
         log = self.folder / f"{title}.log"
@@ -139,28 +138,28 @@ class Processes:
             )
 
     def reachable(self, host: str, port: int) -> bool:
-        """Whether a process listens there."""
+        """Return whether a process listens at an address."""
         with socket.socket() as trial:
-            return answers(trial, host, port)
+            return connects(trial, host, port)
 
     def running(self, words: Sequence[str]) -> bool:
-        """Whether a process of these, or one that descends from them, has one of these words in
-        its command."""
+        """Return whether one of these processes or their descendants has one of these words in its
+        command."""
         commands = [command_of(pid) for pid in marked(self._mark)]
         return any(word in command for command in commands for word in words)
 
     def stop(self, processes: Sequence[Process] | None = None) -> None:
-        """End processes (all, where none are named) with all that they started."""
+        """Terminate processes (default: all) with their descendants."""
         some = list(self.all if processes is None else processes)
         groups = {process.pid for process in some}
-        end(Family(self._mark if processes is None else None, groups), GRACE)
+        terminate(ProcessTree(self._mark if processes is None else None, groups), GRACE)
         for process in some:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.handle.wait(GRACE)
         self.all = [process for process in self.all if process not in some]
 
     def close(self) -> None:
-        """End all processes, and remove what was needed for them."""
+        """Terminate all processes, and remove their record, watcher and temporary folder."""
         self.stop()
         if self._record is None or self._watcher is None:
             return
@@ -178,19 +177,19 @@ class Processes:
             self._path = self._record.write(self.folder)
 
 
-class Waiting:
-    """How long is waited for something, and who has to live meanwhile."""
+class Deadline:
+    """Time limit of a wait, during which some processes must stay alive."""
 
     def __init__(self, seconds: float, what: str, processes: Sequence[Process] = ()) -> None:
         self._end = time.monotonic() + seconds
         self._seconds, self._what, self._processes = seconds, what, processes
 
     def pause(self) -> None:
-        """A moment; or a sentence, where it takes too long or somebody has died."""
+        """Sleep briefly; raise where the time is over or a process has exited."""
         for process in self._processes:
             if not process.running:
                 raise BadInput(
-                    f"{process.title} ended while {self._what}: {process.last_words()} "
+                    f"{process.title} exited while {self._what}: {process.last_output()} "
                     f"(see {process.log})"
                 )
         if time.monotonic() > self._end:

@@ -1,10 +1,10 @@
-"""What ends a federation whose `fedcell deploy` was killed: a watcher, and a record for the next.
+"""Clean up after a `fedcell deploy` that was killed: a watcher process, and a record on disk.
 
-`Processes` writes a record of what it starts and keeps it while it works. A watcher, which is a
-process in a session of its own, waits for the end of a pipe whose other end only the starting
-process holds: however that ends, the system closes it. A record that is still there then belongs
-to a dead process, and the watcher clears it. A later start in the same folder does the same, for
-the case in which the watcher was killed too.
+`Processes` keeps a record of the processes that it starts. A watcher, a process in its own session,
+waits for the end of a pipe. Only the starting process holds its other end, and the system closes it
+however that process ends. A record that still exists then belongs to a dead process, and the
+watcher clears it. The next start in the same folder does the same, in case the watcher was killed
+too.
 """
 
 import os
@@ -25,20 +25,20 @@ from typing import Any
 from fedcell.core.errors import FedcellError
 from fedcell.core.files.formats import as_json, read_tables, write_text
 
-from .process_tree import GRACE, PROC, Family, end, process_table
+from .process_tree import GRACE, PROC, ProcessTree, process_table, terminate
 
 RECORD = "started-{mark}.json"
 MARK_FORM = re.compile(r"\d+-[0-9a-f]{32}")
 SCRATCH = "fedcell-"  # begins the name of a temporary folder
 OWNED_BY = "federation"  # file in a temporary folder: the mark of the federation that made it
-DYING = 2.0  # [s] that a killed process may still be seen after its lock was released
+OWNER_EXIT_TIMEOUT = 2.0  # [s] that a killed process stays visible after its lock was released
 
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What a process started: enough to find it again, and to touch nothing else."""
+    """Processes that were started together: enough to find these again, and no others."""
 
-    mark: str  # in the environment of all that it started
+    mark: str  # in the environment of all of them
     owner: int  # the process that started them
     owner_born: str
     scratch: str  # temporary folder
@@ -53,24 +53,24 @@ class Record:
 
     @classmethod
     def read(cls, path: Path) -> "Record | None":
-        """Read a record; None where the file is none."""
+        """Read a record; None where the file is not one."""
         try:
             content: dict[str, Any] = read_tables(path)
             record = cls(**content)
-            sound = MARK_FORM.fullmatch(record.mark) and path.name == RECORD.format(
+            valid = MARK_FORM.fullmatch(record.mark) and path.name == RECORD.format(
                 mark=record.mark
             )
             pids = {int(pid): str(born) for pid, born in record.started.items()}
         except (FedcellError, TypeError, ValueError, AttributeError):
             return None
-        return record if sound and all(pid > 1 for pid in pids) else None
+        return record if valid and all(pid > 1 for pid in pids) else None
 
-    def find(self) -> Family:
-        """Find what is left of it. A mark cannot be guessed, so it is the proof where the system
-        shows environments; elsewhere it is the start time beside the pid."""
+    def find(self) -> ProcessTree:
+        """Return the processes that remain. They are known by their mark, which cannot be guessed,
+        where the system shows environments; elsewhere by pid and start time."""
         if PROC.is_dir():
-            return Family(self.mark)
-        return Family(known={int(pid): born for pid, born in self.started.items()})
+            return ProcessTree(self.mark)
+        return ProcessTree(known={int(pid): born for pid, born in self.started.items()})
 
 
 def make_scratch(mark: str) -> str:
@@ -81,7 +81,7 @@ def make_scratch(mark: str) -> str:
 
 
 def _remove_scratch(record: Record) -> None:
-    """Remove the temporary folder, if it is one that this federation made."""
+    """Remove the temporary folder, if this federation made it."""
     folder = Path(record.scratch)
     with suppress(OSError, UnicodeDecodeError):
         own = folder.name.startswith(SCRATCH) and not folder.is_symlink()
@@ -89,36 +89,36 @@ def _remove_scratch(record: Record) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def clear(path: Path, grace: float = 0.0) -> set[int]:
-    """End the processes of a record, remove its temporary folder and itself. Return what it ended.
-    A record of another machine, or one that cannot be read, is left alone."""
+def clear_record(path: Path, grace: float = 0.0) -> set[int]:
+    """Terminate the processes of a record, and remove its temporary folder and the record. Return
+    the pids. A record of another machine, or one that cannot be read, is left alone."""
     record = Record.read(path)
     if record is None or record.machine != socket.gethostname():
         return set()
     find = record.find()
-    found = find()
-    left = end(find, grace)
+    pids = find()
+    left = terminate(find, grace)
     _remove_scratch(record)
     if not left:
         with suppress(OSError):
             path.unlink()
-    return found - left
+    return pids - left
 
 
 def clear_leftovers(folder: Path) -> set[int]:
-    """Clear what killed processes left that worked in this folder. Call it with the lock of the
-    folder held; a record whose owner lives all the same, where there are no locks, is kept."""
+    """Clear what killed processes left in this folder. Call it while holding the lock of the
+    folder; keep the record of a living owner, where the system has no locks."""
     ended = set[int]()
     for path in sorted(folder.glob(RECORD.format(mark="*"))):
         record = Record.read(path)
         if record is not None and not _owner_lives(record):
-            ended |= clear(path)
+            ended |= clear_record(path)
     return ended
 
 
 def _owner_lives(record: Record) -> bool:
-    """Whether the process that wrote a record is there, some time after its lock was released."""
-    limit = time.monotonic() + DYING
+    """Return whether the process that wrote a record lives, after time to exit."""
+    limit = time.monotonic() + OWNER_EXIT_TIMEOUT
     while True:
         stat = process_table().get(record.owner)
         if stat is None or stat.born != record.owner_born:
@@ -129,7 +129,7 @@ def _owner_lives(record: Record) -> bool:
 
 
 class Watcher:
-    """A process that clears a record, and removes a testbed, when this process has died."""
+    """A process that clears a record, and removes testbeds, when this process has died."""
 
     def __init__(self, record: Path, testbeds: Sequence[str] = ()) -> None:
         package = str(Path(__file__).parents[2])
@@ -147,11 +147,11 @@ class Watcher:
 
     @property
     def pid(self) -> int:
-        """Its process."""
+        """Process id."""
         return self._handle.pid
 
     def close(self) -> None:
-        """Let it end; call it when the record is removed."""
+        """Let the watcher exit; call it after the record is removed."""
         assert self._handle.stdin is not None
         self._handle.stdin.close()
         with suppress(subprocess.TimeoutExpired):
@@ -159,14 +159,14 @@ class Watcher:
 
 
 def main(record: str, *testbeds: str) -> None:
-    """Wait for the end of the process at the other end of the pipe, and clear what it left."""
+    """Wait until the process at the other end of the pipe ends, and clear what it left."""
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         signal.signal(getattr(signal, name), signal.SIG_IGN)
     sys.stdin.buffer.read()
     path = Path(record)
     if not path.exists():
-        return  # it ended in order
-    clear(path, GRACE)
+        return  # the process closed its record itself
+    clear_record(path, GRACE)
     for token in testbeds:
         from fedcell.deploy.testbed.cleanup import remove
 

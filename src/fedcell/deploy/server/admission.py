@@ -1,7 +1,7 @@
-"""Whether a device can take part: all that it says is checked when it introduces itself.
+"""Admit a device: its whole profile is checked when it introduces itself.
 
-What passes here makes a fleet that can be drawn, scheduled and priced in every round, so that
-nothing that a device says ends the run for the others later.
+Admitted profiles make a fleet that can be drawn, scheduled and priced in every round, so that no
+profile ends the run for the other devices later.
 """
 
 from collections.abc import Mapping
@@ -19,18 +19,17 @@ from fedcell.network.round import make_problem
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
 
-from .drift import MOST as FARTHEST
-from .drift import corrected
+from .drift import MAX_LOG_RATIO, corrected_fleet
 
-DICE = np.array([2.0**-53, 1 - 2.0**-53])  # the least and the most that dice of fading show
+UNIFORM_RANGE = np.array([2.0**-53, 1 - 2.0**-53])  # extremes of the random number of fading
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Admission:
-    """What a scenario asks of its devices.
+    """What a scenario requires of its devices.
 
-    `scenario` knows the size of an upload. `dealt` are the D_j of the scenario's own data, with
-    which the ready ClientApp trains; None where devices bring data of their own. `keys` has the
+    `scenario` has the size of an upload. `dealt` are the D_j of the scenario's own data, with
+    which the ready ClientApp trains; None where devices have data of their own. `keys` has the
     public key of each name, where names are bound to keys.
     """
 
@@ -39,8 +38,8 @@ class Admission:
     keys: Mapping[str, bytes] = field(default_factory=dict)
 
     def fault(self, profile: Profile, key: bytes = b"", place: int | None = None) -> str:
-        """Why a device cannot take part, in a sentence; empty if it can. `place` is the client that
-        it is where its name says so; else what it says itself."""
+        """Say why a device cannot take part; empty if it can. `place` is its client where that
+        follows from its name; None: the client of its profile."""
         place = profile.client if place is None else place
         try:
             self._check_key(profile, key)
@@ -63,10 +62,12 @@ class Admission:
             )
 
     def _check_samples(self, profile: Profile, place: int | None) -> None:
-        """Refuses a device that does not hold what the scenario deals to its client."""
+        """Refuse a device that does not hold the samples that the scenario deals to its client."""
         if self.dealt is None:
             if profile.samples is None:
-                raise BadInput(f"{profile.name} does not say how many samples it holds: it has to")
+                raise BadInput(
+                    f"{profile.name}: its profile lacks `samples`, required for your own ClientApp"
+                )
             return
         if place is None:
             raise BadInput(
@@ -85,14 +86,14 @@ class Admission:
         low = clients.freq_min if profile.freq_min is None else profile.freq_min
         high = clients.freq_max if profile.freq_max is None else profile.freq_max
         if clients.table is None and low > high:
-            whose = {True: " of the scenario", False: ""}
+            source = {True: " of the scenario", False: ""}
             raise BadInput(
-                f"freq_min = {low:g}{whose[profile.freq_min is None]} is above freq_max = "
-                f"{high:g}{whose[profile.freq_max is None]}: give it both, in cycle/s"
+                f"freq_min = {low:g}{source[profile.freq_min is None]} is above freq_max = "
+                f"{high:g}{source[profile.freq_max is None]}: give it both, in cycle/s"
             )
 
     def _check_numbers(self, profile: Profile, place: int | None) -> None:
-        """Refuses numbers that are each in range, and with which no round can be priced."""
+        """Refuse numbers that are each in range, but with which no round can be priced."""
         table = self.scenario.clients.table
         if table is not None and profile.numbers:
             introduced(self.scenario, {0: profile})  # refuses
@@ -105,15 +106,15 @@ class Admission:
             plan={"cohort": 1},
             cell={"gains": None},
             task={"samples_per_step": self.scenario.samples_per_step},
-            learning=None,  # whose data is dealt to all clients
+            learning=None,  # its data is dealt to all clients
         )
         alone = introduced(alone, {0: profile})
         fleet = draw_fleet(alone)
         try:
-            for training, upload in product((-FARTHEST, FARTHEST), repeat=2):
-                known = corrected(fleet, alone, np.array([training]), np.array([upload]))
-                for gain in self._gains(known):
-                    make_problem(alone, known, Trace.of(np.array([[gain]])))
+            for training, upload in product((-MAX_LOG_RATIO, MAX_LOG_RATIO), repeat=2):
+                drifted = corrected_fleet(fleet, alone, np.array([training]), np.array([upload]))
+                for gain in self._gains(drifted):
+                    make_problem(alone, drifted, Trace.of(np.array([[gain]])))
         except BadInput as error:
             raise BadInput(
                 f"{profile.name} gives numbers with which no round can be priced "
@@ -121,9 +122,9 @@ class Admission:
             ) from error
 
     def _gains(self, fleet: Fleet) -> Array:
-        """The weakest and the strongest channel that a device of a fleet of one can have."""
+        """Return the lowest and the highest gain that the one device of a fleet can have."""
         measured = self.scenario.cell.gains
         if measured is None:
-            return faded_gain(fleet.mean_gain, DICE)
-        heard = measured.values[measured.values > 0]
-        return np.array([heard.min(), heard.max()]) if heard.size else np.empty(0)
+            return faded_gain(fleet.mean_gain, UNIFORM_RANGE)
+        usable = measured.values[measured.values > 0]
+        return np.array([usable.min(), usable.max()]) if usable.size else np.empty(0)

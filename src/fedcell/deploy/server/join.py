@@ -1,4 +1,4 @@
-"""Before the first round: the devices introduce themselves, and become a federation."""
+"""Before the first round: devices introduce themselves, and become a federation."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,26 +23,26 @@ from .admission import Admission
 from .federation import Federation
 from .link import Link
 from .presence import Presence
-from .roster import Members
+from .roster import Roster
 
-JOINING = 120.0  # [s] in which all devices introduce themselves
+JOIN_TIMEOUT = 120.0  # [s] in which all devices introduce themselves
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Met:
-    """Devices that have introduced themselves, and the scenario with what they said."""
+class JoinedDevices:
+    """Devices that have introduced themselves, and the scenario with their profiles."""
 
     link: Link
-    members: Members
+    roster: Roster
     scenario: Scenario
     profiles: Mapping[int, Profile]
-    arrays: Mapping[str, Any] | None  # the first model of an app of one's own; None: ours
+    arrays: Mapping[str, Any] | None  # first model of a custom ClientApp; None: the ready one
 
     @property
     def absent(self) -> list[str]:
-        """Names of the clients that have not introduced themselves."""
+        """Names of the clients that have not joined."""
         places = range(self.scenario.clients.count)
-        return [self.members.name_of(j) for j in places if j not in self.profiles]
+        return [self.roster.name_of(j) for j in places if j not in self.profiles]
 
     def federation(
         self,
@@ -52,31 +52,31 @@ class Met:
         data_dir: Path | None = None,
         scenario: Scenario | None = None,
     ) -> tuple[TrainingSetup, Federation]:
-        """The devices as a learner on a seed, and what they learn; with the K and E_l of another
-        `scenario`, where one is given."""
+        """Return the training on a seed, and the devices as its learner; with the K and E_l of
+        another `scenario`, where one is given."""
         if judged_by not in ("server", "devices"):
             raise BadInput(f"`judged_by` = {judged_by!r}: expected server or devices")
         world = self.scenario if scenario is None else scenario
         if self.arrays is not None:
-            return self._of_strangers(world, settings, seed, self.arrays)
+            return self._custom(world, settings, seed, self.arrays)
         setup = prepare_training(world, seed, data_dir)
         return setup, self.trained_by(setup, settings, judged_by)
 
     def trained_by(
         self, setup: TrainingSetup, settings: Settings, judged_by: str = "server"
     ) -> Federation:
-        """The devices as the learner of what is trained, in place of our engine: to the same
-        bits."""
+        """Return the devices as the learner of a training, in place of the built-in engine and
+        equal to it bit for bit."""
         judge, seed = setup.learner(), setup.seed
         model = judge.start()
         about = {**settings.about, SCENARIO: learning_text(setup.scenario), SEED: seed}
         return Federation(
-            *(self.link, self.members, setup.scenario, draw_fleet(setup.scenario, seed)),
+            *(self.link, self.roster, setup.scenario, draw_fleet(setup.scenario, seed)),
             *(Layout.of({MODEL: model}), model, replace(settings, about=about), seed),
             judge=judge if judged_by == "server" else None,
         )
 
-    def _of_strangers(
+    def _custom(
         self, world: Scenario, settings: Settings, seed: int, arrays: Mapping[str, Any]
     ) -> tuple[TrainingSetup, Federation]:
         layout = Layout.of(arrays)
@@ -85,25 +85,25 @@ class Met:
             sizes = _known_sizes(world)
         world = _with_bits(world, layout).using(clients={"sizes": sizes})
         fleet, first = draw_fleet(world, seed), layout.flat(arrays)
-        made = Federation(self.link, self.members, world, fleet, layout, first, settings, seed)
-        return own_learner_setup(world, made, seed), made
+        federation = Federation(self.link, self.roster, world, fleet, layout, first, settings, seed)
+        return own_learner_setup(world, federation, seed), federation
 
 
-def meet(
+def join_devices(
     grid: Any,
     scenario: Scenario,
     arrays: Mapping[str, Any] | None = None,
     seed: int = 0,
-    join_timeout: float = JOINING,
+    join_timeout: float = JOIN_TIMEOUT,
     data_dir: Path | None = None,
-    tell: Callable[[Sequence[Exchange]], None] | None = None,
+    on_exchanges: Callable[[Sequence[Exchange]], None] | None = None,
     start_with: int | None = None,
     keys: str | Path | None = None,
-) -> Met:
-    """Waits for the devices of a scenario, and asks them who they are.
+) -> JoinedDevices:
+    """Wait for the devices of a scenario, and ask for their profiles.
 
-    With `start_with`, at least as many, it goes on with those that are there when the time is over.
-    `keys` names a table that binds names to keys.
+    With `start_with`, continue with the connected devices when the time is over, if they are at
+    least that many. `keys` names a table that binds names to keys.
     """
     about: dict[str, Any] = {SEED: seed}
     bound = {} if keys is None else read_keys(Path(keys))
@@ -125,20 +125,20 @@ def meet(
     count, link = asked.clients.count, Link(grid)
     expected = Presence(count=count, names=names, start_with=start_with, sizes=sizes)
     admission = Admission(scenario=asked, dealt=dealt, keys=bound)
-    members = Members(link, about, tell, expected, admission)
-    profiles = members.gather(count, join_timeout)
+    roster = Roster(link, about, on_exchanges, expected, admission)
+    profiles = roster.gather(count, join_timeout)
     world = introduced(scenario, profiles, owners)
-    return Met(link=link, members=members, scenario=world, profiles=profiles, arrays=arrays)
+    return JoinedDevices(link=link, roster=roster, scenario=world, profiles=profiles, arrays=arrays)
 
 
 def _with_bits(scenario: Scenario, layout: Layout) -> Scenario:
-    """A scenario that knows the size of an upload."""
+    """Return a scenario with the size of an upload."""
     bits = {} if scenario.task.model_bits is not None else {"model_bits": layout.bits}
     return scenario.using(task=bits)
 
 
 def _known_sizes(scenario: Scenario) -> Any:
-    """D_j that a scenario gives for each client; None where it does not."""
+    """Return the D_j of a scenario; None where it does not give them for each client."""
     clients = scenario.clients
     if clients.sizes is not None:
         return clients.sizes.values
@@ -147,7 +147,7 @@ def _known_sizes(scenario: Scenario) -> Any:
 
 
 def _sizes_of(profiles: Mapping[int, Profile]) -> Any:
-    """D_j as the devices say."""
+    """Return D_j from the profiles of the devices."""
     if not any(profile.samples for profile in profiles.values()):
         raise BadInput("no device holds any samples: there is nothing to learn from")
     return np.array([float(profiles[j].samples or 0) for j in sorted(profiles)])

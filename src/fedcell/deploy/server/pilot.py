@@ -14,7 +14,7 @@ from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target
 from fedcell.simulation.compute import Compute, Observer
 
-from .join import meet
+from .join import join_devices
 
 
 def pilot_federation(
@@ -50,7 +50,7 @@ def pilot_federation(
     Pilot
         The trials.
     """
-    met = meet(
+    met = join_devices(
         *(grid, scenario, options.arrays, seed, options.join_timeout, options.data_path),
         *(options.on_exchanges, options.start_with, options.keys),
     )

@@ -5,24 +5,24 @@ from dataclasses import dataclass
 
 from fedcell.core.errors import BadInput
 from fedcell.core.showing import client_title
-from fedcell.deploy.exchanges import MISSING, Exchange
+from fedcell.deploy.exchanges import MISSING, Exchange, Outcome
 from fedcell.deploy.wire.profile import NUMBERS, Profile, ordered
 
-MOST_NAMED = 10  # devices that a sentence names
+MAX_NAMED = 10  # devices that a sentence names
 
 
 @dataclass(frozen=True, kw_only=True)
 class Presence:
     """The devices that a run expects.
 
-    With `start_with`, it begins with those that are there when the time to join is over, if they
-    are that many. Then the fleet is the scenario's in any order of arrival: each device has to say
-    which client it is, or have a name of the fleet table, and what it is like stands there too.
+    With `start_with`, the run begins with the devices that are connected when the time to join is
+    over, if they are at least that many. Then the fleet is the scenario's, whichever devices come
+    first: each must give its partition-id or have a name of the fleet table, which describes it.
     """
 
     count: int  # of clients
     names: tuple[str, ...] | None = None  # of the clients, where the scenario names them
-    start_with: int | None = None  # least number of devices; None: all of them
+    start_with: int | None = None  # minimum number of devices; None: all of them
     sizes: Sequence[float] | None = None  # D_j of the scenario, where devices must have them
 
     def __post_init__(self) -> None:
@@ -33,19 +33,18 @@ class Presence:
             )
 
     def place_of(self, profile: Profile) -> int | None:
-        """The client that a device says it is, without a look at the others; None: not known."""
+        """Return the client of a device, from its profile alone; None: not known."""
         if profile.client is not None or self.names is None:
             return profile.client
         return self.names.index(profile.name) if profile.name in self.names else None
 
     def places(self, profiles: Sequence[Profile]) -> list[int]:
-        """The client that each device is: as it says, by the fleet table, or by order of names."""
-        found = [self.place_of(profile) for profile in profiles]
-        known = [place for place in found if place is not None]
+        """Return the client of each device: by partition-id, fleet table, or order of names."""
+        known = [place for p in profiles if (place := self.place_of(p)) is not None]
         return known if len(set(known)) == len(profiles) else ordered(profiles)
 
     def fault(self, profile: Profile) -> str:
-        """Why a device cannot take part in a run that starts without some; empty: it can."""
+        """Say why a device cannot join a run that starts without some devices; empty: it can."""
         if self.start_with is None:
             return ""
         place = self.place_of(profile)
@@ -67,23 +66,23 @@ class Presence:
         return ""
 
     def enough(self, found: Collection[object]) -> bool:
-        """Whether a run may begin with the devices that were found."""
+        """Return whether a run may begin with the devices that were `found`."""
         least = self.count if self.start_with is None else self.start_with
         return len(found) >= least
 
     def open_place(self, profile: Profile, taken: Collection[int]) -> int | None:
-        """The place that a device takes which joins later; None: there is none for it."""
+        """Return the client of a device that joins later; None: there is no place for it."""
         place = None if self.start_with is None else self.place_of(profile)
         return place if place is not None and place < self.count and place not in taken else None
 
     def title(self, client: int) -> str:
-        """What a client is called that has not introduced itself."""
+        """Return the name of a client that has not introduced itself."""
         return client_title(client, None if self.names is None else self.names[client])
 
 
 def missing_devices(expected: Presence, found: Sequence[Profile]) -> list[str]:
-    """Name the expected devices that are not among those found: by the fleet table, or by
-    partition-id. Where a device says neither, it cannot be known which are missing: none.
+    """Name the expected devices that were not found: by the fleet table, or by partition-id. Where
+    a device gives neither, the missing ones are not known: return none.
 
     >>> there = [Profile(name="pump-1", client=1)]
     >>> missing_devices(Presence(count=3), there)
@@ -101,13 +100,13 @@ def missing_devices(expected: Presence, found: Sequence[Profile]) -> list[str]:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Some names in a sentence, at most ten of them."""
-    rest = len(names) - MOST_NAMED
-    return ", ".join(names[:MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")
+    """List at most ten names."""
+    rest = len(names) - MAX_NAMED
+    return ", ".join(names[:MAX_NAMED]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def missing_words(expected: Presence, found: Sequence[Profile]) -> str:
-    """The end of a sentence that names the devices which are missing."""
+    """Return the end of a sentence that names the missing devices."""
     names = missing_devices(expected, found)
     return f"; missing: {listed(names)}" if names else ""
 
@@ -115,9 +114,9 @@ def missing_words(expected: Presence, found: Sequence[Profile]) -> str:
 def round_line(
     round: int, loss: float, received: int, called: int, exchanges: Sequence[Exchange]
 ) -> str:
-    """One line on a round that is done: its loss, how many uploads counted, whose did not."""
+    """Summarise a round in a line: its loss, its counted uploads, the devices without one."""
     score = "not evaluated" if loss != loss else f"loss {loss:.4f}"
-    missing: Mapping[str, list[str]] = {outcome: [] for outcome in MISSING}
+    missing: Mapping[Outcome, list[str]] = {outcome: [] for outcome in MISSING}
     for row in sorted(exchanges, key=lambda row: -1 if row.client is None else row.client):
         if row.round == round and row.outcome in missing:
             missing[row.outcome].append(row.name)

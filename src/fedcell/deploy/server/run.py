@@ -9,9 +9,9 @@ from typing import Any, Generic
 from fedcell.core.errors import BadInput
 from fedcell.core.files.formats import write_text
 from fedcell.core.streams import check_count
-from fedcell.deploy.exchanges import Exchange, ExchangeFile, past_exchanges
+from fedcell.deploy.exchanges import Exchange, ExchangeFile, Outcome, past_exchanges
 from fedcell.deploy.options import FederationOptions, Scheduled, check_chosen
-from fedcell.deploy.round_tables import LineFile, T
+from fedcell.deploy.round_tables import RoundTable, T
 from fedcell.deploy.scores import ScoreFile
 from fedcell.learning.custom import digest
 from fedcell.learning.engines.engine import Engine, vector_width
@@ -30,9 +30,9 @@ from fedcell.simulation.prepared import PreparedRun, Segment
 from fedcell.simulation.run import scenario_to_run
 from fedcell.simulation.summary import RoundReport, RunResult
 
-from .adaptive import following
+from .adaptive import adapt_to_devices
 from .federation import Federation
-from .join import meet
+from .join import join_devices
 from .presence import listed, round_line
 
 
@@ -87,7 +87,7 @@ def run_federation(
         check_chosen(home, options.chosen())
     log = _Log(home, ExchangeFile, repeats=True)  # devices introduce themselves each time
     options = _with_files(options, home, log)
-    met = meet(
+    met = join_devices(
         *(grid, scenario, options.arrays, seed, options.join_timeout, options.data_path, log.add),
         *(options.start_with, options.keys),
     )
@@ -174,8 +174,8 @@ def _adapting(
         if region.policy is None:
             region = replace(region, policy=options.policy)
         run = adaptive(run, law, every=adaptation.every, region=region)
-    run, watching = following(run, federation, adaptation.every, [*past, *log.early])
-    log.listeners.append(watching.note)
+    run, watching = adapt_to_devices(run, federation, adaptation.every, [*past, *log.early])
+    log.listeners.append(watching.observe)
     return run
 
 
@@ -185,10 +185,10 @@ class _Log(Generic[T]):
     or is that of its beginning."""
 
     def __init__(
-        self, home: Path | None, kind: Callable[[Path], LineFile[T]], repeats: bool
+        self, home: Path | None, kind: Callable[[Path], RoundTable[T]], repeats: bool
     ) -> None:
         self._home, self._kind, self._repeats = home, kind, repeats
-        self._file: LineFile[T] | None = None
+        self._file: RoundTable[T] | None = None
         self.early: list[T] = []  # of before the first round
         self.listeners: list[Callable[[Sequence[T]], None]] = []
 
@@ -218,7 +218,9 @@ class _Telling:
         self._rows += exchanges
 
     def report(self, done: RoundReport) -> None:
-        called = sum(row.share is not None and row.outcome != "duplicate" for row in self._rows)
+        called = sum(
+            row.share is not None and row.outcome != Outcome.DUPLICATE for row in self._rows
+        )
         self._tell(round_line(done.round, done.train_loss, done.received, called, self._rows))
         self._rows.clear()
 

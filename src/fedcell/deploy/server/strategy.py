@@ -1,9 +1,8 @@
-"""A strategy of Flower's inside a federation of ours: what it puts into messages, and how it
-averages.
+"""A strategy of Flower inside a federation of fedcell: what it adds to messages, how it averages.
 
-It makes sense where a strategy averages the answers of a round, with a step of its own or without:
-FedAvg, FedProx, FedAvgM, FedAdam, FedYogi, FedAdagrad, FedMedian, FedTrimmedAvg. It does not where
-one decides who is called (ours does), or counts on a fixed number of answers (Krum, Bulyan).
+This suits strategies that average the replies of a round, with a server step or without: FedAvg,
+FedProx, FedAvgM, FedAdam, FedYogi, FedAdagrad, FedMedian, FedTrimmedAvg. It does not suit those
+that choose the clients (fedcell does), or need a fixed number of replies (Krum, Bulyan).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,24 +16,24 @@ from fedcell.core.errors import BadInput
 from fedcell.core.types import Floats
 from fedcell.deploy.wire.arrays import array_record
 from fedcell.deploy.wire.layout import Layout
-from fedcell.deploy.wire.messages import Answer
+from fedcell.deploy.wire.messages import Reply
 
 from .replies import number_of
 
 EXAMPLES = "num-examples"  # the weight that Flower's strategies ask for
-LOOKS = 2  # at who is there, by strategies that sample: once to count, once to draw
+MAX_NODE_QUERIES = 2  # of a strategy that samples: once to count the nodes, once to draw
 
 
 class CohortGrid(Grid):
     """The nodes of one round, for a strategy to sample all of."""
 
     def __init__(self, nodes: Sequence[int]) -> None:
-        self._nodes, self._looks = list(nodes), 0
+        self._nodes, self._queries = list(nodes), 0
 
     def get_node_ids(self) -> Iterable[int]:
-        """The cohort; a strategy that keeps looking waits for nodes that will not come."""
-        self._looks += 1
-        if self._looks > LOOKS:
+        """Return the cohort; refuse a strategy that keeps asking, as it waits for more nodes."""
+        self._queries += 1
+        if self._queries > MAX_NODE_QUERIES:
             raise BadInput(
                 f"the strategy waits for more nodes than the {len(self._nodes)} of this round: set "
                 "its fraction_train to 1.0, min_train_nodes and min_available_nodes to 1"
@@ -42,45 +41,45 @@ class CohortGrid(Grid):
         return list(self._nodes)
 
     def _none(self, *_: Any, **__: Any) -> Any:
-        raise BadInput("the strategy sends messages of its own, which a federation of ours does")
+        raise BadInput("the strategy tried to send messages; fedcell sends them itself")
 
     create_message = push_messages = pull_messages = send_and_receive = set_run = _none
 
     @property
     def run(self) -> Any:
-        """None: nothing is sent from here."""
+        """Refuse: nothing is sent from here."""
         return self._none()
 
 
-def configured(
+def configure(
     strategy: Strategy, round: int, arrays: ArrayRecord, nodes: Sequence[int]
 ) -> dict[int, RecordDict]:
-    """What a strategy would send to each node of a round, counted from 1."""
-    sent = strategy.configure_train(round, arrays, ConfigRecord(), CohortGrid(nodes))
-    found = {message.metadata.dst_node_id: message.content for message in sent}
-    if left := set(nodes) - set(found):
+    """Return what a strategy would send to each node of a round, counted from 1."""
+    messages = strategy.configure_train(round, arrays, ConfigRecord(), CohortGrid(nodes))
+    contents = {message.metadata.dst_node_id: message.content for message in messages}
+    if left := set(nodes) - set(contents):
         raise BadInput(
             f"the strategy leaves out {len(left)} of the {len(nodes)} clients that this round "
             "calls: set its fraction_train to 1.0"
         )
-    return found
+    return contents
 
 
-def cleaned(strategy: Strategy, answer: Answer, arrays: Mapping[str, Any], samples: int) -> Message:
-    """An answer as a strategy gets it: the arrays as they are after screening, and D_j as the run
-    knows it. What else a device says neither weighs its upload nor ends the round for others; a
-    strategy with a weight of its own (`weighted_by_key`) gets that, where it can be one."""
+def cleaned(strategy: Strategy, reply: Reply, arrays: Mapping[str, Any], samples: int) -> Message:
+    """Return a reply as a strategy gets it: the arrays after screening, and D_j as the run knows
+    it, so that no other metric of a device weighs its upload or ends the round. A strategy with a
+    weight of its own (`weighted_by_key`) gets that metric, where it is a valid number."""
     key = getattr(strategy, "weighted_by_key", EXAMPLES)
-    weight = None if key == EXAMPLES else number_of(answer, key)
+    weight = None if key == EXAMPLES else number_of(reply, key)
     metrics = MetricRecord({key: int(samples) if weight is None else weight})
-    answer.message.content = RecordDict({"arrays": array_record(arrays), "metrics": metrics})
-    return answer.message
+    reply.message.content = RecordDict({"arrays": array_record(arrays), "metrics": metrics})
+    return reply.message
 
 
-def averaged(
+def aggregate(
     strategy: Strategy, round: int, replies: Sequence[Message], layout: Layout
 ) -> Floats | None:
-    """What a strategy makes of the answers of a round; None where that is nothing."""
+    """Return the model that a strategy makes of the replies of a round, or None."""
     record, _ = strategy.aggregate_train(round, list(replies))
     if record is None:
         return None

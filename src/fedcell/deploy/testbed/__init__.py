@@ -1,1 +1,1 @@
-"""Clients and a server on one machine, each with a network of its own and links of set rates."""
+"""Clients and a server on one machine, each in its own network namespace, with shaped links."""

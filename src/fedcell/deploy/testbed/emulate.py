@@ -1,7 +1,7 @@
-"""The ready Flower app in a testbed: links at a_j B r_j^0, processors at f_j, set anew each round.
+"""The ready Flower app in a testbed: links at a_j B r_j^0 and processors at f_j, set in each round.
 
-What a link was really busy with an upload is measured beside Flower's own time for it, and beside
-what the model says (6): the proof that the cost model describes a real network.
+The time of each upload on its link is compared with Flower's own time for it, and with the cost
+model (6): a check that the model describes a real network.
 """
 
 import subprocess
@@ -31,13 +31,15 @@ from .names import SERVER, Place
 from .testbed import Testbed
 from .uploads import MeasuredUpload, TestbedReport
 
-LOOK = 0.02  # [s] between two looks at the schedule
-LONGEST = 7200.0  # [s]
-TRY = "import socket, sys; sys.exit(socket.socket().connect_ex((sys.argv[1], int(sys.argv[2]))))"
+POLL = 0.02  # [s] between two polls of the schedule
+MAX_SECONDS = 7200.0  # of a run
+CONNECT = (
+    "import socket, sys; sys.exit(socket.socket().connect_ex((sys.argv[1], int(sys.argv[2]))))"
+)
 
 
 def usual_world(clients: int = 4, bandwidth: float = 4e7) -> Scenario:
-    """A small cell whose links are some Mbit/s, and a model of a megabyte."""
+    """Return a small cell with links of some Mbit/s, and a model of a megabyte."""
     return Scenario(
         cell=Cell(bandwidth=bandwidth, distance=(150.0, 250.0), gain_threshold=0.1),
         clients=Clients(count=clients, spread=0.5, freq_max=8e8),
@@ -46,8 +48,8 @@ def usual_world(clients: int = 4, bandwidth: float = 4e7) -> Scenario:
     )
 
 
-class PlacedProcesses(Processes):
-    """Processes in the places of a testbed."""
+class TestbedProcesses(Processes):
+    """Processes at the clients and the server of a testbed."""
 
     def __init__(self, testbed: Testbed, folder: Path, env: Mapping[str, str]) -> None:
         super().__init__(folder, env)
@@ -63,13 +65,14 @@ class PlacedProcesses(Processes):
         return self._testbed.start(at, command, env=self.env, log=log)
 
     def reachable(self, host: str, port: int) -> bool:
-        trial = self._testbed.start(SERVER, [sys.executable, "-c", TRY, host, str(port)])
+        """Return whether a process listens at an address of the testbed."""
+        trial = self._testbed.start(SERVER, [sys.executable, "-c", CONNECT, host, str(port)])
         return trial.wait(timeout=30) == 0
 
 
 @dataclass(frozen=True)
-class Turn:
-    """A schedule as it was carried out."""
+class AppliedSchedule:
+    """A schedule as links and processors were set to it."""
 
     round: int
     begin: float  # time.monotonic
@@ -78,7 +81,7 @@ class Turn:
 
 
 class Shaper(threading.Thread):
-    """Sets links and processors as the server's schedule says, as soon as it says so."""
+    """Sets links and processors to the server's schedule as soon as it is written."""
 
     def __init__(
         self,
@@ -86,44 +89,46 @@ class Shaper(threading.Thread):
         file: Path,
         bits: float,
         full: float,
-        senders: Sequence[Process] = (),  # send what others have trained: as a radio does
+        senders: Sequence[Process] = (),  # SuperNodes, which send and do not train: not limited
     ) -> None:
         super().__init__(name="fedcell-shaper", daemon=True)
         self._testbed, self._file, self._bits, self._full = testbed, file, bits, full
         self._senders = list(senders)
         self._ended = threading.Event()
-        self.turns: list[Turn] = []
+        self.applied: list[AppliedSchedule] = []
         self.fault: FedcellError | None = None
 
     def run(self) -> None:
+        """Poll the schedule until `finish`."""
         last = 0
-        while not self._ended.wait(LOOK):
+        while not self._ended.wait(POLL):
             if not self._file.exists():
                 continue
-            told = read_tables(self._file)
-            if told["round"] != last:
-                last = told["round"]
+            schedule = read_tables(self._file)
+            if schedule["round"] != last:
+                last = schedule["round"]
                 try:
-                    self.turns.append(self._set(told))
+                    self.applied.append(self._apply(schedule))
                 except FedcellError as error:
                     self.fault = error
                     return
 
-    def _set(self, told: Mapping[str, Any]) -> Turn:
-        begin, clients = time.monotonic(), told["clients"]
-        while self._senders:  # by now they have started those who train
-            self._testbed.free(self._senders.pop().handle)
+    def _apply(self, schedule: Mapping[str, Any]) -> AppliedSchedule:
+        begin, clients = time.monotonic(), schedule["clients"]
+        while self._senders:  # by now they have started the processes that train
+            self._testbed.release(self._senders.pop().handle)
         rates = dict(
-            zip(clients, (self._bits * x for x in told["uploads_per_second"]), strict=True)
+            zip(clients, (self._bits * x for x in schedule["uploads_per_second"]), strict=True)
         )
-        shares = dict(zip(clients, (f / self._full for f in told["freq"]), strict=True))
+        shares = dict(zip(clients, (f / self._full for f in schedule["freq"]), strict=True))
         for client, rate in rates.items():
             self._testbed.set_rate(client, rate)
             if self._testbed.why_no_quota is None:
                 self._testbed.set_cpu(client, shares[client])
-        return Turn(told["round"], begin, rates, shares)
+        return AppliedSchedule(schedule["round"], begin, rates, shares)
 
-    def end(self) -> None:
+    def finish(self) -> None:
+        """Stop polling; raise what went wrong."""
         self._ended.set()
         self.join()
         if self.fault is not None:
@@ -131,8 +136,8 @@ class Shaper(threading.Thread):
 
 
 def calibrated(world: Scenario, seed: int, full: float, data_dir: Path | None = None) -> Scenario:
-    """The scenario with alpha_0 of this machine, a processor of which stands for `full` cycles a
-    second: so what the model says of training can be seen on a clock."""
+    """Return the scenario with alpha_0 of this machine, one processor of which has `full` cycles a
+    second, so that modelled training times can be compared with a clock."""
     setup = prepare_training(world, seed, data_dir)
     learner = setup.learner(threads=1, test=False)
     warm_up(learner)
@@ -159,87 +164,96 @@ def emulate(
     policy: str = "distributed",
     deadline: float = 300.0,
     data_dir: Path | None = None,
-    tell: Callable[[str], None] = lambda _: None,
+    message: Callable[[str], None] = lambda _: None,
     pause: Callable[[], None] = lambda: None,
 ) -> TestbedReport:
-    """Runs a scenario on Flower in a testbed of this machine, and compares the uploads with the
-    model. `folder` gets the run, in `run`, and the logs; it must be new."""
+    """Run a scenario on Flower in a testbed of this machine, and compare uploads with the model.
+
+    `folder`, which must be new or empty, gets the run, in `run`, and the logs. `message` is called
+    with lines of progress, and `pause` about every 0.1 s.
+    """
     if folder.exists() and any(folder.iterdir()):
-        raise BadInput(f"{folder}: is there already: choose another `folder`")
+        raise BadInput(f"{folder}: exists already: choose another `folder`")
     setup = prepare_training(world, seed, data_dir)
     full = float(world.clients.freq_max)
     bits, count = setup.scenario.model_bits, setup.scenario.clients.count
-    tell("how fast this machine trains is measured")
+    message("measuring the training speed of this machine")
     world = calibrated(world, seed, full, data_dir)
+    folder = folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    scenario, schedule = (
-        (folder / "scenario.json").absolute(),
-        (folder / "schedule.json").absolute(),
-    )
-    save_scenario(world, scenario)
+    save_scenario(world, folder / "scenario.json")
     config = RunConfig(
-        scenario=str(scenario),
+        scenario=str(folder / "scenario.json"),
         policy=policy,
         seed=seed,
         rounds=rounds or 0,
-        folder=str((folder / "run").absolute()),
+        folder=str(folder / "run"),
         deadline=deadline,
-        schedule_file=str(schedule),
+        schedule_file=str(folder / "schedule.json"),
         data_dir=str(data_dir.absolute()) if data_dir else "",
     )
     with Testbed(count) as testbed:
-        if testbed.why_no_quota is not None:
-            tell(f"processors are not limited: {testbed.why_no_quota}")
+        limited = testbed.why_no_quota is None
+        if not limited:
+            message(f"processors are not limited: {testbed.why_no_quota}")
+        uploads = _run(testbed, config, folder, bits, full, message, pause)
+    return TestbedReport(uploads=tuple(uploads), bits=bits, policy=policy, limited=limited)
 
-        def placed(logs: Path, env: Mapping[str, str]) -> Processes:
-            return PlacedProcesses(testbed, logs, env)
 
-        host = testbed.address(SERVER)
-        with (
-            testbed.meter() as meter,
-            LocalFederation(folder.absolute(), host=host, start=placed) as federation,
-        ):
-            federation.start_superlink()
-            nodes = [
-                federation.start_node({"partition-id": j, "num-partitions": count})
-                for j in range(count)
-            ]
-            shaper = Shaper(testbed, schedule, bits, full, nodes)
-            tell(f"a server and {count} devices, each in a network of its own, on {host}")
-            shaper.start()
-            try:
-                federation.wait(federation.submit(config), LONGEST, pause)
-            finally:
-                shaper.end()
-            end = time.monotonic()
-            uploads = measured_uploads(Path(config.folder), shaper.turns, meter, end)
-        quota = testbed.why_no_quota is None
-    return TestbedReport(uploads=tuple(uploads), bits=bits, policy=policy, limited=quota)
+def _run(
+    testbed: Testbed,
+    config: RunConfig,
+    folder: Path,
+    bits: float,
+    full: float,
+    message: Callable[[str], None],
+    pause: Callable[[], None],
+) -> list[MeasuredUpload]:
+    """Run a federation in a testbed to its end, and return its uploads as the links saw them."""
+
+    def start(logs: Path, env: Mapping[str, str]) -> Processes:
+        return TestbedProcesses(testbed, logs, env)
+
+    host, count = testbed.address(SERVER), testbed.clients
+    with testbed.meter() as meter, LocalFederation(folder, host=host, start=start) as federation:
+        federation.start_superlink()
+        nodes = [
+            federation.start_node({"partition-id": j, "num-partitions": count})
+            for j in range(count)
+        ]
+        shaper = Shaper(testbed, Path(config.schedule_file), bits, full, nodes)
+        message(f"a server and {count} devices, each in its own network, on {host}")
+        shaper.start()
+        try:
+            federation.wait(federation.submit(config), MAX_SECONDS, pause)
+        finally:
+            shaper.finish()
+        return measured_uploads(Path(config.folder), shaper.applied, meter, time.monotonic())
 
 
 def measured_uploads(
-    folder: Path, turns: Sequence[Turn], meter: Meter, end: float
+    folder: Path, applied: Sequence[AppliedSchedule], meter: Meter, end: float
 ) -> list[MeasuredUpload]:
-    """Each upload that came, as the link saw it, in the time of its round."""
+    """Return each upload that came, as its link saw it during the round."""
     windows = {
-        turn.round: (turn, after.begin if after else end)
-        for turn, after in zip(turns, [*turns[1:], None], strict=True)
+        schedule.round: (schedule, after.begin if after else end)
+        for schedule, after in zip(applied, [*applied[1:], None], strict=True)
     }
     known = lambda value: float("nan") if value is None else value
-    found = []
+    uploads = []
     for exchange in read_exchanges(folder):
         if exchange.outcome not in CAME or exchange.round not in windows:
             continue
         assert exchange.client is not None
-        turn, until = windows[exchange.round]
-        seen = meter.upload(exchange.client, turn.begin, until)
-        found.append(
+        schedule, until = windows[exchange.round]
+        seen = meter.upload(exchange.client, schedule.begin, until)
+        uploads.append(
             MeasuredUpload(
                 round=exchange.round,
                 client=exchange.client,
                 name=exchange.name,
-                rate=turn.rates[exchange.client],
-                cpu=turn.shares[exchange.client],
+                rate=schedule.rates[exchange.client],
+                cpu=schedule.shares[exchange.client],
                 modelled=known(exchange.modelled_upload),
                 link=seen.duration,
                 bytes=seen.burst,
@@ -248,4 +262,4 @@ def measured_uploads(
                 training=known(exchange.measured_training),
             )
         )
-    return found
+    return uploads

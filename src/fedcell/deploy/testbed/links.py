@@ -1,8 +1,8 @@
 """Network namespaces and the links between them, by the commands ip and tc of iproute2.
 
-The bridge and its ports stand in the server's namespace. So nothing is ever to be seen or reached
-in the network of the machine, no firewall of it is in the way, all goes with the namespaces, and
-one file there has the counters of all clients.
+The bridge and its ports are in the server's namespace. So the network of the machine sees none of
+them, its firewall does not interfere, all are removed with the namespaces, and one file there has
+the counters of all clients.
 """
 
 import os
@@ -16,25 +16,25 @@ from fedcell.core.errors import NoTestbed
 
 NAMESPACES = Path("/var/run/netns")  # where ip keeps them
 NETWORK = IPv4Network("10.83.0.0/16")  # exists in the namespaces of a testbed only
-MOST_CLIENTS = 1000  # a bridge has 1023 ports
+MAX_CLIENTS = 1000  # a bridge has 1023 ports
 BRIDGE, UPLINK = "bridge", "uplink"  # in the server's namespace; in each client's
 
 FRAME = 1514  # bytes of the largest packet on a link, its Ethernet header included
-# What the shaper may send at once after a pause. Long enough for timers that come late, or it
-# loses rate; short against an upload.
+# What the shaper may send at once after a pause: long enough for late timers, which would lower the
+# rate, and short against an upload.
 BURST = 0.005  # s
-QUEUE = 1_000_000  # bytes; TCP keeps far less in it, so that nothing is lost
+QUEUE = 1_000_000  # bytes; TCP keeps far less in it, so that no packet is dropped
 
 
 def port(client: int) -> str:
-    """The server's end of a client's link."""
+    """Return the device at the server's end of a client's link."""
     return f"client{client}"
 
 
 def unusable() -> str | None:
-    """Why there can be no testbed, as far as one sees without making one; None: nothing known."""
+    """Say why no testbed can be made, without trying to make one; None: no reason is known."""
     if not sys.platform.startswith("linux"):
-        return "a testbed needs Linux, whose network namespaces it is made of"
+        return "a testbed needs Linux: it consists of network namespaces"
     if os.geteuid() != 0:
         return "a testbed needs root, as it makes network namespaces: run it as root or with sudo"
     if lacking := [tool for tool in ("ip", "tc") if shutil.which(tool) is None]:
@@ -43,38 +43,38 @@ def unusable() -> str | None:
 
 
 def run_tool(*words: str) -> None:
-    """Runs ip or tc; what it complains of is an error."""
-    # In a session of its own: Ctrl-C at a terminal must not break it off half way.
+    """Run ip or tc; raise with its message if it fails."""
+    # In its own session: Ctrl-C at a terminal must not interrupt it half way.
     done = subprocess.run(words, capture_output=True, text=True, start_new_session=True)
     if done.returncode:
-        reason = " ".join(done.stderr.split()) or f"it ended with code {done.returncode}"
+        reason = " ".join(done.stderr.split()) or f"it exited with code {done.returncode}"
         raise NoTestbed(
             f"the network of a testbed cannot be made or changed: {' '.join(words)}: {reason}"
         )
 
 
 def list_namespaces() -> list[str]:
-    """The names of all network namespaces of this machine that have one."""
+    """Return the names of all named network namespaces of this machine."""
     return sorted(os.listdir(NAMESPACES)) if NAMESPACES.is_dir() else []
 
 
 def add_server(server: str) -> None:
-    """Makes the server's namespace, with a bridge that waits for clients."""
+    """Make the server's namespace, with a bridge for the clients."""
     _add_namespace(server)
-    # No address but the one given: those of IPv6 would chatter on the links that are metered.
+    # No other addresses: IPv6 would send packets over the metered links.
     run_tool("ip", "-n", server, "link", "add", BRIDGE, "type", "bridge", "mcast_snooping", "0")
     run_tool("ip", "-n", server, "link", "set", BRIDGE, "addrgenmode", "none", "up")
     _add_address(server, BRIDGE, server_address())
 
 
 def add_client(server: str, namespace: str, client: int) -> None:
-    """Makes a client's namespace, with a link to the bridge."""
+    """Make a client's namespace, with a link to the bridge."""
     _add_namespace(namespace)
     ours, on_server = ("ip", "-n", namespace), ("ip", "-n", server)
     ends = (port(client), "type", "veth", "peer", "name", UPLINK, "netns", namespace)
     run_tool(*on_server, "link", "add", *ends)
     run_tool(*on_server, "link", "set", port(client), "addrgenmode", "none", "master", BRIDGE, "up")
-    # Packets as they are on a wire: otherwise many come to the shaper as one of up to 64 kB.
+    # Packets as on a wire: otherwise many reach the shaper as one of up to 64 kB.
     whole = ("gso_max_size", str(FRAME), "gso_max_segs", "1")
     run_tool(*ours, "link", "set", UPLINK, "addrgenmode", "none", *whole, "up")
     _add_address(namespace, UPLINK, client_address(client))
@@ -91,15 +91,17 @@ def _add_address(namespace: str, device: str, address: str) -> None:
 
 
 def server_address() -> str:
+    """Return the IPv4 address of the server."""
     return str(NETWORK[1])
 
 
 def client_address(client: int) -> str:
+    """Return the IPv4 address of a client."""
     return str(NETWORK[2 + client])
 
 
 def shape(namespace: str, device: str, rate: float | None) -> None:
-    """Sets how much a device sends, in bit/s of whole packets; None: as much as it can."""
+    """Set the rate of a device, in bit/s of whole packets; None: no limit."""
     kind = ["noqueue"]
     if rate is not None:
         burst = max(FRAME, round(BURST * rate / 8))
@@ -108,7 +110,7 @@ def shape(namespace: str, device: str, rate: float | None) -> None:
 
 
 def delete_namespace(namespace: str) -> None:
-    """Takes a namespace away with all devices in it; nothing, where somebody else did."""
+    """Remove a namespace with all devices in it; do nothing where it is gone already."""
     try:
         run_tool("ip", "netns", "delete", namespace)
     except NoTestbed:

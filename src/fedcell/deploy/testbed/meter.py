@@ -1,5 +1,4 @@
-"""The upload in what a link carried: when it began and ended, with all else that is sent around
-it left out."""
+"""Meter of the links: when an upload began and ended, without the other traffic around it."""
 
 import ctypes
 import os
@@ -20,7 +19,7 @@ from .links import NAMESPACES, port
 
 @dataclass(frozen=True)
 class Upload:
-    """What a client sent in a window of time, and the burst in it that is the upload."""
+    """What a client sent in a window of time, and the burst in it: the upload."""
 
     sent: int  # bytes in the whole window, headers of packets included
     burst: int  # bytes of the upload
@@ -29,29 +28,29 @@ class Upload:
 
     @property
     def duration(self) -> float:
-        """How long the upload took [s]."""
+        """Duration of the upload [s]."""
         return self.end - self.begin
 
     @property
     def rate(self) -> float:
-        """The mean rate of the upload [bit/s]; 0 where nothing was sent."""
+        """Mean rate of the upload [bit/s]; 0 where nothing was sent."""
         return 8 * self.burst / self.duration if self.duration > 0 else 0.0
 
 
 def find_upload(times: Array, counts: Array) -> Upload:
-    """The upload in a window, from the times [s] at which a link was looked at, of shape (n,), and
-    the bytes that it had carried by then.
+    """Find the upload in a window, from the times [s] at which a counter was read, of shape (n,),
+    and the bytes that the link had carried by then.
 
     Polls, heartbeats and the acknowledgements of a download are sent around an upload. They may be
-    any part of the bytes below a half, but they are thin. So the upload is the interval in which
-    the link carried most above a quarter of its pace, the one with the greatest
+    any part of the bytes below a half, but their rate is low. So the upload is the interval in
+    which the link carried most above a quarter of its pace, the one with the greatest
 
         bytes - pace / 4 * time,
 
-    where pace is that of the shortest interval with half of all bytes. It may slow down to a
-    quarter on its way, and a pause belongs to it, if both sides outweigh it. (An interval with a
-    fixed part of the bytes, as 96 %, would be wrong by all that is beyond that part.) What the
-    first and the last look saw of it is dated back, and on, at the mean pace in between.
+    where pace is that of the shortest interval with half of all bytes. The upload may slow down to
+    a quarter, and a pause belongs to it if both sides outweigh it. (An interval with a fixed part
+    of the bytes, such as 96 %, would be wrong by the rest.) The beginning and the end are
+    interpolated between two readings at the mean pace in between.
     """
     times, counts = np.asarray(times, float), np.asarray(counts, float)
     sent = round(counts[-1] - counts[0]) if len(counts) else 0
@@ -59,13 +58,13 @@ def find_upload(times: Array, counts: Array) -> Upload:
         at = float(times[-1]) if len(times) else 0.0
         return Upload(sent=0, burst=0, begin=at, end=at)
     surplus = counts - _pace(times, counts) / 4 * times
-    # The greatest rise from one look to a later one.
+    # The greatest rise from one reading to a later one.
     lowest = np.minimum.accumulate(surplus)
     last = int(np.argmax(surplus - lowest))
     first = int(np.argmin(surplus[: last + 1]))
     burst = counts[last] - counts[first]
     begin, end = times[first], times[last]
-    if last - first > 2:  # with fewer looks, the pace in between is not known
+    if last - first > 2:  # with fewer readings, the pace in between is not known
         inner = (counts[last - 1] - counts[first + 1]) / (times[last - 1] - times[first + 1])
         if inner > 0:
             early = (counts[first + 1] - counts[first]) / inner
@@ -76,9 +75,9 @@ def find_upload(times: Array, counts: Array) -> Upload:
 
 
 def _pace(times: Array, counts: Array) -> float:
-    """Bytes a second in the shortest interval with half of all bytes."""
+    """Return the bytes per second in the shortest interval with half of all bytes."""
     half = (counts[-1] - counts[0]) / 2
-    last = np.searchsorted(counts, counts + half)  # the first look by which half has come since
+    last = np.searchsorted(counts, counts + half)  # the first reading with half of all bytes since
     first = np.flatnonzero(last < len(counts))
     last = last[first]
     shortest = np.argmin(times[last] - times[first])
@@ -86,27 +85,26 @@ def _pace(times: Array, counts: Array) -> float:
     return float((counts[last] - counts[first]) / (times[last] - times[first]))
 
 
-PERIOD = 0.01  # s between looks; an upload is dated finer than that where it lasts some of them
+PERIOD = 0.01  # s between readings; longer uploads are dated more finely, by interpolation
 ENTER_NETWORK = 0x40000000  # CLONE_NEWNET of Linux
 
 
 class Meter:
-    """Looks at the counters of all links every 10 ms, for the time of a `with`, and tells of any
-    window in it what a client uploaded. What it has seen takes little memory while nothing is
-    sent."""
+    """Reads the counters of all links every 10 ms inside a `with` block, and returns what a client
+    uploaded in any window of that time. Idle links take little memory."""
 
     def __init__(self, server: str, clients: int) -> None:
         self._server = server
         self._ports = {f"{port(client)}:".encode(): client for client in range(clients)}
-        # By client, times and bytes so far; of looks that saw the same, the first and the last.
+        # By client, times and bytes so far; of equal readings, the first and the last.
         self._times: list[list[float]] = [[] for _ in range(clients)]
         self._counts: list[list[int]] = [[] for _ in range(clients)]
-        self._one_at_a_time = threading.Lock()
+        self._lock = threading.Lock()
         self._ended = threading.Event()
 
     def __enter__(self) -> "Meter":
         self._file = _counters(self._server)
-        self._look()
+        self._read()
         self._thread = threading.Thread(target=self._watch, name="fedcell-meter", daemon=True)
         self._thread.start()
         return self
@@ -119,33 +117,33 @@ class Meter:
     ) -> None:
         self._ended.set()
         self._thread.join()
-        self._look()
+        self._read()
         self._file.close()
 
     def upload(self, client: int, begin: float, end: float) -> Upload:
-        """What a client sent between two times of time.monotonic, and when its upload was. What
-        was sent between the looks around `begin`, or `end`, is divided evenly."""
-        with suppress(ValueError):  # closed: what was seen is all there is
-            self._look()
-        with self._one_at_a_time:
+        """Return what a client sent between two times of time.monotonic, and when its upload was.
+        Bytes between the readings around `begin`, or `end`, are divided evenly."""
+        with suppress(ValueError):  # closed: there are no further readings
+            self._read()
+        with self._lock:
             times, counts = np.array(self._times[client]), np.array(self._counts[client], float)
         inside = times[(begin < times) & (times < end)]
-        looks = np.concatenate(([begin], inside, [end]))
-        return find_upload(looks, np.interp(looks, times, counts))
+        readings = np.concatenate(([begin], inside, [end]))
+        return find_upload(readings, np.interp(readings, times, counts))
 
     def forget(self, before: float) -> None:
-        """Drops what was seen before a time, which is not asked for any more."""
-        with self._one_at_a_time:
+        """Drop readings before a time."""
+        with self._lock:
             for times, counts in zip(self._times, self._counts, strict=True):
                 old = max(int(np.searchsorted(times, before)) - 1, 0)
                 del times[:old], counts[:old]
 
     def _watch(self) -> None:
         while not self._ended.wait(PERIOD):
-            self._look()
+            self._read()
 
-    def _look(self) -> None:
-        with self._one_at_a_time:
+    def _read(self) -> None:
+        with self._lock:
             self._file.seek(0)
             lines = self._file.readall().splitlines()
             now = time.monotonic()
@@ -165,13 +163,13 @@ class Meter:
 
 
 def _counters(namespace: str) -> FileIO:
-    """The kernel's table of the devices in a namespace; once open it stays that one's.
+    """Open the kernel's table of the devices in a namespace; an open file stays with its namespace.
 
-    A thread, unlike the whole process, may go into another namespace; this one does and ends.
+    A thread, unlike the whole process, can enter another namespace; this one does, and ends.
     """
     opened: list[FileIO | OSError] = []
 
-    def go_and_open() -> None:
+    def enter_and_open() -> None:
         try:
             handle = os.open(NAMESPACES / namespace, os.O_RDONLY)
             try:
@@ -184,9 +182,9 @@ def _counters(namespace: str) -> FileIO:
         except OSError as error:
             opened.append(error)
 
-    visitor = threading.Thread(target=go_and_open, name="fedcell-visitor")
-    visitor.start()
-    visitor.join()
+    opener = threading.Thread(target=enter_and_open, name="fedcell-meter-open")
+    opener.start()
+    opener.join()
     if isinstance(opened[0], OSError):
         raise NoTestbed(f"the links cannot be metered: {opened[0].strerror}") from opened[0]
     return opened[0]

@@ -1,7 +1,7 @@
-"""What the parts of a testbed are called: a name tells whose it is, so that left-overs are known.
+"""Names of the parts of a testbed, which contain their owner, so that left-overs are recognised.
 
-fedcell-PID-STARTED-COUNT-PLACE: the process that made it, the clock tick in which that began (the
-number of a process is given again one day), which of its testbeds, and `server` or a client.
+fedcell-PID-STARTED-COUNT-PLACE: the process that made it, the clock tick of its start (pids are
+reused), the number of its testbed, and `server` or a client.
 """
 
 import itertools
@@ -22,50 +22,50 @@ _count = itertools.count()
 
 
 def new_token() -> str:
-    """Begins the names of a new testbed of this process."""
+    """Return the prefix of all names of a new testbed of this process."""
     return f"fedcell-{os.getpid()}-{_started(os.getpid())}-{next(_count)}"
 
 
-def name(token: str, place: Place) -> str:
-    """What the namespace, and the group of processes, of a client or of the server is called."""
+def part_name(token: str, place: Place) -> str:
+    """Return the name of the namespace and of the control group of a client or of the server."""
     return f"{token}-{place}"
 
 
 def token_of(name: str) -> str | None:
-    """With what the names of the testbed begin that something belongs to; None: it is not ours."""
-    found = _NAME.fullmatch(name)
-    return found and found[1]
+    """Return the prefix of the testbed that a name belongs to; None: it is of no testbed."""
+    match = _NAME.fullmatch(name)
+    return match and match[1]
 
 
 def owner_lives(name: str) -> bool:
-    """Whether the process is still there that made a testbed with such a name."""
-    found = _NAME.fullmatch(name)
-    return found is not None and _started(int(found[2])) == int(found[3])
+    """Return whether the process lives that made a testbed with such a name."""
+    match = _NAME.fullmatch(name)
+    return match is not None and _started(int(match[2])) == int(match[3])
 
 
 def _started(pid: int) -> int | None:
-    """The clock tick since the boot in which a process began; None: it has ended."""
+    """Return the clock tick since boot in which a process began; None: it has ended."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text("utf-8", "replace")
     except OSError:
         return None
-    state, *others = text.rpartition(")")[2].split()  # what is before is free text
+    state, *others = text.rpartition(")")[2].split()  # free text comes before
     return None if state in "ZX" else int(others[18])
 
 
-def inside(names: Iterable[str], groups: Groups | None) -> set[int]:
-    """The numbers of all processes in the namespaces or control groups with these names."""
+def processes_in(names: Iterable[str], groups: Groups | None) -> set[int]:
+    """Return the pids in the namespaces or control groups with these names."""
     names = list(names)
-    found = set().union(*(groups.members(name) for name in names)) if groups else set()
+    pids = set().union(*(groups.members(name) for name in names)) if groups else set()
     wanted = {_identity(str(NAMESPACES / name)) for name in names} - {None}
     for pid in map(int, filter(str.isdigit, os.listdir("/proc"))):
         if _identity(f"/proc/{pid}/ns/net") in wanted:
-            found.add(pid)
-    return found - {os.getpid()}
+            pids.add(pid)
+    return pids - {os.getpid()}
 
 
 def _identity(path: str) -> tuple[int, int] | None:
-    """What is the same for a namespace under all its paths; None: it, or its process, is gone."""
+    """Return what identifies a namespace under all its paths; None: it, or its process, is gone."""
     try:
         status = os.stat(path)
     except OSError:

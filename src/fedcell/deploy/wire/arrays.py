@@ -1,4 +1,4 @@
-"""Arrays as Flower sends them, and back: no pickle, and nothing is unpacked unseen."""
+"""Arrays to Flower records and back: without pickle, and checked before they are unpacked."""
 
 import io
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from fedcell.core.errors import BadInput
 
 from .layout import Layout
 
-HEADER = 65536  # [byte] that the head of a .npy may have, and some more
+MAX_HEADER = 65536  # [byte] of a .npy, with a margin
 READERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
@@ -28,18 +28,18 @@ class Decoded:
 
     @property
     def bytes(self) -> int:
-        """What they take."""
+        """Size of the arrays."""
         return sum(len(array.data) for array in self.record.values())
 
     def excess(self, layout: Layout) -> str | None:
-        """By how much they are larger than a model of this layout can be, in words."""
-        most = layout.bits / 8 + HEADER * len(layout.names)
+        """Say by how much the arrays exceed a model of this layout; None where they do not."""
+        most = layout.bits / 8 + MAX_HEADER * len(layout.names)
         if self.bytes <= most:
             return None
         return f"{self.bytes} bytes, and a model of this kind has {layout.bits / 8:.0f}"
 
     def of(self, layout: Layout) -> dict[str, Any]:
-        """The arrays, if they are those of a model; else a BadInput that says what is wrong."""
+        """Return the arrays of a model; raise BadInput where they do not fit its layout."""
         if set(self.record) != set(layout.names):
             missing = [name for name in layout.names if name not in self.record]
             raise BadInput(f"has no array {missing[0]}" if missing else "has arrays of other names")
@@ -48,15 +48,15 @@ class Decoded:
 
 
 def _unpacked(name: str, array: Array, shape: tuple[int, ...], kind: str) -> Any:
-    """One array. Its head is read first: what it announces is what would be allocated."""
+    """Unpack an array. Read its header first: the size in it is what would be allocated."""
     if array.stype != "numpy.ndarray":
         raise BadInput(f"{name} is packed as {str(array.stype)[:40]!r}: expected numpy.ndarray")
     stream = io.BytesIO(array.data)
     try:
         version = np.lib.format.read_magic(stream)
-        found, _, dtype = READERS[version](stream)
-        if found != shape:
-            raise BadInput(f"{name} has shape {found}, expected {shape}")
+        sent, _, dtype = READERS[version](stream)
+        if sent != shape:
+            raise BadInput(f"{name} has shape {sent}, expected {shape}")
         if dtype.name != kind or not dtype.isnative:
             raise BadInput(f"{name} holds {dtype}, expected {kind}")
         if len(array.data) - stream.tell() != dtype.itemsize * prod(shape):
@@ -64,10 +64,10 @@ def _unpacked(name: str, array: Array, shape: tuple[int, ...], kind: str) -> Any
         return array.numpy()
     except BadInput:
         raise
-    except Exception as error:  # whatever a stranger's bytes make of NumPy
+    except Exception as error:  # bytes of a device may raise anything in NumPy
         raise BadInput(f"{name} cannot be unpacked ({type(error).__name__})") from error
 
 
 def array_record(arrays: Mapping[str, Any]) -> ArrayRecord:
-    """A record of arrays."""
+    """Pack arrays into a record."""
     return ArrayRecord({name: Array(np.asarray(a, order="C")) for name, a in arrays.items()})

@@ -1,4 +1,4 @@
-"""A model as named arrays, which federations exchange, and as the flat vector that we average."""
+"""A model as named arrays, as federations exchange it, and as a flat vector for averaging."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ import numpy as np
 from fedcell.core.errors import BadInput
 from fedcell.core.types import Floats
 
-KINDS = "fiu"  # of numbers that a model may hold: floats, and counters as BatchNorm has them
+KINDS = "fiu"  # of numbers in a model: floats, and integer counters such as those of BatchNorm
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Which arrays a model consists of, in order: name, shape and type of each.
+    """The arrays of a model, in order: name, shape and type of each.
 
     >>> layout = Layout.of({"w": np.zeros((2, 3), np.float32), "b": np.ones(3, np.float32)})
     >>> layout.size, layout.flat(layout.arrays(np.arange(9, dtype=np.float32))).tolist()[-1]
@@ -28,7 +28,7 @@ class Layout:
 
     @classmethod
     def of(cls, arrays: Mapping[str, Any]) -> "Layout":
-        """That of a model."""
+        """Return the layout of a model."""
         if not arrays:
             raise BadInput("the model has no arrays: give those of the first model")
         values = {name: np.asarray(array) for name, array in arrays.items()}
@@ -43,26 +43,26 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """How many numbers there are in all."""
+        """Number of parameters."""
         return sum(map(prod, self.shapes))
 
     @property
     def bits(self) -> float:
-        """z_m, as the arrays are [bit]."""
+        """z_m of the uncompressed arrays [bit]."""
         each = (np.dtype(kind).itemsize for kind in self.kinds)
         return 8.0 * sum(n * prod(shape) for n, shape in zip(each, self.shapes, strict=True))
 
     def flat(self, arrays: Mapping[str, Any]) -> Floats:
-        """All numbers one after the other, as 32-bit floats."""
+        """Concatenate all arrays to a vector of shape (size,), float32."""
         parts = [np.asarray(arrays[name]).ravel().astype(np.float32) for name in self.names]
         return np.concatenate(parts)
 
     def arrays(self, model: Floats) -> dict[str, Any]:
-        """The arrays of a flat model; whole numbers are rounded."""
-        found, begin = {}, 0
+        """Split a flat model into its arrays; round integers."""
+        arrays, begin = {}, 0
         for name, shape, kind in zip(self.names, self.shapes, self.kinds, strict=True):
             part = model[begin : begin + prod(shape)].reshape(shape)
             whole = np.dtype(kind).kind in "iu"
-            found[name] = (np.rint(part) if whole else part).astype(kind)
+            arrays[name] = (np.rint(part) if whole else part).astype(kind)
             begin += prod(shape)
-        return found
+        return arrays

@@ -1,7 +1,7 @@
-"""What a device says of itself, and the fleet that a federation of such devices is.
+"""The profile that a device sends, and the fleet of a federation of such devices.
 
-Before the first round the server asks everybody (Sec. IV-D: channel state and data of the
-clients); what a device does not say is as the scenario has it.
+Before the first round the server asks all devices (Sec. IV-D: channel state and data of the
+clients); what a profile leaves out is taken from the scenario.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,66 +18,104 @@ from fedcell.network.channel import gain_at_rate
 from fedcell.scenario.arrays import MAX_NAME_LENGTH, ClientTable, in_range
 from fedcell.scenario.scenario import Scenario
 
-LONGEST_VALUE = 60  # characters of a value that a refusal quotes
-WHOLE = {"client": 10**7, "samples": MAX_SAMPLES}  # the largest of each
+MAX_VALUE_LENGTH = 60  # characters of a value that a refusal quotes
+WHOLE = {"client": 10**7, "samples": MAX_SAMPLES}  # whole numbers and their maxima
 NUMBERS = ("kappa", "power", "gain", "rate", "freq_min", "freq_max", "cycles_per_sample", "battery")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """One device, as it introduces itself; None where it leaves something to the scenario.
+    """A device as it introduces itself; None leaves a value to the scenario.
 
+    Attributes
+    ----------
+    name : str
+        Name of the device, printable and unique in the federation.
+    client : int or None
+        Its place in the fleet (partition-id), counted from 0.
+    samples : int or None
+        D_j, the number of its training samples.
+    kappa : float or None
+        kappa_j, energy coefficient of its processor [J s^2].
+    power : float or None
+        p_j^0, transmit power density [W/Hz].
+    gain : float or None
+        Mean channel power gain, linear; an alternative to `rate`.
+    rate : float or None
+        Upload rate that was measured with the whole band [bit/s].
+    freq_min, freq_max : float or None
+        Bounds of its frequency f_j [cycle/s].
+    cycles_per_sample : float or None
+        alpha_0 of this device [cycle].
+    battery : float or None
+        Energy that it may spend over the whole run [J].
+    clock : float or None
+        Its time when it sent the profile [s since 1970].
+
+    Examples
+    --------
     >>> Profile.of({"name": "pump-1", "samples": 120, "kappa": 5e-27}).samples
     120
     """
 
     name: str
-    client: int | None = None  # its place in the fleet, where it knows one
-    samples: int | None = None  # D_j
-    kappa: float | None = None  # kappa_j [J s^2]
-    power: float | None = None  # p_j^0 [W/Hz]
-    gain: float | None = None  # mean channel power gain, linear; or
-    rate: float | None = None  # what it was seen to send with the whole band [bit/s]
-    freq_min: float | None = None  # [cycle/s]
-    freq_max: float | None = None  # [cycle/s]
-    cycles_per_sample: float | None = None  # alpha_0 of this device [cycle]
-    battery: float | None = None  # what it may spend in all [J]
-    clock: float | None = None  # its time when it answered [s since 1970]
+    client: int | None = None
+    samples: int | None = None
+    kappa: float | None = None
+    power: float | None = None
+    gain: float | None = None
+    rate: float | None = None
+    freq_min: float | None = None
+    freq_max: float | None = None
+    cycles_per_sample: float | None = None
+    battery: float | None = None
+    clock: float | None = None
 
     @classmethod
-    def of(cls, said: Mapping[str, Any]) -> "Profile":
-        """From what came over the network, if it can be."""
+    def of(cls, sent: Mapping[str, Any]) -> "Profile":
+        """Decode a profile that came over the network.
+
+        Parameters
+        ----------
+        sent : mapping
+            Values by field; each is checked for its type and range.
+
+        Raises
+        ------
+        BadInput
+            If a field is unknown, or its value is invalid.
+        """
         known = {f.name for f in fields(cls)}
-        if strange := sorted(set(said) - known):
-            raise BadInput(f"it speaks of {strange[0][:40]!r}, which nobody asked for")
-        values: dict[str, Any] = {"name": _checked_name(said.get("name"))}
+        if strange := sorted(set(sent) - known):
+            raise BadInput(f"unknown field {strange[0][:40]!r} in the device profile")
+        values: dict[str, Any] = {"name": _check_name(sent.get("name"))}
         for key, most in WHOLE.items():
-            if (value := said.get(key)) is not None:
+            if (value := sent.get(key)) is not None:
                 if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
                     raise BadInput(
                         f"{key} = {_shown(value)}: expected a whole number from 0 to {most:g}"
                     )
                 values[key] = value
         for key in (*NUMBERS, "clock"):
-            if (value := said.get(key)) is not None:
-                values[key] = _checked_number(key, value)
+            if (value := sent.get(key)) is not None:
+                values[key] = _check_number(key, value)
         if "gain" in values and "rate" in values:
-            raise BadInput("it gives both gain and rate: one of them will do")
+            raise BadInput("the profile gives both gain and rate: leave one of them out")
         return cls(**values)
 
     @property
     def numbers(self) -> list[str]:
-        """What it says of its radio, processor and battery, by name."""
+        """Names of the given values of its radio, processor and battery."""
         return [name for name in NUMBERS if getattr(self, name) is not None]
 
     def to_dict(self) -> dict[str, Any]:
-        """What it says, without what it leaves out."""
+        """Return the given values by field."""
         values = {f.name: getattr(self, f.name) for f in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
 
 def presentable(name: Any) -> bool:
-    """Whether a device can be called by a name: it is shown, and stands in tables."""
+    """Return whether a name can be printed and written to tables."""
     return (
         isinstance(name, str)
         and bool(name.strip())
@@ -86,7 +124,7 @@ def presentable(name: Any) -> bool:
     )
 
 
-def _checked_name(name: Any) -> str:
+def _check_name(name: Any) -> str:
     if isinstance(name, str) and len(name) > MAX_NAME_LENGTH:
         raise BadInput(f"its name has more than {MAX_NAME_LENGTH} characters")
     if not presentable(name):
@@ -94,8 +132,8 @@ def _checked_name(name: Any) -> str:
     return str(name)
 
 
-def _checked_number(key: str, value: Any) -> float:
-    """A number in the range that a fleet table has for it."""
+def _check_number(key: str, value: Any) -> float:
+    """Return a number if it is in the range that fleet tables allow."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if number and 0 < value <= LARGE and bool(in_range(key, np.array(float(value)))):
         return float(value)
@@ -104,15 +142,15 @@ def _checked_number(key: str, value: Any) -> float:
 
 
 def _shown(value: Any) -> str:
-    """A value of a stranger, cut; Python does not write out integers of thousands of digits."""
+    """Shorten a value of a device; Python does not print integers of thousands of digits."""
     if isinstance(value, int) and abs(value) > LARGE:
         return f"about {'-' if value < 0 else ''}2**{value.bit_length()}"
-    return shortened(repr(value), LONGEST_VALUE)
+    return shortened(repr(value), MAX_VALUE_LENGTH)
 
 
 def ordered(profiles: Sequence[Profile]) -> list[int]:
-    """The client that each device is: the place that it claims, or, where none claims one, by
-    name."""
+    """Return the client of each device: its partition-id, or, where none gives one, the order of
+    names."""
     claimed = [profile.client for profile in profiles]
     if all(place is None for place in claimed):
         by_name = sorted(range(len(profiles)), key=lambda i: profiles[i].name)
@@ -132,10 +170,10 @@ def ordered(profiles: Sequence[Profile]) -> list[int]:
 def introduced(
     scenario: Scenario, devices: Mapping[int, Profile], names: Sequence[str] | None = None
 ) -> Scenario:
-    """The scenario with its devices as they are: a table, where they say anything of themselves.
+    """Return the scenario with a fleet table from the profiles, where these give any values.
 
-    `devices` has the profile of each client, and `names` what the clients are called where the
-    owners of the data say so. D_j are not changed here.
+    `devices` has the profile of each client, and `names` the names of the clients where the data
+    has named owners. D_j are not changed here.
     """
     said = {name for p in devices.values() for name in p.numbers}
     if not said:
@@ -143,19 +181,19 @@ def introduced(
     n = scenario.clients.count
     if scenario.clients.table is not None:
         raise BadInput(
-            f"it gives {', '.join(sorted(said))}, and so does clients.table of the scenario: leave "
-            "them out of one of the two"
+            f"the profile gives {', '.join(sorted(said))}, and so does clients.table of the "
+            "scenario: leave them out of one of the two"
         )
     if absent := [j for j in range(n) if j not in devices]:
         raise BadInput(
-            f"client {absent[0]} has not introduced itself, and others tell what they are like: "
-            "the fleet is not known without it"
+            f"client {absent[0]} has not introduced itself, and the profiles of others describe "
+            "their devices: start it, or put all devices into a fleet table (clients.table)"
         )
-    everybody = [devices[j] for j in range(n)]
-    gains = [_gain_of(scenario, profile) for profile in everybody]
-    columns: dict[str, Any] = {"name": names or [profile.name for profile in everybody]}
+    profiles = [devices[j] for j in range(n)]
+    gains = [_gain_of(scenario, profile) for profile in profiles]
+    columns: dict[str, Any] = {"name": names or [profile.name for profile in profiles]}
     columns |= {
-        name: [getattr(profile, name) for profile in everybody]
+        name: [getattr(profile, name) for profile in profiles]
         for name in NUMBERS
         if name in said and name not in ("gain", "rate")
     }
@@ -165,7 +203,7 @@ def introduced(
 
 
 def _gain_of(scenario: Scenario, profile: Profile) -> float | None:
-    """The mean gain that a device gives, or that with which (5) has the rate that it gives."""
+    """Return the mean gain of a profile, or the one with which (5) gives its rate."""
     if profile.rate is None:
         return profile.gain
     power = scenario.clients.power if profile.power is None else profile.power

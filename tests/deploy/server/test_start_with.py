@@ -20,10 +20,10 @@ from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
 from fedcell.deploy.clientapp import app  # noqa: E402
 from fedcell.deploy.options import Settings  # noqa: E402
-from fedcell.deploy.server import roster as members_module  # noqa: E402
+from fedcell.deploy.server import roster as roster_module  # noqa: E402
 from fedcell.deploy.server.link import Link  # noqa: E402
 from fedcell.deploy.server.presence import Presence  # noqa: E402
-from fedcell.deploy.server.roster import Members  # noqa: E402
+from fedcell.deploy.server.roster import Roster  # noqa: E402
 from fedcell.deploy.server.run import run_federation  # noqa: E402
 from support.appgrids import AppGrid, places, stepping  # noqa: E402
 from support.federations import by_hand, same, until, without, world  # noqa: E402
@@ -35,10 +35,10 @@ FIRST = {"w": np.array([1.0, 2.0], np.float32)}
 
 @pytest.fixture(autouse=True)
 def in_a_run(monkeypatch):
-    """Messages are made inside a run of Flower's only; nobody is patient."""
+    """Messages can be made inside a run of Flower only; polls are short."""
     for name in ("_run_id", "_node_id", "_task_id"):
         monkeypatch.setattr(TaskIdentity, name, 1)
-    monkeypatch.setattr(members_module, "PAUSE", 0.02)
+    monkeypatch.setattr(roster_module, "POLL", 0.02)
 
 
 def carried_out(grid, scenario, **more):
@@ -49,7 +49,7 @@ def carried_out(grid, scenario, **more):
 
 
 def own(**clients):
-    """A scenario for an app of one's own."""
+    """A scenario for a custom app."""
     return Scenario().using(
         clients={"count": COUNT, **clients},
         plan={"cohort": COUNT},
@@ -106,7 +106,7 @@ def test_a_device_that_joins_later_takes_its_place(tmp_path):
     )
     rows = read_exchanges(tmp_path / "run")
     (joined,) = [row for row in rows if row.outcome == "introduced" and row.round > 0]
-    assert (joined.client, joined.name, joined.why) == (3, "client-3", "joined under way")
+    assert (joined.client, joined.name, joined.why) == (3, "client-3", "joined during the run")
     gone = {t: [3] for t in range(1, joined.round)}
     assert same(result.state.model, by_hand(scenario, 0, 3, without(gone)))
     assert joined.round < 4
@@ -126,8 +126,8 @@ def test_all_devices_are_waited_for_while_there_is_time(tmp_path):
     scenario = world(tmp_path / "world.toml", rounds=1)
     grid, late = AppGrid(app, places(COUNT)[:3]), AppGrid(app, places(COUNT)).nodes
     threading.Timer(0.3, grid.nodes.update, (late,)).start()
-    result, said = carried_out(grid, scenario, start_with=1, join_timeout=20.0)
-    assert len(said) == 1  # nobody was absent
+    result, said = carried_out(grid, scenario, start_with=1, join_timeout=120.0)
+    assert len(said) == 1  # no device was absent
     assert same(result.state.model, by_hand(scenario, 0, 1, without({})))
 
 
@@ -141,7 +141,7 @@ def test_a_round_that_calls_absent_devices_only_waits_for_none(tmp_path):
     assert result.state.rounds == 6
 
 
-def test_an_app_of_one_s_own_needs_the_samples_of_absent_devices():
+def test_a_custom_app_needs_the_samples_of_absent_devices():
     grid = AppGrid(stepping(lambda _, w, __: w * 0.5, SIZES), places(COUNT)[:2])
     with pytest.raises(BadInput, match="`start_with`: the samples of absent devices are not known"):
         carried_out(grid, own(), arrays=FIRST, start_with=1, rounds=1)
@@ -155,7 +155,7 @@ def test_an_app_of_one_s_own_needs_the_samples_of_absent_devices():
 
 
 def test_devices_known_by_name_are_the_clients_of_the_fleet_table():
-    """Without a partition-id, and whoever else is there."""
+    """Without a partition-id, and beside another device."""
 
     def device(name, samples):
         said = {"name": name, "samples": samples}
@@ -164,19 +164,19 @@ def test_devices_known_by_name_are_the_clients_of_the_fleet_table():
     expected = Presence(count=3, names=("d", "c", "a"), start_with=1)
     grid = MemoryGrid({1: device("a", 5), 2: device("stranger", 5)})
     told = []
-    members = Members(Link(grid), {"seed": 0}, told.extend, expected)
+    members = Roster(Link(grid), {"seed": 0}, told.extend, expected)
     assert list(members.gather(3, 0.5)) == [2]
     (refused,) = [row for row in told if row.outcome == "refused"]
     assert "stranger does not say which client it is" in refused.why
     grid.nodes[3] = device("d", 7)
 
     def joined():
-        members.renew(1)  # asks in the background
-        return members.of(0) is not None
+        members.refresh(1)  # asks in the background
+        return members.connected(0) is not None
 
-    until(joined, 10.0, "the answer of a device that joins later")
-    assert members.of(0).profile.name == "d"
-    assert members.of(1) is None
+    until(joined, what="the reply of a device that joins later")
+    assert members.connected(0).profile.name == "d"
+    assert members.connected(1) is None
     assert members.name_of(1) == "c"
 
 

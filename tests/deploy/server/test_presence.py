@@ -85,7 +85,7 @@ def test_only_a_place_that_is_free_is_taken_later():
     assert Presence(count=3, names=TABLE).open_place(Profile(name="pump"), {0}) is None
 
 
-def test_a_line_on_a_round_names_the_devices_whose_uploads_did_not_come():
+def test_a_line_on_a_round_names_the_devices_with_missing_uploads():
     outcomes = ["arrived", "absent", "late", "absent", "lost", "duplicate"]
     rows = [
         Exchange(round=2, client=j, name=f"pump-{j}", outcome=outcome)

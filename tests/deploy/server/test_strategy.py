@@ -50,7 +50,7 @@ def in_a_run(monkeypatch):
 
 
 def toward(place, w, _config):
-    """A step towards a point of one's own."""
+    """A step towards the device's own point."""
     return w + 0.3 * (place - w)
 
 
@@ -166,7 +166,7 @@ def test_a_strategy_that_sends_by_itself_is_refused():
             grid.send_and_receive([])
             return super().configure_train(server_round, arrays, config, grid)
 
-    with pytest.raises(BadInput, match="sends messages of its own"):
+    with pytest.raises(BadInput, match="tried to send messages"):
         ours(Own(**ALONE))
 
 
@@ -206,11 +206,11 @@ def test_a_strategy_may_weigh_by_what_devices_say():
         return ours(FedAvg(**ALONE, weighted_by_key="tokens"), grid_of(**words))
 
     assert_array_equal(model(**said(SAMPLES)), ours(FedAvg(**ALONE)))
-    assert_array_equal(model(), ours(FedAvg(**ALONE)))  # nobody says it: by their samples
+    assert_array_equal(model(), ours(FedAvg(**ALONE)))  # no device reports it: by their samples
     assert_allclose(model(**said([0, 0, 0, 1])), FIRST + (3 - FIRST) * (1 - 0.7**3), rtol=1e-5)
 
 
-def test_a_folder_says_whose_strategy_it_was(tmp_path):
+def test_a_folder_names_its_strategy(tmp_path):
     settings = Settings(strategy=FedAvg(**ALONE), policy="even")
     words = {"arrays": {"w": FIRST}, "folder": tmp_path / "run"}
     run_federation(grid_of(), OWN, rounds=2, settings=settings, **words)

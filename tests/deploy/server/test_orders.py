@@ -1,4 +1,4 @@
-"""What devices are told, and what is written down of it, beside the schedule of the same round."""
+"""What is sent to devices and recorded, beside the schedule of the same round."""
 
 import numpy as np
 import pytest
@@ -49,10 +49,10 @@ def run(policy, tmp_path):
         task={"model_bits": 32.0 * FIRST.size}, clients={"sizes": np.array(SAMPLES, float)}
     )
     rounds = [schedule_round(known, policy, round=t + 1, seed=5) for t in range(ROUNDS)]
-    return grid.told("train"), [e for e in read_exchanges(folder) if e.round], rounds
+    return grid.configs("train"), [e for e in read_exchanges(folder) if e.round], rounds
 
 
-def test_a_device_is_told_its_share_and_frequency_or_how_to_find_its_own(run, policy):
+def test_a_device_gets_its_share_and_frequency_or_the_input_of_its_own(run, policy):
     sent, _, rounds = run
     for order in sent:
         scheduled = rounds[order["server-round"] - 1]

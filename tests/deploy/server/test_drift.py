@@ -1,4 +1,4 @@
-"""Devices known better with every round, and runs that follow what is known of them."""
+"""Drift of devices from the model, and runs that adapt to it."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from fedcell import BadInput, Scenario, draw_fleet
 from fedcell.deploy.exchanges import Exchange, ExchangeFile, read_exchanges
-from fedcell.deploy.server.drift import LEAST_PART, MOVED, WEIGHT, Known
+from fedcell.deploy.server.drift import MIN_CHANGE, MIN_NET_SHARE, SMOOTHING, DeviceDrift
 from fedcell.learning.learner import Scores
 from fedcell.network.channel import rate_per_hertz
 from fedcell.simulation.execution import Segment
@@ -28,7 +28,7 @@ FLEET = draw_fleet(WORLD)
 
 
 def row(round, client, training=1.0, upload=1.0, **more):
-    """A line of exchanges.csv, whose device took so many times as long as it should have."""
+    """A line of exchanges.csv, of a device that took this many times as long as modelled."""
     values = {"outcome": "arrived", "modelled_training": 2.0, "modelled_upload": 5.0, **more}
     return Exchange(
         round=round,
@@ -46,10 +46,10 @@ def met(client, upload):
     return Exchange(round=0, client=None, name=name, outcome="introduced", measured_upload=upload)
 
 
-def factors(known):
-    """By how much cycles and mean rates are corrected, once what is known is adopted."""
-    known.adopt()
-    fleet = known.corrected(FLEET, WORLD)
+def factors(drift):
+    """Factors by which cycles and mean rates are corrected, once the drift is adopted."""
+    drift.adopt()
+    fleet = drift.correct(FLEET, WORLD)
     noise = WORLD.cell.noise
     before = rate_per_hertz(FLEET.power, FLEET.mean_gain, noise)
     after = rate_per_hertz(fleet.power, fleet.mean_gain, noise)
@@ -57,22 +57,22 @@ def factors(known):
 
 
 def test_the_first_measurement_is_taken_as_it_is_and_later_ones_by_their_weight():
-    known = Known(3)
-    known.see([row(1, 1, training=2.0, upload=3.0)])
-    cycles, slower = factors(known)
+    drift = DeviceDrift(3)
+    drift.observe([row(1, 1, training=2.0, upload=3.0)])
+    cycles, slower = factors(drift)
     assert_allclose(cycles, [1, 2, 1])
     assert_allclose(slower, [1, 3, 1], rtol=1e-6)
-    known = Known(3)
-    known.see([row(1, 1, training=2.0), row(2, 1, training=8.0)])
-    cycles, _ = factors(known)
-    assert_allclose(cycles[1], 2 ** (1 - WEIGHT) * 8**WEIGHT)
+    drift = DeviceDrift(3)
+    drift.observe([row(1, 1, training=2.0), row(2, 1, training=8.0)])
+    cycles, _ = factors(drift)
+    assert_allclose(cycles[1], 2 ** (1 - SMOOTHING) * 8**SMOOTHING)
 
 
 def test_the_gain_is_that_with_which_5_has_the_measured_rate():
-    known = Known(3)
-    known.see([row(1, 2, upload=4.0)])
-    known.adopt()
-    fleet, noise = known.corrected(FLEET, WORLD), WORLD.cell.noise
+    drift = DeviceDrift(3)
+    drift.observe([row(1, 2, upload=4.0)])
+    drift.adopt()
+    fleet, noise = drift.correct(FLEET, WORLD), WORLD.cell.noise
     then = rate_per_hertz(FLEET.power, FLEET.mean_gain, noise)
     now = rate_per_hertz(fleet.power, fleet.mean_gain, noise)
     assert_allclose(now[2], then[2] / 4, rtol=1e-9)
@@ -80,14 +80,14 @@ def test_the_gain_is_that_with_which_5_has_the_measured_rate():
 
 
 def test_what_every_answer_takes_is_no_upload():
-    known = Known(3)
-    known.see([met(0, 2.5), row(1, 0, upload=1.5)])  # 7.5 s, of which 2.5 s are nobody's
-    assert_allclose(factors(known)[1][0], 1.0, rtol=1e-6)
-    known = Known(3)
-    fixed = 5.0 * (1 - LEAST_PART / 2)
-    known.see([met(0, fixed), row(1, 0, upload=1.0)])  # what is left is too little to say
-    assert_allclose(factors(known)[1][0], 1.0, rtol=1e-6)
-    assert known.moved is None
+    drift = DeviceDrift(3)
+    drift.observe([met(0, 2.5), row(1, 0, upload=1.5)])  # 7.5 s, of which 2.5 s are the fixed part
+    assert_allclose(factors(drift)[1][0], 1.0, rtol=1e-6)
+    drift = DeviceDrift(3)
+    fixed = 5.0 * (1 - MIN_NET_SHARE / 2)
+    drift.observe([met(0, fixed), row(1, 0, upload=1.0)])  # what is left is too little to say
+    assert_allclose(factors(drift)[1][0], 1.0, rtol=1e-6)
+    assert drift.farthest is None
 
 
 @pytest.mark.parametrize(
@@ -102,65 +102,65 @@ def test_what_every_answer_takes_is_no_upload():
     ],
 )
 def test_what_was_not_measured_teaches_nothing(line):
-    known = Known(3)
-    known.see([line])
-    assert known.moved is None
-    assert_allclose(factors(known), 1.0, rtol=1e-6)
+    drift = DeviceDrift(3)
+    drift.observe([line])
+    assert drift.farthest is None
+    assert_allclose(factors(drift), 1.0, rtol=1e-6)
 
 
 def test_lost_clipped_and_excluded_uploads_were_measured_too():
     for outcome in ("lost", "clipped", "excluded", "not finite"):
-        known = Known(3)
-        known.see([row(1, 0, 3.0, outcome=outcome)])
-        assert known.moved == 0
+        drift = DeviceDrift(3)
+        drift.observe([row(1, 0, 3.0, outcome=outcome)])
+        assert drift.farthest == 0
 
 
 def test_nothing_moves_below_the_threshold_and_the_farthest_is_named():
-    known = Known(3)
-    small = float(np.exp(0.9 * MOVED))
-    known.see([row(1, 0, training=small), row(1, 1, upload=1 / small)])
-    assert known.moved is None
-    known.see([row(1, 2, training=0.5, upload=1.3)])
-    assert known.moved == 2
-    said = known.words(2)
+    drift = DeviceDrift(3)
+    small = float(np.exp(0.9 * MIN_CHANGE))
+    drift.observe([row(1, 0, training=small), row(1, 1, upload=1 / small)])
+    assert drift.farthest is None
+    drift.observe([row(1, 2, training=0.5, upload=1.3)])
+    assert drift.farthest == 2
+    said = drift.describe(2)
     assert said == "client-2 trains 0.5 times and uploads 1.3 times as long as was assumed"
-    known.adopt()
-    assert known.moved is None
+    drift.adopt()
+    assert drift.farthest is None
 
 
 def test_a_clock_that_is_out_of_its_mind_has_an_end():
-    known = Known(3)
-    known.see([row(1, 0, training=1e30, upload=1e-30)])
-    cycles, slower = factors(known)
+    drift = DeviceDrift(3)
+    drift.observe([row(1, 0, training=1e30, upload=1e-30)])
+    cycles, slower = factors(drift)
     assert cycles[0] == pytest.approx(1e4)
     assert np.isfinite(slower).all()
 
 
 def test_a_device_twice_as_slow_ends_with_twice_the_cycles_and_its_times_agree():
     """Its modelled times follow what is adopted, and so its ratios come to one."""
-    known, assumed, ratios = Known(3), 1.0, []
+    drift, assumed, ratios = DeviceDrift(3), 1.0, []
     for t in range(1, 30):
         ratios.append(2.0 / assumed)  # it takes twice as long as was assumed first
         line = row(t, 1, training=None, upload=None, outcome="arrived")
-        known.see([replace(line, modelled_training=assumed, measured_training=2.0)])
-        if t % 3 == 0 and known.moved is not None:
-            known.adopt()
-            fleet = known.corrected(FLEET, WORLD)
+        drift.observe([replace(line, modelled_training=assumed, measured_training=2.0)])
+        if t % 3 == 0 and drift.farthest is not None:
+            drift.adopt()
+            fleet = drift.correct(FLEET, WORLD)
             assumed = float(fleet.cycles_per_sample[1] / WORLD.cycles_per_sample)
     assert ratios[0] == 2.0
     assert ratios[-1] == pytest.approx(1.0)
-    assert_allclose(factors(known)[0], [1, 2, 1])
+    assert_allclose(factors(drift)[0], [1, 2, 1])
 
 
-def test_smoothing_goes_on_from_what_was_assumed_first():
+def test_ratios_are_relative_to_what_was_assumed_first():
     """One that gets slower after it was corrected is as slow as both say together."""
-    known = Known(3)
-    known.see([row(1, 0, training=2.0)])
-    known.adopt()
-    known.see([row(2, 0, training=1.0)])  # as corrected: still twice
-    assert_allclose(factors(known)[0][0], 2.0)
-    known.see([row(3, 0, training=2.0)])  # and now four times
-    assert_allclose(factors(known)[0][0], 2 ** (1 - WEIGHT) * 4**WEIGHT)
+    drift = DeviceDrift(3)
+    drift.observe([row(1, 0, training=2.0)])
+    drift.adopt()
+    drift.observe([row(2, 0, training=1.0)])  # as corrected: still twice
+    assert_allclose(factors(drift)[0][0], 2.0)
+    drift.observe([row(3, 0, training=2.0)])  # and now four times
+    assert_allclose(factors(drift)[0][0], 2 ** (1 - SMOOTHING) * 4**SMOOTHING)
 
 
 # Runs that follow it.
@@ -175,7 +175,7 @@ class Devices:
 
 
 def state_after(rounds):
-    """A state with so many rounds done."""
+    """A state after this many rounds."""
     history = History.none()
     for t in range(rounds):
         history = history.with_round(0, Scores(1 / (t + 1), 0.0, 0.0))
@@ -186,23 +186,23 @@ FIRST = Segment(scenario=WORLD, fleet=FLEET, learner=Devices())
 
 
 def follower(seen=(), planned=None, every=2):
-    """One who follows."""
+    """A controller."""
     pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[flower]")
-    from fedcell.deploy.server.adaptive import Following
+    from fedcell.deploy.server.adaptive import AdaptiveFederation
 
-    return Following(
+    return AdaptiveFederation(
         federation=Devices(), first=FIRST, every=every, planned=planned, seen=list(seen)
     )
 
 
 def measurements(rounds, seed=0):
     """What devices may have taken, with a device that becomes slower on its way."""
-    dice = np.random.default_rng(seed)
-    lines = [met(j, float(dice.uniform(0, 1))) for j in range(3)]
+    rng = np.random.default_rng(seed)
+    lines = [met(j, float(rng.uniform(0, 1))) for j in range(3)]
     for t in range(1, rounds + 1):
         for j in range(3):
             slower = 2.0 if j == 1 and t > rounds / 2 else 1.0
-            training, upload = slower * dice.lognormal(0, 0.3), dice.lognormal(0, 0.5)
+            training, upload = slower * rng.lognormal(0, 0.3), rng.lognormal(0, 0.5)
             lines.append(row(t, j, float(training), float(upload)))
     return lines
 
@@ -213,7 +213,7 @@ def lived(lines, rounds, planned=None, start=()):
     watching.replay(state_after(0))
     turns = []
     for t in range(1, rounds + 1):
-        watching.note([line for line in lines if line.round == t])
+        watching.observe([line for line in lines if line.round == t])
         turn = watching.steer(state_after(t))
         turns += [] if turn is None else [turn]
     return watching, turns
@@ -238,7 +238,7 @@ def through_a_file(folder, lines):
 
 
 @flower
-def test_turns_are_taken_after_every_few_rounds_and_name_who_moved():
+def test_corrections_come_every_few_rounds_and_name_the_device():
     _, turns = lived(measurements(12), 12, start=measurements(0))
     assert {turn.first_round % 2 for turn in turns} == {0}
     assert 2 <= len(turns) <= 6
@@ -250,7 +250,7 @@ def test_turns_are_taken_after_every_few_rounds_and_name_who_moved():
 
 
 @flower
-def test_a_run_that_is_gone_on_with_has_taken_the_same_turns(tmp_path):
+def test_a_resumed_run_has_made_the_same_corrections(tmp_path):
     lines = measurements(12)
     _, turns = lived(lines, 12, start=lines[:3])
     replayed = follower(through_a_file(tmp_path, lines)).replay(state_after(12))
@@ -258,25 +258,25 @@ def test_a_run_that_is_gone_on_with_has_taken_the_same_turns(tmp_path):
 
 
 @flower
-def test_so_has_one_whose_devices_introduced_themselves_anew(tmp_path):
-    """They answer in other times then; what was known before was known with the old ones."""
+def test_a_resumed_run_with_new_introductions_has_made_the_same_corrections(tmp_path):
+    """They reply in other times then; earlier corrections were made with the old ones."""
     lines, later = measurements(12), [met(j, 4.0 + j) for j in range(3)]
     watching, turns = lived(lines, 8, start=lines[:3])
     past = through_a_file(tmp_path, [line for line in lines if line.round <= 8])
     again = follower([*past, *later])
     same_turns(again.replay(state_after(8)), turns)
-    watching.note(later)  # from now on both know the same
+    watching.observe(later)  # from now on both know the same
     for t in range(9, 13):
         for one in (watching, again):
-            one.note([line for line in lines if line.round == t])
+            one.observe([line for line in lines if line.round == t])
         some, others = watching.steer(state_after(t)), again.steer(state_after(t))
         same_turns([some] if some else [], [others] if others else [])
     # Killed once more: the file has the second introductions between rounds 8 and 9.
     third = follower([*past, *later, *(line for line in lines if line.round > 8)])
     kept = third.replay(state_after(12))
     assert [t.first_round for t in kept if t.first_round <= 8] == [t.first_round for t in turns]
-    assert_array_equal(third._known._upload, watching._known._upload)
-    assert_array_equal(third._known._used_upload, watching._known._used_upload)
+    assert_array_equal(third._drift._upload, watching._drift._upload)
+    assert_array_equal(third._drift._used_upload, watching._drift._used_upload)
 
 
 @flower
@@ -287,7 +287,7 @@ def test_what_a_killed_run_had_begun_is_not_counted():
 
 
 class Planned:
-    """Plans K anew after the third and the sixth round."""
+    """Changes K after the third and the sixth round."""
 
     turns: ClassVar = {3: 2, 6: 1}
 
@@ -313,14 +313,14 @@ def test_plans_and_measurements_are_one_turn_where_they_meet(tmp_path):
     _, turns = lived(lines, 12, Planned(), start=lines[:3])
     by_round = {turn.first_round: turn for turn in turns}
     assert {3, 6} <= set(by_round)
-    assert by_round[3].why == "K 2"  # nobody looks at the devices after an odd round
+    assert by_round[3].why == "K 2"  # devices are not corrected after an odd round
     assert by_round[6].why.startswith("K 1; client-")
     plans = [(t.scenario.plan.cohort, t.scenario.plan.local_steps) for t in turns]
     assert {t.first_round for t in turns if t.scenario.plan.cohort == 1} == {
         t for t in by_round if t >= 6
     }
     assert (2, 12) in plans
-    for turn in turns:  # what is known of the devices is not forgotten by a new plan
+    for turn in turns:  # a new plan keeps the drift of the devices
         assert_array_equal(turn.fleet.samples, FLEET.samples)
         if turn.first_round > 2:
             assert turn.fleet.cycles_per_sample[1] != WORLD.cycles_per_sample
@@ -328,7 +328,7 @@ def test_plans_and_measurements_are_one_turn_where_they_meet(tmp_path):
     same_turns(replayed, turns)
 
 
-# Devices of ours and of others, in this process.
+# Devices with the ready and with a custom ClientApp, in this process.
 
 
 @pytest.fixture
@@ -351,7 +351,7 @@ SAMPLES = (60, 20, 90)
 
 
 def slow_fleet():
-    """Three devices with an app of their own, whose second takes twice as long as it should; its
+    """Three devices with a custom app; the second takes twice as long as it should; its
     uploads take no time."""
     from support.appgrids import AppGrid, places, stepping
 
@@ -399,7 +399,7 @@ def times(folder):
 
 @flower
 @pytest.mark.usefixtures("in_a_run")
-def test_a_run_that_adapts_goes_on_as_if_it_had_not_been_stopped(tmp_path):
+def test_an_adaptive_run_resumes_as_if_it_had_not_been_stopped(tmp_path):
     from fedcell.deploy.flower import Settings, run_federation
 
     def part(folder, rounds, resume, every=2):
@@ -428,30 +428,30 @@ def test_a_run_that_adapts_goes_on_as_if_it_had_not_been_stopped(tmp_path):
 
 @flower
 @pytest.mark.usefixtures("in_a_run")
-def test_devices_are_told_the_steps_of_a_new_plan(tmp_path):
+def test_devices_get_the_steps_of_a_new_plan(tmp_path):
     """Ours read E_l in the scenario that is sent along, others in `local-steps`."""
     from fedcell.deploy.clientapp import app
     from fedcell.deploy.flower import Settings
-    from fedcell.deploy.server.join import meet
+    from fedcell.deploy.server.join import join_devices
     from support.appgrids import AppGrid, places
     from support.federations import same, world
 
     scenario = world(tmp_path / "world.toml", count=3, cohort=3)
     grid = AppGrid(app, places(3))
-    setup, federation = meet(grid, scenario).federation(Settings(), 0)
+    setup, federation = join_devices(grid, scenario).federation(Settings(), 0)
     longer = federation.under(setup.scenario.with_plan(2, 9), federation.fleet)
     called = federation._round(0)[0]
     model = federation.start()
     uploads = list(longer.train(model, called[:1], 0))
-    told = grid.told()
-    assert len(told) == 2
-    for config in told:
+    configs = grid.configs()
+    assert len(configs) == 2
+    for config in configs:
         assert config["local-steps"] == 9
         assert json.loads(config["scenario"])["plan"]["local_steps"] == 9
     from fedcell import prepare_training
 
     by_hand = prepare_training(setup.scenario.with_plan(2, 9), 0).learner()
-    first = [c["client"] for c in told if c["client"] == called[0]]
+    first = [c["client"] for c in configs if c["client"] == called[0]]
     assert first == [called[0]]
     (expected,) = by_hand.train(model, called[:1], 0)
     assert same(np.asarray(uploads[0]), np.asarray(expected))
@@ -484,7 +484,7 @@ def test_a_killed_run_in_flower_s_simulation_keeps_the_changes_that_it_had_made(
                 for pid in named("flwr-simulation"):
                     os.kill(pid, signal.SIGKILL)
 
-        with pytest.raises(BadInput, match="ServerApp ended without a word"):
+        with pytest.raises(BadInput, match="ServerApp exited without writing its status"):
             federation.wait(status, ENOUGH, kill)
         done = rounds_done(folder)
         before = (folder / "changes.csv").read_text().splitlines()

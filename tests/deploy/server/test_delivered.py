@@ -80,7 +80,7 @@ def test_devices_score_the_average_and_train_from_the_last_model(tmp_path):
         arrays={"w": FIRST},
         rounds=4,
         folder=tmp_path / "run",
-        join_timeout=10.0,
+        join_timeout=120.0,
         settings=Settings(deadline=5.0),
     )
     average, expected = FIRST, []

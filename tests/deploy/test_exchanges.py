@@ -1,4 +1,4 @@
-"""What the devices of a federation and of a testbed did, as people and programs are told."""
+"""What the devices of a federation and of a testbed did, printed and as values."""
 
 import json
 import math
@@ -50,11 +50,11 @@ LINES = [
     Exchange(round=0, client=None, name="pump-1", outcome="introduced", measured_total=0.5),
     Exchange(round=0, client=None, name="", outcome="refused", why="it has no name"),
     line(1, 0),
-    line(1, 1, "lost", "by the dice of cell.loss_rate"),
+    line(1, 1, "lost", "drawn as lost (cell.loss_rate)"),
     line(2, 0, "clipped", "its update is 5 times as long as the median one"),
     line(2, 1, "late", "no answer within 5 s", **NOTHING, measured_bytes_received=None),
     line(3, 0),
-    line(3, 0, "duplicate", "answered 1 times more: the first is taken"),
+    line(3, 0, "duplicate", "replied 1 times more: the first reply is taken"),
     line(3, 1, "failed", "raised an error: [red]no[/red] pump", **NOTHING),
     Exchange(round=4, client=1, name="pump-1", outcome="introduced", why="came back"),
     line(4, 0, "not finite", "holds numbers that are not finite"),
@@ -124,7 +124,7 @@ def test_a_device_that_never_answered_has_no_times():
     )
 
 
-def test_what_is_printed_is_what_programs_are_told(fedcell, folder):
+def test_printed_values_are_those_of_the_report(fedcell, folder):
     said = fedcell("exchanges", folder)
     answer = json.loads(fedcell("exchanges", folder, "--json").out)
     assert said.code == 0
@@ -176,12 +176,12 @@ def test_many_devices_and_events_are_cut_and_counted():
     assert "and 40 more events: 40 late" in words
 
 
-def test_a_federation_in_which_nobody_was_called_says_so():
-    nobody = ExchangeReport(exchanges=tuple(LINES[:2]))
-    assert "outcomes of the calls of 0 rounds: no client was called" in nobody.summary()
-    assert repr(nobody) == "<ExchangeReport, 0 rounds: nobody was called>"
+def test_a_federation_that_called_no_device():
+    empty = ExchangeReport(exchanges=tuple(LINES[:2]))
+    assert "outcomes of the calls of 0 rounds: no client was called" in empty.summary()
+    assert repr(empty) == "<ExchangeReport, 0 rounds: no device was called>"
     assert repr(REPORT).startswith("<ExchangeReport, 4 rounds: 1 refused, 3 arrived")
-    assert nobody.plot().axes[0].get_xlabel() == "upload by the model [s]"
+    assert empty.plot().axes[0].get_xlabel() == "upload by the model [s]"
 
 
 def test_rows_are_the_columns_of_the_file():
@@ -263,7 +263,7 @@ def test_a_damaged_file_is_one_sentence(fedcell, tmp_path, damage):
 
 
 def test_numbers_that_are_none_are_damage(fedcell, folder):
-    """Nobody writes them, and figures and medians would be wrong with them."""
+    """fedcell writes none, and figures and medians would be wrong with them."""
     text = (folder / EXCHANGES).read_text()
     for strange in ("nan", "inf", "-1.7"):
         (folder / EXCHANGES).write_text(text.replace(",1.7,", f",{strange},"))
@@ -283,7 +283,7 @@ def test_texts_that_act_on_a_terminal_are_damage(fedcell, tmp_path):
 
 
 def upload(round, client, factor, flower=1.0, training=0.5):
-    """An upload whose link took so many times as long as the model says."""
+    """An upload with a link that took this many times as long as modelled."""
     modelled = 2.0 + client + round
     return testbeds.MeasuredUpload(
         round=round,
@@ -328,7 +328,7 @@ def test_what_was_not_measured_is_in_no_median():
         assert report.median_error == pytest.approx(0.06)
 
 
-def test_a_testbed_is_printed_as_programs_are_told():
+def test_a_printed_testbed_has_the_values_of_the_report():
     printed, answer = tables(BED.summary()), BED.to_dict()
     rows = answer["uploads"]
     assert [(r["round"], r["client"]) for r in rows] == [(1, 0), (1, 1), (2, 0), (2, 1)]

@@ -1,4 +1,4 @@
-"""Devices that lie in a run: what they say of scores and seconds, and whose name they take."""
+"""Devices that report false scores and seconds, or take the name of another."""
 
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 from fedcell.deploy.keys import read_keys  # noqa: E402
 from fedcell.deploy.options import Settings  # noqa: E402
 from fedcell.deploy.server import link as link_module  # noqa: E402
-from fedcell.deploy.server import roster as members_module  # noqa: E402
+from fedcell.deploy.server import roster as roster_module  # noqa: E402
 from fedcell.deploy.server.run import run_federation  # noqa: E402
 from fedcell.deploy.wire.arrays import array_record  # noqa: E402
 from support.certificates import node_key  # noqa: E402
@@ -45,11 +45,11 @@ HONEST = {"loss": 0.5, "accuracy": 0.25}
 
 @pytest.fixture(autouse=True)
 def in_a_run(monkeypatch):
-    """Messages are made inside a run of Flower's only; nobody is patient."""
+    """Messages can be made inside a run of Flower only; polls are short."""
     for name in ("_run_id", "_node_id", "_task_id"):
         monkeypatch.setattr(TaskIdentity, name, 1)
-    monkeypatch.setattr(members_module, "PAUSE", 0.01)
-    monkeypatch.setattr(link_module, "AGAIN", 0.05)
+    monkeypatch.setattr(roster_module, "POLL", 0.01)
+    monkeypatch.setattr(link_module, "ASK_AGAIN_AFTER", 0.05)
 
 
 def pump(place, scores=HONEST, said=None, times=0.9, name=None, clock=None):
@@ -83,7 +83,7 @@ def fleet(**liars):
 
 def carried_out(grid, folder=None, rounds=2, **more):
     """A run over a grid, judged by its devices."""
-    known = {"settings": Settings(deadline=5.0), "join_timeout": 5.0, **more}
+    known = {"settings": Settings(deadline=60.0), "join_timeout": 120.0, **more}
     return run_federation(grid, WORLD, arrays=FIRST, rounds=rounds, folder=folder, **known)
 
 
@@ -132,7 +132,7 @@ def test_claimed_seconds_are_bounded_by_the_clock_of_the_server(claim, tmp_path)
         parts = (row.measured_training, row.measured_upload, row.measured_waiting)
         known = [seconds for seconds in parts if seconds is not None]
         assert sum(known) <= row.measured_total * (1 + 1e-9)
-        assert row.measured_total < 60
+        assert row.measured_total < 600
     report = load_exchanges(tmp_path / "run")
     report.plot(tmp_path / "it.png")
     assert (tmp_path / "it.png").stat().st_size > 10_000
@@ -150,7 +150,7 @@ def test_collapsed_model_is_a_failure(tmp_path):
     assert said == collapse_of(result)
     assert said.startswith("the training loss is not a number from round 1 to the last, 3: ")
     assert collapse_of(carried_out(fleet())) is None
-    screened = Settings(deadline=5.0, screen="exclude")
+    screened = Settings(deadline=60.0, screen="exclude")
     assert collapse_of(carried_out(grid, rounds=3, settings=screened)) is None
 
 
@@ -163,7 +163,7 @@ def test_collapsed_model_is_a_failure(tmp_path):
     ],
 )
 def test_resume_with_another_choice_is_refused(settings, why, tmp_path):
-    known = {"deadline": 5.0, "screen": "exclude"}
+    known = {"deadline": 60.0, "screen": "exclude"}
     carried_out(fleet(), tmp_path / "run", settings=Settings(**known))
     before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
     other = Settings(**known | settings)
@@ -179,7 +179,7 @@ def test_resume_with_another_choice_is_refused(settings, why, tmp_path):
 
 def test_listeners_of_settings_hear_of_exchanges_and_scores():
     heard, scores = [], []
-    settings = Settings(deadline=5.0, on_exchanges=heard.extend, on_scores=scores.extend)
+    settings = Settings(deadline=60.0, on_exchanges=heard.extend, on_scores=scores.extend)
     carried_out(fleet(), settings=settings)
     assert [e.outcome for e in heard].count("arrived") == 2 * COUNT
     assert [row.round for row in scores] == [0, 1, 2]
@@ -194,7 +194,7 @@ def listed(folder, count=COUNT):
     for j in range(count):
         _, public = node_key(folder, f"key-{j}")
         text = public.read_text()
-        lines.append(f"pump-{j},{text.strip()} someone@somewhere")
+        lines.append(f"pump-{j},{text.strip()} user@host")
         key = load_ssh_public_key(text.encode())
         pems.append(key.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo))
     path = folder / "keys.csv"

@@ -19,7 +19,7 @@ def polls(every, size):
 
 @pytest.mark.parametrize("around", [0 * LOOKS, polls(1.0, 400), polls(0.2, 300)])
 @pytest.mark.parametrize(("begin", "end", "size"), [(20.0, 28.5, 1e6), (3.123, 3.377, 5e5)])
-def test_an_upload_is_told_from_polls(around, begin, end, size):
+def test_an_upload_is_distinguished_from_polls(around, begin, end, size):
     upload = find_upload(LOOKS, ramp(begin, end, size) + around)
     assert upload.duration == pytest.approx(end - begin, rel=0.01)
     assert [upload.begin, upload.end] == pytest.approx([begin, end], abs=0.01)

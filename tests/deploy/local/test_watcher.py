@@ -21,7 +21,7 @@ from fedcell.deploy.local.processes import Processes
 from fedcell.deploy.local.watcher import Record, clear_leftovers, make_scratch
 
 linux = pytest.mark.skipif(not Path("/proc").is_dir(), reason="there is no /proc")
-SOON = 20.0  # [s] for processes to begin or to end
+LIMIT = 120.0  # [s] for processes to begin or to end
 
 # Starts a process, which starts another in a session of its own and without its environment, as
 # one that writes a title over it; says which they are, and waits.
@@ -54,7 +54,7 @@ def lives(pid):
 
 def until(done):
     """Waits for something."""
-    limit = time.monotonic() + SOON
+    limit = time.monotonic() + LIMIT
     while not (found := done()):
         assert time.monotonic() < limit
         time.sleep(0.02)
@@ -131,7 +131,7 @@ def test_the_next_start_clears_what_is_left_where_the_watcher_was_killed_too(own
         assert federation.cleared == set()
 
 
-def test_a_second_federation_in_a_folder_is_refused_and_the_first_goes_on(owner, tmp_path):
+def test_a_second_federation_in_a_folder_is_refused_and_the_first_continues(owner, tmp_path):
     with pytest.raises(BadFile, match=f"process {owner.pid} on {socket.gethostname()}"):
         LocalFederation(tmp_path).__enter__()
     assert all(map(lives, owner.pids))
@@ -182,7 +182,7 @@ def test_a_record_is_believed_of_its_own_processes_only(tmp_path):
 
 
 def test_records_of_others_are_left_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(watcher, "DYING", 0.05)
+    monkeypatch.setattr(watcher, "OWNER_EXIT_TIMEOUT", 0.05)
     me = {"owner": os.getpid(), "owner_born": process_table()[os.getpid()].born}
     with subprocess.Popen(["sleep", "99"]) as other:
         for number, changes in enumerate([{"machine": "elsewhere"}, me]):

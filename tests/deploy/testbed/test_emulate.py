@@ -4,9 +4,10 @@ import os
 
 import pytest
 
-from fedcell import BadInput
+from fedcell import BadInput, prepare_training
 from fedcell.deploy.testbed import cleanup as leftovers
-from fedcell.deploy.testbed.emulate import calibrated, usual_world
+from fedcell.deploy.testbed import emulate as emulation
+from fedcell.deploy.testbed.emulate import calibrated, emulate, usual_world
 from fedcell.deploy.testbed.testbed import why_not
 from fedcell.simulation.folder.ledger_file import read_ledgers
 
@@ -24,8 +25,6 @@ def names():
 
 @real
 def test_uploads_take_what_the_model_says_and_the_machine_is_as_before(tmp_path):
-    from fedcell.deploy.testbed.emulate import emulate
-
     assert names() == []
     world = usual_world(2, 1.5e7).using(plan={"local_steps": 20})
     told, held = [], []
@@ -34,7 +33,7 @@ def test_uploads_take_what_the_model_says_and_the_machine_is_as_before(tmp_path)
         tmp_path / "bed",
         rounds=2,
         seed=1,
-        tell=told.append,
+        message=told.append,
         pause=lambda: held.append(len(names())),
     )
     assert names() == []
@@ -51,16 +50,19 @@ def test_uploads_take_what_the_model_says_and_the_machine_is_as_before(tmp_path)
         assert upload.flower > 0.9 * upload.link
     run = read_ledgers(tmp_path / "bed" / "run")["distributed"]
     assert run["received"].tolist() == [2, 2]
-    assert any("each in a network of its own" in words for words in told)
-    with pytest.raises(BadInput, match="is there already"):
+    assert any("each in its own network" in words for words in told)
+    with pytest.raises(BadInput, match="exists already"):
         emulate(world, tmp_path / "bed")
 
 
-def test_a_calibrated_scenario_takes_as_long_as_this_machine():
-    """alpha_0 such that a whole processor, of `full` cycles a second, trains in the time that it
-    really took."""
+def test_a_calibrated_scenario_takes_as_long_as_this_machine(monkeypatch):
+    """A whole processor, of `full` cycles a second, trains in the time that was measured: alpha_0
+    times samples times steps over `full` [s]."""
     world = usual_world(2).using(plan={"local_steps": 20})
+    monkeypatch.setattr(emulation, "_timed", lambda work: 0.25 if work() is None else 0.5)
     one, other = calibrated(world, 0, 1e9), calibrated(world, 0, 4e9)
-    ratio = other.task.cycles_per_sample / one.task.cycles_per_sample
-    assert ratio == pytest.approx(4, rel=0.5)
+    assert other.task.cycles_per_sample == pytest.approx(4 * one.task.cycles_per_sample)
+    samples = prepare_training(world, 0).scenario.clients.sizes.values.max()
+    work = one.local_work * float(one.step_samples(samples))
+    assert work * one.task.cycles_per_sample / 1e9 == pytest.approx(0.5)
     assert one.learning == world.learning

@@ -1,4 +1,4 @@
-"""Pilots on devices: the runs that the simulator would make, or those of a learner of one's own."""
+"""Pilots on devices: the runs that the simulator would make, or those of a custom learner."""
 
 import json
 
@@ -103,7 +103,7 @@ OWN = Scenario().using(
 )
 
 
-def test_a_pilot_of_an_app_of_one_s_own_runs_and_can_be_planned_with(tmp_path):
+def test_a_pilot_of_a_custom_app_runs_and_can_be_planned_with(tmp_path):
     """Each step takes a tenth of the way to a point near 0, so more steps take fewer rounds."""
     points = np.array([[0.05], [-0.05], [0.0]])
     asked = set()

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fedcell import Scenario, load_run
-from fedcell.deploy.exchanges import read_exchanges
+from fedcell.deploy.exchanges import Outcome, read_exchanges
 
 pytestmark = [
     pytest.mark.flower,
@@ -21,6 +21,9 @@ from fedcell.deploy.options import Settings  # noqa: E402
 from fedcell.deploy.screening import screened  # noqa: E402
 from fedcell.deploy.server.run import run_federation  # noqa: E402
 from fedcell.deploy.wire.arrays import array_record  # noqa: E402
+from support import faulty  # noqa: E402
+from support.appgrids import AppGrid, places  # noqa: E402
+from support.federations import by_hand, same, world  # noqa: E402
 from support.grids import MemoryGrid  # noqa: E402
 
 COUNT, SIZES = 4, (10, 20, 30, 40)
@@ -36,8 +39,8 @@ def in_a_run(monkeypatch):
 
 
 def device(place, times=1.0, said=None, scores=None, broken=()):
-    """A device whose update is so many times as long, and that says more than it should; it does
-    not answer in rounds that are broken."""
+    """A device with an update this many times as long, and more metrics than it should have; it
+    does not reply in rounds that are broken."""
 
     def node(message, _seconds):
         match message.metadata.message_type:
@@ -72,9 +75,9 @@ def carried_out(grid, folder=None, rounds=1, **more):
         cell={"gain_threshold": 0.0},
         task={"cycles_per_sample": 1e6, "batch_size": 5},
     )
-    known = {"settings": Settings(deadline=5.0), **more}
+    known = {"settings": Settings(deadline=60.0), **more}
     return run_federation(
-        grid, scenario, arrays=FIRST, rounds=rounds, folder=folder, join_timeout=10.0, **known
+        grid, scenario, arrays=FIRST, rounds=rounds, folder=folder, join_timeout=120.0, **known
     )
 
 
@@ -104,7 +107,7 @@ def test_a_strategy_of_flower_averages_what_was_screened_by_the_sizes_that_are_k
         "pump_0": {"said": {"num-examples": 10**9}},
         "pump_1": {"said": {"extra": 1.0}},
     }
-    settings = Settings(deadline=5.0, screen=how, strategy=averaging())
+    settings = Settings(deadline=60.0, screen=how, strategy=averaging())
     model = carried_out(fleet(**lies), settings=settings).state.model
     start = np.array([1.0, 2.0, 3.0], np.float32)
     times = (1.0, 1.0, 1.0, 1000.0)
@@ -118,7 +121,41 @@ def test_a_strategy_of_flower_averages_what_was_screened_by_the_sizes_that_are_k
     assert_allclose(model, expected, rtol=1e-5)
 
 
-def test_a_run_that_is_gone_on_with_remembers_what_had_not_arrived(tmp_path):
+@pytest.mark.parametrize("how", ["clip", "exclude"])
+def test_an_update_a_thousand_times_as_long_is_clipped_or_excluded_on_request(how, tmp_path):
+    scenario = world(tmp_path / "world.toml")
+    (tmp_path / "marks").mkdir()
+    nodes = [one | {"marks": str(tmp_path / "marks")} for one in places(COUNT)]
+    nodes[1]["fault"] = "far"
+    result = run_federation(
+        AppGrid(faulty.app, nodes),
+        scenario,
+        rounds=1,
+        folder=tmp_path / "run",
+        settings=Settings(deadline=300.0, screen=how),
+    )
+    rows = [e for e in read_exchanges(tmp_path / "run") if e.round == 1]
+    outcome = Outcome.CLIPPED if how == "clip" else Outcome.EXCLUDED
+    arrived = Outcome.ARRIVED
+    assert {e.client: e.outcome for e in rows} == {0: arrived, 1: outcome, 2: arrived, 3: arrived}
+    (why,) = [e.why for e in rows if e.client == 1]
+    assert "times as long as the median one" in why
+    received = result.ledgers["distributed"].received
+    assert received.tolist() == [4 if how == "clip" else 3]
+    sent, models = {}, []
+
+    def far(_, client, model, upload):
+        models.append(model)
+        sent[client] = model + 1000 * (upload - model) if client == 1 else upload
+        return upload
+
+    by_hand(scenario, 0, 1, far)
+    kept, _ = screened(sent, models[0], how, 3.0)
+    expected = by_hand(scenario, 0, 1, lambda _, j, *__: kept.get(j))
+    assert same(result.state.model, expected)
+
+
+def test_a_resumed_run_remembers_what_had_not_arrived(tmp_path):
     grid = fleet(pump_2={"broken": (1, 3)})
     whole = carried_out(grid, tmp_path / "whole", rounds=4)
     carried_out(grid, tmp_path / "parts", rounds=2)
