@@ -25,7 +25,7 @@ import numpy as np
 
 from fedcell.core.errors import FedcellWarning
 from fedcell.planning.adaptive.run import adaptive
-from fedcell.simulation.execution import carry_out
+from fedcell.simulation.execution import execute
 from fedcell.simulation.run import prepare_run
 from planning import CNN, numbers
 from worlds import draw_hard_world, kind_of
@@ -66,7 +66,7 @@ def starts_of(scenario, number, plans):
 def measure(scenario, setting, seed, adapts):
     """Run from a setting; return its costs to the target and its changes."""
     prepared = prepare_run(scenario.with_plan(*setting), [POLICY], rounds=ROUNDS, seed=seed)
-    result = carry_out(adaptive(prepared) if adapts else prepared)
+    result = execute(adaptive(prepared) if adapts else prepared)
     found = result.outcome.policies[0]
     taken = found.to_target or found.total
     return {

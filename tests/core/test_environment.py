@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from fedcell.core.environment import environment
+from fedcell.core.process import environment
 
 
 def test_variables_are_put_back(monkeypatch):

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcell import BadFile, BadInput, GivenLaw, Target, load_scenario, plan_training
+from fedcell import Adaptation, GivenLaw, Region, Target, load_scenario, plan_training
 from fedcell.core.schema import field_infos
 from fedcell.deploy.local.federation import node_config
 from fedcell.deploy.options import COMPONENTS, RunConfig, app_files, write_app
+from fedcell.errors import BadFile, BadInput
 
 NAMES = [info.name for info in field_infos(RunConfig)]
 
@@ -115,15 +116,15 @@ def test_settings_of_a_node_are_quoted_as_its_command_takes_them():
 def test_a_run_without_a_plan_runs_its_scenario():
     config = RunConfig(scenario="paper", policy="even", seed=2, deadline=9.0, screen="clip")
     assert config.world() == load_scenario("paper")
-    assert config.law() is None
-    shared = config.shared()
-    assert (shared["rounds"], shared["target"], shared["seed"]) == (None, None, 2)
-    settings = shared["settings"]
-    assert (settings.policy, settings.deadline, settings.screen) == ("even", 9.0, "clip")
-    assert RunConfig().settings().policy == "distributed"
-    told = RunConfig(rounds=4, target_loss=0.5, data_dir="there").shared()
-    assert (told["rounds"], str(told["data_dir"])) == (4, "there")
-    assert told["target"] == Target(loss=0.5, hold=load_scenario("digits").hold)
+    options = config.options()
+    assert options.adaptation is None
+    assert (options.policy, options.deadline, options.screen) == ("even", 9.0, "clip")
+    assert (config.target(), config.seed) == (None, 2)
+    assert RunConfig().options().policy == "distributed"
+    options = RunConfig(rounds=4, data_dir="there", adaptive=True, every=3).options()
+    assert (str(options.data_path), options.adaptation) == ("there", Adaptation(every=3))
+    hold = load_scenario("digits").hold
+    assert RunConfig(target_loss=0.5).target() == Target(loss=0.5, hold=hold)
 
 
 def test_a_target_is_a_loss_or_an_accuracy_and_is_held():
@@ -141,24 +142,23 @@ def test_a_target_is_a_loss_or_an_accuracy_and_is_held():
 
 
 def test_zero_devices_to_start_with_are_all_of_them():
-    assert RunConfig().shared()["start_with"] is None
-    assert RunConfig(start_with=3).shared()["start_with"] == 3
+    assert RunConfig().options().start_with is None
+    assert RunConfig(start_with=3).options().start_with == 3
 
 
 def test_a_run_with_a_plan_has_its_clients_steps_policy_and_law(tmp_path):
     world = load_scenario("paper")
     law = GivenLaw(mixing=50.0, drift=0.01, start=5.0)
-    plan = plan_training(world, law=law, policy="even", target=Target(loss=0.5))
+    plan = plan_training(world, law, target=Target(loss=0.5), region=Region(policy="even"))
     plan.save(tmp_path / "plan.json")
     config = RunConfig(scenario="", plan=str(tmp_path / "plan.json"))
     used = config.world().plan
     chosen = plan.cohort, plan.local_steps
     assert (used.cohort, used.local_steps) == chosen
-    assert config.settings().policy == "even"
-    assert config.law().to_dict() == plan.law.to_dict()
-    assert RunConfig(plan=str(tmp_path / "plan.json"), policy="optimal").settings().policy == (
-        "optimal"
-    )
+    assert config.options().policy == "even"
+    start = config.using(adaptive=True).options().adaptation.start
+    assert start.to_dict() == plan.law.to_dict()
+    assert config.using(policy="optimal").options().policy == "optimal"
     other = RunConfig(scenario="digits", plan=str(tmp_path / "plan.json")).world()
     assert (other.plan.cohort, other.learning.dataset) == (chosen[0], "digits")
 

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from fedcell import BadInput
 from fedcell.deploy.device import own_frequency, profile_of
 from fedcell.deploy.wire.profile import Profile
+from fedcell.errors import BadInput
 from fedcell.network.policies.base import Broadcast
 
 

@@ -8,7 +8,6 @@ from statistics import median
 import numpy as np
 import pytest
 
-from fedcell import BadFile
 from fedcell.deploy.exchanges import (
     COLUMNS,
     EXCHANGES,
@@ -18,6 +17,7 @@ from fedcell.deploy.exchanges import (
     load_exchanges,
 )
 from fedcell.deploy.testbed import uploads as testbeds
+from fedcell.errors import BadFile
 from support.printed import four_digits, tables
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from fedcell import BadInput, load_run, load_scenario
+from fedcell import load_run, load_scenario
+from fedcell.errors import BadInput
 
 pytestmark = [pytest.mark.flower, pytest.mark.slow]
 pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[flower]")

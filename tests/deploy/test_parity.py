@@ -107,7 +107,8 @@ def test_each_client_that_was_called_has_a_line_of_both_ledgers(shared):
 
 def test_a_device_sets_the_frequency_itself_that_the_server_counts_with(shared):
     """(26): from f-bar and D under `distributed`; under `optimal` it gets f_j itself."""
-    from fedcell import draw_fleet, draw_trace, prepare_training
+    from fedcell.learning import prepare_training
+    from fedcell.network import draw_fleet, draw_trace
     from fedcell.network.policies.base import Broadcast
     from fedcell.network.policies.names import resolve_policy
     from fedcell.network.simulate import pose

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcell import BadFile
 from fedcell.deploy.exchanges import (
     COLUMNS,
     EXCHANGES,
@@ -17,6 +16,7 @@ from fedcell.deploy.exchanges import (
     past_exchanges,
     read_exchanges,
 )
+from fedcell.errors import BadFile
 
 PRINTABLE = st.text(st.characters(exclude_categories=["C", "Z"]), max_size=20)
 LINE = st.builds(

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from fedcell import BadFile
 from fedcell.deploy.exchanges import Exchange, ExchangeFile, ExchangeReport, read_exchanges
 from fedcell.deploy.scores import (
     SCORES,
@@ -20,6 +19,7 @@ from fedcell.deploy.scores import (
     clipped,
     read_scores,
 )
+from fedcell.errors import BadFile
 from fedcell.learning.learner import Scores
 from support.mutations import changed_csv
 

@@ -3,9 +3,11 @@
 import numpy as np
 from numpy.testing import assert_array_equal
 
-from fedcell import Scenario, draw_fleet, prepare_training
+from fedcell import Scenario
 from fedcell.deploy.screening import screened
+from fedcell.learning import prepare_training
 from fedcell.learning.aggregate import aggregate
+from fedcell.network import draw_fleet
 
 
 def updates(*lengths):

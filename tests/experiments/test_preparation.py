@@ -3,7 +3,7 @@
 import pytest
 
 from fedcell import load_scenario
-from fedcell.experiments import preparation
+from fedcell.experiments import jobs as preparation
 from fedcell.experiments.executors import Inline, LocalProcesses
 from fedcell.experiments.experiment import Experiment
 from fedcell.experiments.store import Store

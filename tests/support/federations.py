@@ -6,16 +6,16 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from fedcell import Scenario, load_scenario
+from fedcell import Observer, Scenario, load_scenario
 from fedcell.deploy.exchanges import Exchange, read_exchanges
 from fedcell.deploy.local.federation import HOST, LocalFederation
 from fedcell.deploy.local.process_tree import MARK
 from fedcell.deploy.local.processes import Process
-from fedcell.deploy.options import RunConfig, write_app
+from fedcell.deploy.options import FederationOptions, RunConfig, write_app
 from fedcell.learning import prepare_training
 from fedcell.network import draw_fleet, draw_trace
 from fedcell.simulation.folder.ledger_file import read_ledgers
@@ -217,3 +217,15 @@ def in_use(ports: Sequence[int]) -> list[int]:
 def same(one: Any, other: Any) -> bool:
     """Return whether two models are equal bit for bit."""
     return one.dtype == other.dtype and one.tobytes() == other.tobytes()
+
+
+OPTIONS = {f.name for f in fields(FederationOptions)}
+
+
+def federation_arguments(**given: Any) -> dict[str, Any]:
+    """Arguments of `run_federation`: fields of its options and of its observer, given flat. The
+    fields change `options`, where these are given too."""
+    base = given.pop("options", FederationOptions())
+    options = replace(base, **{name: given.pop(name) for name in OPTIONS & given.keys()})
+    calls = {name: given.pop(name) for name in ("round", "message") if name in given}
+    return given | {"options": options, "observer": Observer(**calls)}

@@ -147,9 +147,6 @@ class FederationOptions:
         }
 
 
-Settings = FederationOptions
-
-
 def check_chosen(folder: Path, chosen: Mapping[str, Any]) -> None:
     """Refuses to resume a run with other choices, which would mix two kinds of rounds."""
     if not (folder / IDENTITY).is_file():

@@ -1,23 +1,26 @@
-"""The work of a sweep: one training from its value, on one thread."""
+"""What a worker does: one training from its value, on one thread, with data that it keeps."""
 
 import math
 import time
 import warnings
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fedcell.core.errors import FedcellWarning
+from fedcell.core.errors import FedcellError, FedcellWarning
 from fedcell.core.types import Floats
+from fedcell.learning.data.dataset import Dataset, file_stamp, load_data
 from fedcell.learning.engines.engine import Engine, vector_width
 from fedcell.learning.evaluation import Judgement, Sampling
 from fedcell.learning.learner import Learner, Scores, evaluated, warm_up
 from fedcell.learning.server_optimizer import CustomServer
+from fedcell.learning.setup import TrainingSetup, prepare_training
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
@@ -26,9 +29,44 @@ from fedcell.simulation.evaluation import Stopwatch
 from fedcell.simulation.state import State
 from fedcell.simulation.train import Stop, at_target, diverging, train_rounds
 
-from .preparation import prepare
 from .sampling import is_baseline, is_cut, train_sampled
 from .training import Curve, Sampled, Training, Until
+
+
+def prepare(training: Training, data_dir: Path | None = None) -> TrainingSetup:
+    """Return the data, partition and network of a training; a dataset is read once a process."""
+    scenario, data = training.scenario, None
+    learning = scenario.learning
+    if learning is not None and not learning.analytic:
+        try:
+            data = _load_once(learning.dataset, data_dir, file_stamp(learning.dataset))
+        except FedcellError as error:
+            raise error.within("learning.dataset") from error
+    return prepare_training(scenario, training.seed, data_dir, data=data)
+
+
+@dataclass(frozen=True)
+class PreparedScenarios:
+    """The scenarios of trainings with D_j of the partition, z_m and alpha_0 of the model."""
+
+    data_dir: Path | None = None
+    _scenarios: dict[Training, Scenario] = field(default_factory=dict, repr=False, compare=False)
+
+    def add(self, training: Training, scenario: Scenario) -> None:
+        """Keep the scenario that the worker of a training has prepared."""
+        self._scenarios[training] = scenario
+
+    def get(self, training: Training) -> Scenario:
+        """Return the scenario of a training; prepare it here where no worker has."""
+        if training not in self._scenarios:
+            self._scenarios[training] = prepare(training, self.data_dir).scenario
+        return self._scenarios[training]
+
+
+@lru_cache(maxsize=2)
+def _load_once(dataset: str, data_dir: Path | None, stamp: Hashable) -> Dataset:  # noqa: ARG001
+    """Read a dataset once in a process, and again when `stamp` says that its files have changed."""
+    return load_data(dataset, data_dir)
 
 
 @dataclass(frozen=True)

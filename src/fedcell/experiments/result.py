@@ -15,7 +15,7 @@ from fedcell.network.simulate import price_trace
 
 from .axes import Point
 from .experiment import Experiment
-from .preparation import PreparedScenarios
+from .jobs import PreparedScenarios
 from .statistics import rounds_of_mean_curve
 from .table import FIRST, HELD, LEDGERS, MEAN, SweepTable
 from .training import Curve

@@ -11,8 +11,7 @@ from fedcell.core.errors import BadFile, BadInput, DataUnavailable, printable
 
 from .executors import Executor, LocalProcesses, WorkerDiedError, leave_if_started_by_a_script
 from .experiment import MAX_SEEDS, Experiment, check_precision
-from .jobs import JobResult, TrainingJob, train
-from .preparation import PreparedScenarios
+from .jobs import JobResult, PreparedScenarios, TrainingJob, train
 from .result import SweepResult
 from .store import Store
 from .table import widest_interval

@@ -19,12 +19,12 @@ from .summary import Reporter, RunResult, summarise
 from .train import at_target, train_rounds, with_training
 
 
-def start_of(learner: Learner, scenario: Scenario, server: CustomServer | None) -> State:
+def initial_state(learner: Learner, scenario: Scenario, server: CustomServer | None) -> State:
     """Return the state before the first round."""
     return State.start(learner, scenario.deliver, ServerOptimizer.of(scenario.learning, server))
 
 
-def carry_out(
+def execute(
     run: PreparedRun,
     folder: str | Path | None = None,
     resume: bool = False,
@@ -92,7 +92,7 @@ class _Execution:
             self.writer.add(state, self.segments, lambda: self.result(complete=False))
             if self.observer.round is not None:
                 self.observer.round(reporter.report(state))
-            turn = run.steering.steer(state) if run.steering else None
+            turn = run.controller.steer(state) if run.controller else None
             if turn is not None and state.rounds < run.rounds:
                 return turn
         return None

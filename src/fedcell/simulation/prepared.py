@@ -54,9 +54,6 @@ class Controller(Protocol):
         ...
 
 
-Steering = Controller
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PreparedRun:
     """A run with all that it needs; nothing is trained or written yet."""
@@ -73,7 +70,7 @@ class PreparedRun:
     vector_width: int | None = None
     code: Mapping[str, Sources] = field(default_factory=dict)  # of a custom learner or server
     server: CustomServer | None = None
-    steering: Controller | None = None
+    controller: Controller | None = None
 
     @property
     def seed(self) -> int:
@@ -93,7 +90,7 @@ class Segments:
     @classmethod
     def replayed(cls, run: PreparedRun, state: State, policies: Sequence[str]) -> "Segments":
         """Return the segments that led to a state, priced under each policy."""
-        turns = run.steering.replay(state) if run.steering else ()
+        turns = run.controller.replay(state) if run.controller else ()
         # One that would begin after the last round was none then, and is none now.
         parts = (run.first, *(turn for turn in turns if turn.first_round < run.rounds))
         ends = [*(part.first_round for part in parts[1:]), run.rounds]

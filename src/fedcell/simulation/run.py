@@ -23,7 +23,7 @@ from fedcell.simulation.folder.run_folder import resumable
 
 from .checks import learning_of, own_learner_setup
 from .compute import Compute, Observer
-from .execution import carry_out, start_of
+from .execution import execute, initial_state
 from .prepared import PreparedRun, Segment
 from .summary import RunResult
 
@@ -94,7 +94,7 @@ def run(
         compute=compute,
         observer=observer,
     )
-    return carry_out(prepared, folder, resume, observer)
+    return execute(prepared, folder, resume, observer)
 
 
 def scenario_to_run(scenario: Scenario, folder: str | Path | None, resume: bool) -> Scenario:
@@ -117,7 +117,7 @@ def prepare_run(
     compute: Compute = Compute(),  # noqa: B008
     observer: Observer = Observer(),  # noqa: B008
 ) -> PreparedRun:
-    """Return a run that is ready for `carry_out`: data, fleet and learner are loaded, and nothing
+    """Return a run that is ready for `execute`: data, fleet and learner are loaded, and nothing
     is trained or written yet. The parameters are those of `run`."""
     check_scenario(scenario)
     rounds = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
@@ -150,7 +150,7 @@ def prepare_run(
         policies=known,
         rounds=rounds,
         goal=goal,
-        start=start_of(trained, scenario, server),
+        start=initial_state(trained, scenario, server),
         identity=run_identity(used, setup.fingerprint, seed, learner_identity, server_name),
         learner_of=learner_of,
         vector_width=vector_width() if isinstance(unguarded(trained), Engine) else None,

@@ -22,9 +22,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self, cast
 
-from fedcell.core.environment import environment
 from fedcell.core.errors import BadInput, FedcellWarning
 from fedcell.core.plugins import load_plugin, plugin_names
+from fedcell.core.process import environment
 
 from .summary import RoundReport
 

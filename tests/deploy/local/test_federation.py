@@ -7,12 +7,12 @@ import time
 
 import pytest
 
-from fedcell import BadInput
 from fedcell.deploy.local import federation as local
 from fedcell.deploy.local import processes
 from fedcell.deploy.local.federation import LocalFederation
 from fedcell.deploy.local.process_tree import command_of
 from fedcell.deploy.local.processes import Processes
+from fedcell.errors import BadInput
 
 pytestmark = pytest.mark.slow
 

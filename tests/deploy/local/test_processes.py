@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from fedcell import BadInput
 from fedcell.deploy.local.process_tree import MARK, marked
 from fedcell.deploy.local.processes import Deadline, Processes, connects
+from fedcell.errors import BadInput
 
 STUBBORN = """
 import os, signal, subprocess, sys, time

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from fedcell import BadFile
 from fedcell.deploy.local import process_tree as ending
 from fedcell.deploy.local import watcher
 from fedcell.deploy.local.federation import LocalFederation
 from fedcell.deploy.local.process_tree import process_table, table_of_ps
 from fedcell.deploy.local.processes import Processes
 from fedcell.deploy.local.watcher import Record, clear_leftovers, make_scratch
+from fedcell.errors import BadFile
 
 linux = pytest.mark.skipif(not Path("/proc").is_dir(), reason="there is no /proc")
 LIMIT = 120.0  # [s] for processes to begin or to end

@@ -4,9 +4,11 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedcell import BadInput, Scenario, draw_fleet
+from fedcell import Scenario
 from fedcell.deploy.server.admission import Admission
 from fedcell.deploy.wire.profile import NUMBERS, Profile, introduced
+from fedcell.errors import BadInput
+from fedcell.network import draw_fleet
 from fedcell.network.draw import draw_trace
 from fedcell.network.policies.names import NAMED
 from fedcell.network.simulate import price_trace

@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from fedcell import Scenario, load_model, load_scenario, run
+from fedcell.deploy import FederationOptions
 from fedcell.simulation.state import moved_average
 
 pytestmark = [
@@ -17,7 +18,6 @@ from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict  # noqa: E4
 from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
 from fedcell.deploy.clientapp import app as ready  # noqa: E402
-from fedcell.deploy.options import Settings  # noqa: E402
 from fedcell.deploy.server.run import run_federation  # noqa: E402
 from fedcell.deploy.wire.arrays import array_record  # noqa: E402
 from support.appgrids import AppGrid, places  # noqa: E402
@@ -77,11 +77,9 @@ def test_devices_score_the_average_and_train_from_the_last_model(tmp_path):
     )
     result = run_federation(
         *(grid, scenario),
-        arrays={"w": FIRST},
         rounds=4,
         folder=tmp_path / "run",
-        join_timeout=120.0,
-        settings=Settings(deadline=5.0),
+        options=FederationOptions(deadline=5.0, arrays={"w": FIRST}, join_timeout=120.0),
     )
     average, expected = FIRST, []
     for t in range(1, 5):
@@ -104,8 +102,8 @@ def test_a_federation_delivers_the_bits_of_the_simulation(tmp_path, deliver):
     (tmp_path / "world.toml").write_text(f'{WORLD}deliver = "{deliver}"\n')
     scenario = load_scenario(tmp_path / "world.toml")
     grid = AppGrid(ready, places(4))
-    settings = Settings(policy="even")
-    there = run_federation(grid, scenario, rounds=4, seed=1, settings=settings)
+    settings = FederationOptions(policy="even")
+    there = run_federation(grid, scenario, rounds=4, seed=1, options=settings)
     here = run(scenario, ["even"], rounds=4, seed=1)
     assert there.state.deliver == here.state.deliver == deliver
     assert there.state.delivered.tobytes() == here.state.delivered.tobytes()

@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedcell import BadInput, Scenario, draw_fleet
+from fedcell import Adaptation, Scenario
 from fedcell.deploy.exchanges import Exchange, ExchangeFile, read_exchanges
 from fedcell.deploy.server.drift import MIN_CHANGE, MIN_NET_SHARE, SMOOTHING, DeviceDrift
+from fedcell.errors import BadInput
 from fedcell.learning.learner import Scores
+from fedcell.network import draw_fleet
 from fedcell.network.channel import rate_per_hertz
-from fedcell.simulation.execution import Segment
+from fedcell.simulation.prepared import Segment
 from fedcell.simulation.state import History, State
 
 flower = pytest.mark.flower
@@ -366,17 +368,16 @@ def slow_fleet():
 @flower
 @pytest.mark.usefixtures("in_a_run")
 def test_schedules_follow_a_device_that_trains_twice_as_long(tmp_path):
-    from fedcell.deploy.flower import Settings, run_federation
+    from fedcell.deploy.flower import FederationOptions, run_federation
 
     result = run_federation(
         slow_fleet(),
         OWN,
-        arrays={"w": np.zeros(5, np.float32)},
         rounds=7,
         folder=tmp_path / "run",
-        settings=Settings(policy="optimal"),
-        adaptive=True,
-        every=3,
+        options=FederationOptions(
+            policy="optimal", arrays={"w": np.zeros(5, np.float32)}, adaptation=Adaptation(every=3)
+        ),
     )
     (change,) = result.outcome.changes
     assert (change.round, change.cohort) == (4, 3)
@@ -400,19 +401,20 @@ def times(folder):
 @flower
 @pytest.mark.usefixtures("in_a_run")
 def test_an_adaptive_run_resumes_as_if_it_had_not_been_stopped(tmp_path):
-    from fedcell.deploy.flower import Settings, run_federation
+    from fedcell.deploy.flower import FederationOptions, run_federation
 
     def part(folder, rounds, resume, every=2):
         return run_federation(
             slow_fleet(),
             OWN,
-            arrays={"w": np.zeros(5, np.float32)},
             rounds=rounds,
             folder=tmp_path / folder,
-            settings=Settings(policy="optimal"),
-            adaptive=True,
-            every=every,
             resume=resume,
+            options=FederationOptions(
+                policy="optimal",
+                arrays={"w": np.zeros(5, np.float32)},
+                adaptation=Adaptation(every=every),
+            ),
         )
 
     whole = part("whole", 7, False)
@@ -431,14 +433,14 @@ def test_an_adaptive_run_resumes_as_if_it_had_not_been_stopped(tmp_path):
 def test_devices_get_the_steps_of_a_new_plan(tmp_path):
     """Ours read E_l in the scenario that is sent along, others in `local-steps`."""
     from fedcell.deploy.clientapp import app
-    from fedcell.deploy.flower import Settings
+    from fedcell.deploy.flower import FederationOptions
     from fedcell.deploy.server.join import join_devices
     from support.appgrids import AppGrid, places
     from support.federations import same, world
 
     scenario = world(tmp_path / "world.toml", count=3, cohort=3)
     grid = AppGrid(app, places(3))
-    setup, federation = join_devices(grid, scenario).federation(Settings(), 0)
+    setup, federation = join_devices(grid, scenario).federation(FederationOptions(), 0)
     longer = federation.under(setup.scenario.with_plan(2, 9), federation.fleet)
     called = federation._round(0)[0]
     model = federation.start()
@@ -448,7 +450,7 @@ def test_devices_get_the_steps_of_a_new_plan(tmp_path):
     for config in configs:
         assert config["local-steps"] == 9
         assert json.loads(config["scenario"])["plan"]["local_steps"] == 9
-    from fedcell import prepare_training
+    from fedcell.learning import prepare_training
 
     by_hand = prepare_training(setup.scenario.with_plan(2, 9), 0).learner()
     first = [c["client"] for c in configs if c["client"] == called[0]]

@@ -7,7 +7,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from fedcell import BadInput, Scenario, prepare_training
+from fedcell import Observer, Scenario
+from fedcell.deploy import FederationOptions
+from fedcell.errors import BadInput
+from fedcell.learning import prepare_training
 
 pytestmark = [
     pytest.mark.flower,
@@ -20,14 +23,13 @@ from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
 from fedcell.deploy.clientapp import app as ready  # noqa: E402
 from fedcell.deploy.exchanges import read_exchanges  # noqa: E402
-from fedcell.deploy.options import Settings  # noqa: E402
 from fedcell.deploy.server import link as link_module  # noqa: E402
 from fedcell.deploy.server import roster as roster_module  # noqa: E402
 from fedcell.deploy.server.join import join_devices  # noqa: E402
 from fedcell.deploy.server.run import run_federation  # noqa: E402
 from fedcell.deploy.wire.arrays import array_record  # noqa: E402
 from support.appgrids import AppGrid, places  # noqa: E402
-from support.federations import world  # noqa: E402
+from support.federations import federation_arguments, world  # noqa: E402
 from support.grids import MemoryGrid  # noqa: E402
 
 COUNT, SAMPLES = 8, 40
@@ -80,8 +82,10 @@ def good(count=COUNT, placed=True):
 def trained(nodes, folder, scenario=WORLD, seconds=10.0, **more):
     """The exchanges of a run of one round."""
     grid = nodes if isinstance(nodes, MemoryGrid) else MemoryGrid(nodes)
-    known = {"arrays": FIRST, "settings": Settings(deadline=60.0), **more}
-    run_federation(grid, scenario, rounds=1, folder=folder / "run", join_timeout=seconds, **known)
+    known = {"arrays": FIRST, "deadline": 60.0, "join_timeout": seconds, **more}
+    run_federation(
+        *(grid, scenario), rounds=1, folder=folder / "run", **federation_arguments(**known)
+    )
     return read_exchanges(folder / "run")
 
 
@@ -227,7 +231,7 @@ def test_device_names_do_not_deal_the_data_of_owners(tmp_path):
     partition = {"kind": "given", "owners": str(tmp_path / "owners.csv")}
     scenario = world(tmp_path / "world.toml").using(learning={"partition": partition})
     nodes = [one | {"kappa": 5e-27, "device": f"z-{9 - j}"} for j, one in enumerate(places(4))]
-    setup, _ = join_devices(AppGrid(ready, nodes), scenario).federation(Settings(), 0)
+    setup, _ = join_devices(AppGrid(ready, nodes), scenario).federation(FederationOptions(), 0)
     dealt = prepare_training(scenario, 0)
     assert setup.client_names == dealt.client_names
     assert_array_equal(setup.partition.index, dealt.partition.index)
@@ -246,7 +250,11 @@ def test_silent_newcomers_do_not_delay_rounds(monkeypatch):
         grid.nodes[500] = lambda *_: []
 
     run_federation(
-        grid, WORLD, arrays=FIRST, rounds=4, settings=Settings(deadline=5.0), report=leave
+        grid,
+        WORLD,
+        rounds=4,
+        options=FederationOptions(deadline=5.0, arrays=FIRST),
+        observer=Observer(round=leave),
     )
     assert len(rounds) == 4
     assert rounds[-1] - rounds[0] < 100  # the node has 300 s
@@ -267,11 +275,10 @@ def test_device_that_comes_back_during_a_round_is_called_in_the_next(tmp_path, m
 
     run_federation(
         *(grid, WORLD),
-        arrays=FIRST,
         rounds=4,
         folder=tmp_path / "run",
-        settings=Settings(deadline=20.0),
-        report=leave,
+        options=FederationOptions(deadline=20.0, arrays=FIRST),
+        observer=Observer(round=leave),
     )
     rows = [e for e in read_exchanges(tmp_path / "run") if e.client == 0 and e.round > 0]
     called = {e.round: e.outcome for e in rows if e.share is not None}

@@ -1,5 +1,7 @@
 """What is sent to devices and recorded, beside the schedule of the same round."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[f
 from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
 from fedcell.deploy.exchanges import read_exchanges  # noqa: E402
-from fedcell.deploy.flower import Settings, run_federation  # noqa: E402
+from fedcell.deploy.flower import FederationOptions, run_federation  # noqa: E402
 from support.appgrids import AppGrid, places, stepping  # noqa: E402
 
 SAMPLES = (60, 20, 90, 10)
@@ -41,9 +43,14 @@ def run(policy, tmp_path):
         task={"cycles_per_sample": 1e6, "samples_per_step": "dataset"},
     )
     grid = AppGrid(stepping(lambda _, w, __: 0.9 * w, SAMPLES), places(4))
-    folder, settings = tmp_path / "run", Settings(policy=policy, deadline=20.0)
+    folder, settings = tmp_path / "run", FederationOptions(policy=policy, deadline=20.0)
     run_federation(
-        grid, world, arrays={"w": FIRST}, rounds=ROUNDS, seed=5, folder=folder, settings=settings
+        grid,
+        world,
+        rounds=ROUNDS,
+        seed=5,
+        folder=folder,
+        options=replace(settings, arrays={"w": FIRST}),
     )
     known = world.using(
         task={"model_bits": 32.0 * FIRST.size}, clients={"sizes": np.array(SAMPLES, float)}

@@ -5,19 +5,20 @@ import json
 import numpy as np
 import pytest
 
-from fedcell import Scenario, load_scenario, plan_training
+from fedcell import Observer, Region, Scenario, load_scenario, plan_training
+from fedcell.deploy import FederationOptions
 
 pytestmark = pytest.mark.flower
 pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[flower]")
 
 from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
+from fedcell import Compute  # noqa: E402
 from fedcell.deploy.clientapp import app as ready  # noqa: E402
-from fedcell.deploy.flower import Settings, pilot_federation  # noqa: E402
+from fedcell.deploy.flower import pilot_federation  # noqa: E402
 from fedcell.planning.pilot.pilotfile import load_pilot  # noqa: E402
 from fedcell.planning.pilot.run import prepare_pilot  # noqa: E402
 from fedcell.planning.pilot.runner import TrialJob  # noqa: E402
-from fedcell.simulation.run import Progress  # noqa: E402
 from support.appgrids import AppGrid, places, stepping  # noqa: E402
 
 COUNT = 4
@@ -63,7 +64,7 @@ def check_trials(pilot, world, kept=np.array):
     that a file keeps; where the simulator judged on a part of the samples, within its errors."""
     assert len(pilot.trials) > 2
     assert len({trial.setting for trial in pilot.trials}) > 1
-    runner, *_ = prepare_pilot(world, None, 0, "it", None, 1, None, Progress(), None, None)
+    runner, *_ = prepare_pilot(world, None, 0, "it", Compute(threads=1), Observer())
     for trial in pilot.trials:
         own = runner.run(TrialJob(trial.setting, trial.seed, 40))
         n = len(trial.losses)
@@ -83,8 +84,8 @@ def test_a_pilot_of_the_ready_app_is_the_one_that_the_simulator_makes(world, tmp
         world,
         "8s",
         tmp_path / "pilot.json",
-        steps=(2, 8),
-        report=lambda trial, _: heard.append(trial),
+        region=Region(steps=(2, 8)),
+        observer=Observer(trial=lambda trial, _: heard.append(trial)),
     )
     check_trials(pilot, world)
     assert len(heard) == len(pilot.trials)
@@ -117,10 +118,9 @@ def test_a_pilot_of_a_custom_app_runs_and_can_be_planned_with(tmp_path):
         OWN,
         "8s",
         tmp_path / "pilot.json",
-        arrays={"w": np.ones(5, np.float32)},
         target=0.1,
-        steps=(1, 8),
-        settings=Settings(policy="optimal"),
+        region=Region(steps=(1, 8)),
+        options=FederationOptions(policy="optimal", arrays={"w": np.ones(5, np.float32)}),
     )
     assert len(pilot.trials) > 2
     assert len(asked) > 1

@@ -2,7 +2,6 @@
 
 import pytest
 
-from fedcell import BadInput
 from fedcell.deploy.exchanges import Exchange
 from fedcell.deploy.server.presence import (
     Presence,
@@ -12,6 +11,7 @@ from fedcell.deploy.server.presence import (
     round_line,
 )
 from fedcell.deploy.wire.profile import Profile
+from fedcell.errors import BadInput
 
 TABLE = ("valve", "pump", "gate")  # not in the order of the alphabet
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from fedcell import BadInput
+from fedcell.errors import BadInput
 
 pytestmark = pytest.mark.flower
 pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[flower]")

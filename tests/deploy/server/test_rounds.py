@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fedcell import Scenario, load_run
+from fedcell.deploy import FederationOptions
 from fedcell.deploy.exchanges import Outcome, read_exchanges
 
 pytestmark = [
@@ -17,13 +18,12 @@ from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict  # noqa: E4
 from flwr.serverapp.strategy import FedAvg  # noqa: E402
 from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
-from fedcell.deploy.options import Settings  # noqa: E402
 from fedcell.deploy.screening import screened  # noqa: E402
 from fedcell.deploy.server.run import run_federation  # noqa: E402
 from fedcell.deploy.wire.arrays import array_record  # noqa: E402
 from support import faulty  # noqa: E402
 from support.appgrids import AppGrid, places  # noqa: E402
-from support.federations import by_hand, same, world  # noqa: E402
+from support.federations import by_hand, federation_arguments, same, world  # noqa: E402
 from support.grids import MemoryGrid  # noqa: E402
 
 COUNT, SIZES = 4, (10, 20, 30, 40)
@@ -75,10 +75,9 @@ def carried_out(grid, folder=None, rounds=1, **more):
         cell={"gain_threshold": 0.0},
         task={"cycles_per_sample": 1e6, "batch_size": 5},
     )
-    known = {"settings": Settings(deadline=60.0), **more}
-    return run_federation(
-        grid, scenario, arrays=FIRST, rounds=rounds, folder=folder, join_timeout=120.0, **known
-    )
+    known = {"deadline": 60.0, "arrays": FIRST, "join_timeout": 120.0, **more}
+    arguments = federation_arguments(**known)
+    return run_federation(grid, scenario, rounds=rounds, folder=folder, **arguments)
 
 
 def averaging():
@@ -107,8 +106,8 @@ def test_a_strategy_of_flower_averages_what_was_screened_by_the_sizes_that_are_k
         "pump_0": {"said": {"num-examples": 10**9}},
         "pump_1": {"said": {"extra": 1.0}},
     }
-    settings = Settings(deadline=60.0, screen=how, strategy=averaging())
-    model = carried_out(fleet(**lies), settings=settings).state.model
+    settings = FederationOptions(deadline=60.0, screen=how, strategy=averaging())
+    model = carried_out(fleet(**lies), options=settings).state.model
     start = np.array([1.0, 2.0, 3.0], np.float32)
     times = (1.0, 1.0, 1.0, 1000.0)
     sent = {
@@ -132,7 +131,7 @@ def test_an_update_a_thousand_times_as_long_is_clipped_or_excluded_on_request(ho
         scenario,
         rounds=1,
         folder=tmp_path / "run",
-        settings=Settings(deadline=300.0, screen=how),
+        options=FederationOptions(deadline=300.0, screen=how),
     )
     rows = [e for e in read_exchanges(tmp_path / "run") if e.round == 1]
     outcome = Outcome.CLIPPED if how == "clip" else Outcome.EXCLUDED

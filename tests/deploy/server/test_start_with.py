@@ -5,9 +5,11 @@ import threading
 import numpy as np
 import pytest
 
-from fedcell import BadInput, ClientTable, Scenario, Target
+from fedcell import ClientTable, Observer, Scenario, Target
 from fedcell.cli.federation import RunWatch
+from fedcell.deploy import FederationOptions
 from fedcell.deploy.exchanges import read_exchanges
+from fedcell.errors import BadInput
 
 pytestmark = [
     pytest.mark.flower,
@@ -19,14 +21,13 @@ from flwr.app import ConfigRecord, RecordDict  # noqa: E402
 from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
 from fedcell.deploy.clientapp import app  # noqa: E402
-from fedcell.deploy.options import Settings  # noqa: E402
 from fedcell.deploy.server import roster as roster_module  # noqa: E402
 from fedcell.deploy.server.link import Link  # noqa: E402
 from fedcell.deploy.server.presence import Presence  # noqa: E402
 from fedcell.deploy.server.roster import Roster  # noqa: E402
 from fedcell.deploy.server.run import run_federation  # noqa: E402
 from support.appgrids import AppGrid, places, stepping  # noqa: E402
-from support.federations import by_hand, same, until, without, world  # noqa: E402
+from support.federations import by_hand, federation_arguments, same, until, without, world  # noqa: E402
 from support.grids import MemoryGrid, answering  # noqa: E402
 
 COUNT, SIZES = 4, (10, 20, 30, 40)
@@ -44,8 +45,8 @@ def in_a_run(monkeypatch):
 def carried_out(grid, scenario, **more):
     """A run over a grid, and the lines that it told."""
     said = []
-    known = {"settings": Settings(deadline=5.0), "join_timeout": 1.0, "tell": said.append, **more}
-    return run_federation(grid, scenario, **known), said
+    known = {"deadline": 5.0, "join_timeout": 1.0, "message": said.append, **more}
+    return run_federation(grid, scenario, **federation_arguments(**known)), said
 
 
 def own(**clients):
@@ -98,11 +99,9 @@ def test_a_device_that_joins_later_takes_its_place(tmp_path):
     result = run_federation(
         grid,
         scenario,
-        start_with=3,
-        join_timeout=1.0,
         folder=tmp_path / "run",
-        settings=Settings(deadline=5.0),
-        tell=tell,
+        options=FederationOptions(deadline=5.0, start_with=3, join_timeout=1.0),
+        observer=Observer(message=tell),
     )
     rows = read_exchanges(tmp_path / "run")
     (joined,) = [row for row in rows if row.outcome == "introduced" and row.round > 0]
@@ -134,9 +133,9 @@ def test_all_devices_are_waited_for_while_there_is_time(tmp_path):
 def test_a_round_that_calls_absent_devices_only_waits_for_none(tmp_path):
     """One that has never been there may never come; the deadline would pass in each round."""
     scenario = world(tmp_path / "world.toml", cohort=1, rounds=6)
-    settings = Settings(deadline=10**6)
+    settings = FederationOptions(deadline=10**6)
     grid = AppGrid(app, places(COUNT)[:1])
-    result, said = carried_out(grid, scenario, start_with=1, settings=settings)
+    result, said = carried_out(grid, scenario, start_with=1, options=settings)
     assert sum("0 of 1 uploads counted; absent: client" in line for line in said) >= 1
     assert result.state.rounds == 6
 

@@ -1,12 +1,15 @@
 """Strategies of Flower's inside our federation: what they send, and how they average."""
 
 from copy import copy
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedcell import BadInput, Scenario
+from fedcell import Scenario
+from fedcell.deploy import FederationOptions
+from fedcell.errors import BadInput
 
 pytestmark = pytest.mark.flower
 pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[flower]")
@@ -26,7 +29,7 @@ from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
 from fedcell.deploy.clientapp import app as ready  # noqa: E402
 from fedcell.deploy.exchanges import read_exchanges  # noqa: E402
-from fedcell.deploy.flower import Settings, run_federation  # noqa: E402
+from fedcell.deploy.flower import run_federation  # noqa: E402
 from fedcell.deploy.wire.arrays import array_record  # noqa: E402
 from support.appgrids import AppGrid, places, stepping  # noqa: E402
 from support.federations import world  # noqa: E402
@@ -61,9 +64,11 @@ def grid_of(step=toward, **said):
 
 def ours(strategy, grid=None, rounds=3, **settings):
     """The model that our federation makes with a strategy."""
-    used = Settings(strategy=strategy, policy="even", **settings)
+    used = FederationOptions(strategy=strategy, policy="even", **settings)
     grid = grid_of() if grid is None else grid
-    return run_federation(grid, OWN, arrays={"w": FIRST}, rounds=rounds, settings=used).state.model
+    return run_federation(
+        grid, OWN, rounds=rounds, options=replace(used, arrays={"w": FIRST})
+    ).state.model
 
 
 def flowers(strategy, rounds=3):
@@ -129,8 +134,8 @@ def test_fedavg_is_our_normalised_rule(tmp_path):
 
     def model(strategy):
         grid = AppGrid(ready, places(4))
-        settings = Settings(strategy=strategy)
-        return run_federation(grid, scenario, rounds=3, settings=settings, seed=1).state.model
+        settings = FederationOptions(strategy=strategy)
+        return run_federation(grid, scenario, rounds=3, seed=1, options=settings).state.model
 
     by_us, by_flower = model(None), model(FedAvg(**ALONE))
     assert np.abs(by_us - by_flower).max() < 1e-5
@@ -211,13 +216,22 @@ def test_a_strategy_may_weigh_by_what_devices_say():
 
 
 def test_a_folder_names_its_strategy(tmp_path):
-    settings = Settings(strategy=FedAvg(**ALONE), policy="even")
-    words = {"arrays": {"w": FIRST}, "folder": tmp_path / "run"}
-    run_federation(grid_of(), OWN, rounds=2, settings=settings, **words)
+    settings = FederationOptions(strategy=FedAvg(**ALONE), policy="even")
+    words = {"folder": tmp_path / "run"}
+    run_federation(
+        grid_of(), OWN, rounds=2, **words, options=replace(settings, arrays={"w": FIRST})
+    )
     assert len([e for e in read_exchanges(tmp_path / "run") if e.round > 0]) == 8
-    other = Settings(strategy=FedAdam(**ALONE), policy="even")
+    other = FederationOptions(strategy=FedAdam(**ALONE), policy="even")
     with pytest.raises(BadInput):
-        run_federation(grid_of(), OWN, rounds=3, settings=other, resume=True, **words)
+        run_federation(
+            grid_of(),
+            OWN,
+            rounds=3,
+            resume=True,
+            **words,
+            options=replace(other, arrays={"w": FIRST}),
+        )
 
 
 def test_a_clock_that_is_set_back_leaves_a_file_that_can_be_read(tmp_path, monkeypatch):
@@ -225,8 +239,14 @@ def test_a_clock_that_is_set_back_leaves_a_file_that_can_be_read(tmp_path, monke
 
     now = iter(range(10**6, 0, -50))
     monkeypatch.setattr("fedcell.deploy.wire.messages.time.time", lambda: float(next(now)))
-    words = {"arrays": {"w": FIRST}, "folder": tmp_path / "run"}
-    run_federation(grid_of(), OWN, rounds=2, settings=Settings(policy="even"), **words)
+    words = {"folder": tmp_path / "run"}
+    run_federation(
+        grid_of(),
+        OWN,
+        rounds=2,
+        **words,
+        options=FederationOptions(policy="even", arrays={"w": FIRST}),
+    )
     lines = read_exchanges(tmp_path / "run")
     assert len([e for e in lines if e.round > 0]) == 8
     assert all(e.measured_total == 0 for e in lines)

@@ -5,9 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedcell import BadFile, BadInput, Scenario, Target, load_run
+from fedcell import Scenario, Target, load_run
+from fedcell.deploy import FederationOptions
 from fedcell.deploy.exchanges import collapse_of, load_exchanges, read_exchanges
 from fedcell.deploy.scores import read_scores
+from fedcell.errors import BadFile, BadInput
 
 pytestmark = [
     pytest.mark.flower,
@@ -24,12 +26,12 @@ from flwr.app import ConfigRecord, Message, MetricRecord, RecordDict  # noqa: E4
 from flwr.supercore.task_identity import TaskIdentity  # noqa: E402
 
 from fedcell.deploy.keys import read_keys  # noqa: E402
-from fedcell.deploy.options import Settings  # noqa: E402
 from fedcell.deploy.server import link as link_module  # noqa: E402
 from fedcell.deploy.server import roster as roster_module  # noqa: E402
 from fedcell.deploy.server.run import run_federation  # noqa: E402
 from fedcell.deploy.wire.arrays import array_record  # noqa: E402
 from support.certificates import node_key  # noqa: E402
+from support.federations import federation_arguments  # noqa: E402
 from support.grids import MemoryGrid  # noqa: E402
 
 COUNT, SAMPLES = 4, (10, 20, 30, 40)
@@ -83,8 +85,9 @@ def fleet(**liars):
 
 def carried_out(grid, folder=None, rounds=2, **more):
     """A run over a grid, judged by its devices."""
-    known = {"settings": Settings(deadline=60.0), "join_timeout": 120.0, **more}
-    return run_federation(grid, WORLD, arrays=FIRST, rounds=rounds, folder=folder, **known)
+    known = {"deadline": 60.0, "join_timeout": 120.0, "arrays": FIRST, **more}
+    arguments = federation_arguments(**known)
+    return run_federation(grid, WORLD, rounds=rounds, folder=folder, **arguments)
 
 
 @pytest.mark.parametrize(
@@ -150,8 +153,8 @@ def test_collapsed_model_is_a_failure(tmp_path):
     assert said == collapse_of(result)
     assert said.startswith("the training loss is not a number from round 1 to the last, 3: ")
     assert collapse_of(carried_out(fleet())) is None
-    screened = Settings(deadline=60.0, screen="exclude")
-    assert collapse_of(carried_out(grid, rounds=3, settings=screened)) is None
+    screened = FederationOptions(deadline=60.0, screen="exclude")
+    assert collapse_of(carried_out(grid, rounds=3, options=screened)) is None
 
 
 @pytest.mark.parametrize(
@@ -164,23 +167,23 @@ def test_collapsed_model_is_a_failure(tmp_path):
 )
 def test_resume_with_another_choice_is_refused(settings, why, tmp_path):
     known = {"deadline": 60.0, "screen": "exclude"}
-    carried_out(fleet(), tmp_path / "run", settings=Settings(**known))
+    carried_out(fleet(), tmp_path / "run", options=FederationOptions(**known))
     before = {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()}
-    other = Settings(**known | settings)
+    other = FederationOptions(**known | settings)
     with pytest.raises(BadFile) as refused:
-        carried_out(MemoryGrid({}), tmp_path / "run", rounds=4, resume=True, settings=other)
+        carried_out(MemoryGrid({}), tmp_path / "run", rounds=4, resume=True, options=other)
     assert why in str(refused.value)
     assert {path.name: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
     again = carried_out(
-        fleet(), tmp_path / "run", rounds=4, resume=True, settings=Settings(**known)
+        fleet(), tmp_path / "run", rounds=4, resume=True, options=FederationOptions(**known)
     )
     assert again.state.rounds == 4
 
 
 def test_listeners_of_settings_hear_of_exchanges_and_scores():
     heard, scores = [], []
-    settings = Settings(deadline=60.0, on_exchanges=heard.extend, on_scores=scores.extend)
-    carried_out(fleet(), settings=settings)
+    settings = FederationOptions(deadline=60.0, on_exchanges=heard.extend, on_scores=scores.extend)
+    carried_out(fleet(), options=settings)
     assert [e.outcome for e in heard].count("arrived") == 2 * COUNT
     assert [row.round for row in scores] == [0, 1, 2]
 

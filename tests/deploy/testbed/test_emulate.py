@@ -4,11 +4,12 @@ import os
 
 import pytest
 
-from fedcell import BadInput, prepare_training
 from fedcell.deploy.testbed import cleanup as leftovers
 from fedcell.deploy.testbed import emulate as emulation
 from fedcell.deploy.testbed.emulate import calibrated, emulate, usual_world
 from fedcell.deploy.testbed.testbed import why_not
+from fedcell.errors import BadInput
+from fedcell.learning import prepare_training
 from fedcell.simulation.folder.ledger_file import read_ledgers
 
 pytestmark = [pytest.mark.flower, pytest.mark.slow]

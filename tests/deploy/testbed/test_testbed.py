@@ -15,13 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from fedcell import BadInput
 from fedcell.core.errors import NoTestbed
 from fedcell.deploy.testbed import cgroups as processor
 from fedcell.deploy.testbed import cleanup as leftovers
 from fedcell.deploy.testbed import links, names, testbed
 from fedcell.deploy.testbed import names as processes
 from fedcell.deploy.testbed.testbed import why_not
+from fedcell.errors import BadInput
 from testbed_links import RECEIVE, SEND, python, transfer
 
 pytestmark = pytest.mark.slow

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from fedcell import BadInput
+from fedcell.errors import BadInput
 
 pytestmark = pytest.mark.flower
 pytest.importorskip("flwr", reason="flwr is not installed: pip install fedcell[flower]")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from fedcell import BadInput
 from fedcell.deploy.wire.layout import Layout
+from fedcell.errors import BadInput
 
 
 def test_a_model_keeps_its_arrays_counters_and_all():

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from fedcell import BadInput, Scenario, draw_fleet
+from fedcell import Scenario
 from fedcell.deploy.wire.profile import NUMBERS, Profile, introduced, ordered
+from fedcell.errors import BadInput
+from fedcell.network import draw_fleet
 from fedcell.network.channel import rate_per_hertz
 
 ANYTHING = st.one_of(

@@ -52,7 +52,7 @@ from fedcell.planning.law.fit import fit_law
 from fedcell.planning.pilot.candidates import CandidateSettings
 from fedcell.planning.pilot.prior import GENERIC_LAW, RoundsPrior
 from fedcell.planning.setting import Setting
-from fedcell.simulation.execution import carry_out
+from fedcell.simulation.execution import execute
 from fedcell.simulation.run import prepare_run
 from support.laws import FLOOR, observed
 from support.quadratics import MISLED, NARROW, QUADRATICS, SLOW, STEPS_ARE_WORTHLESS
@@ -436,7 +436,7 @@ def test_a_run_costs_what_its_segments_cost_priced_one_by_one():
 def test_why_has_the_numbers_that_hold():
     result = run_adaptive(SLOW, POLICY)
     change, losses = result.outcome.changes[0], result.state.history.train_loss
-    steering = adaptive(prepare_run(SLOW, POLICY)).steering
+    steering = adaptive(prepare_run(SLOW, POLICY)).controller
     now = steering.settings.index_of(Setting(10, 2, 0.0))
     first = steering.initial.train_loss
     here = np.full(5, now)
@@ -528,7 +528,7 @@ def prepared_misled():
     ],
 )
 def test_when_a_run_goes_back(rounds, spent, more, back):
-    steering = prepared_misled().steering
+    steering = prepared_misled().controller
     start, now = (steering.settings.index_of(Setting(10, e, 0.0)) for e in (16, 6))
     places = np.repeat([start, now], [5, rounds - 5])
     costs = steering.settings.costs.copy()
@@ -548,7 +548,7 @@ def test_when_a_run_goes_back(rounds, spent, more, back):
 
 def test_a_missed_forecast_widens_the_posterior_once_and_for_the_rest_of_the_run():
     prepared = prepared_misled()
-    steering, result = prepared.steering, carry_out(prepared)
+    steering, result = prepared.controller, execute(prepared)
     assert steering._widening > 1
     assert steering._failed == 1
     widening = steering._widening
@@ -586,9 +586,9 @@ def test_learners_and_fleets_may_be_others_than_ours():
         asked.append((scenario.plan.cohort, scenario.plan.local_steps))
         return prepared.learner_of(scenario)
 
-    assert isinstance(prepared.steering, AdaptivePlan)
-    steering = replace(prepared.steering, learner_of=learner_of)
-    result = carry_out(replace(prepared, steering=steering))
+    assert isinstance(prepared.controller, AdaptivePlan)
+    steering = replace(prepared.controller, learner_of=learner_of)
+    result = execute(replace(prepared, controller=steering))
     assert asked == [(c.cohort, c.local_steps) for c in result.outcome.changes]
 
 
@@ -678,9 +678,9 @@ def test_a_turn_after_the_last_round_is_none_when_a_run_is_gone_on_with(tmp_path
             return replace(prepared.first, first_round=state.rounds)
 
     prepared = prepare_run(NARROW, POLICY, rounds=1, target=None)
-    steered = replace(prepared, steering=Restless())
-    made = carry_out(steered, tmp_path / "run")
-    again = carry_out(steered, tmp_path / "run", resume=True)
+    steered = replace(prepared, controller=Restless())
+    made = execute(steered, tmp_path / "run")
+    again = execute(steered, tmp_path / "run", resume=True)
     assert made.outcome.changes == again.outcome.changes == ()
     assert_array_equal(made.state.model, again.state.model)
 

@@ -16,7 +16,7 @@ from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.files.atomic import made_folder
 from fedcell.core.files.formats import read_tables, write_text
 from fedcell.core.files.locks import locked
-from fedcell.core.interrupts import shielded
+from fedcell.core.process import shielded
 from fedcell.deploy.options import RunConfig, write_app
 
 from .processes import Deadline, Process, Processes

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from fedcell.deploy.exchanges import Exchange
-from fedcell.simulation.prepared import PreparedRun, Segment, Steering
+from fedcell.simulation.prepared import Controller, PreparedRun, Segment
 from fedcell.simulation.state import State
 
 from .drift import DeviceDrift
@@ -19,7 +19,7 @@ class AdaptiveFederation:
     federation: Federation
     first: Segment
     every: int  # rounds between two corrections
-    planned: Steering | None = None
+    planned: Controller | None = None
     seen: list[Exchange] = field(default_factory=list)  # of the rounds so far
     _drift: DeviceDrift = field(init=False)
     _now: Segment = field(init=False)
@@ -87,9 +87,9 @@ def adapt_to_devices(
         federation=federation,
         first=run.first,
         every=every,
-        planned=run.steering,
+        planned=run.controller,
         seen=list(past),
     )
     known_by = {**run.identity["adaptive"], "every": every, "devices": "measured"}
     identity = {**run.identity, "adaptive": known_by}
-    return replace(run, steering=controller, identity=identity), controller
+    return replace(run, controller=controller, identity=identity), controller

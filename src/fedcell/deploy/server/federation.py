@@ -16,7 +16,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.types import Floats, Ints
 from fedcell.deploy.device import SCENARIO, learning_text
 from fedcell.deploy.exchanges import MISSING, Exchange, Outcome
-from fedcell.deploy.options import Config, Scheduled, Settings
+from fedcell.deploy.options import Config, FederationOptions, Scheduled
 from fedcell.deploy.scores import aggregate_scores
 from fedcell.deploy.screening import screened
 from fedcell.deploy.wire.layout import Layout
@@ -60,7 +60,7 @@ class Federation:
         fleet: Fleet,
         layout: Layout,
         first: Floats,
-        settings: Settings,
+        settings: FederationOptions,
         seed: int = 0,
         judge: Learner | None = None,
         past: RoundsSoFar | None = None,

@@ -11,7 +11,7 @@ from fedcell.core.errors import BadInput
 from fedcell.deploy.device import MODEL, SCENARIO, SEED, learning_text
 from fedcell.deploy.exchanges import Exchange
 from fedcell.deploy.keys import read_keys
-from fedcell.deploy.options import Settings
+from fedcell.deploy.options import FederationOptions
 from fedcell.deploy.wire.layout import Layout
 from fedcell.deploy.wire.profile import Profile, introduced
 from fedcell.learning.setup import TrainingSetup, prepare_training
@@ -46,7 +46,7 @@ class JoinedDevices:
 
     def federation(
         self,
-        settings: Settings,
+        settings: FederationOptions,
         seed: int,
         judged_by: str = "server",
         data_dir: Path | None = None,
@@ -63,7 +63,7 @@ class JoinedDevices:
         return setup, self.trained_by(setup, settings, judged_by)
 
     def trained_by(
-        self, setup: TrainingSetup, settings: Settings, judged_by: str = "server"
+        self, setup: TrainingSetup, settings: FederationOptions, judged_by: str = "server"
     ) -> Federation:
         """Return the devices as the learner of a training, in place of the built-in engine and
         equal to it bit for bit."""
@@ -77,7 +77,7 @@ class JoinedDevices:
         )
 
     def _custom(
-        self, world: Scenario, settings: Settings, seed: int, arrays: Mapping[str, Any]
+        self, world: Scenario, settings: FederationOptions, seed: int, arrays: Mapping[str, Any]
     ) -> tuple[TrainingSetup, Federation]:
         layout = Layout.of(arrays)
         sizes = _sizes_of(self.profiles)

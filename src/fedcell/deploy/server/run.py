@@ -25,7 +25,7 @@ from fedcell.scenario.identity import run_identity
 from fedcell.scenario.scenario import Scenario, with_goal
 from fedcell.scenario.target import Target
 from fedcell.simulation.compute import Observer
-from fedcell.simulation.execution import carry_out, start_of
+from fedcell.simulation.execution import execute, initial_state
 from fedcell.simulation.prepared import PreparedRun, Segment
 from fedcell.simulation.run import scenario_to_run
 from fedcell.simulation.summary import RoundReport, RunResult
@@ -102,7 +102,7 @@ def run_federation(
         if absent := met.absent:
             observer.say(f"begins with {len(met.profiles)} devices; absent: {listed(absent)}")
         observer = observer.with_round(_Telling(observer.message, log).report)
-    return carry_out(prepared, home, resume, observer)
+    return execute(prepared, home, resume, observer)
 
 
 def _with_files(
@@ -145,7 +145,7 @@ def _prepared(
         policies=policies_by_name([options.policy]),
         rounds=rounds,
         goal=goal,
-        start=start_of(federation, ready, server),
+        start=initial_state(federation, ready, server),
         identity=run_identity(used, setup.fingerprint, seed, learner, server_name)
         | {"federation": options.chosen()},
         learner_of=lambda world: federation.under(world, federation.fleet),

@@ -13,7 +13,7 @@ from types import TracebackType
 
 from fedcell.core.errors import BadInput, NoTestbed
 from fedcell.core.files.regular import open_log
-from fedcell.core.interrupts import shielded
+from fedcell.core.process import shielded
 from fedcell.deploy.local.process_tree import terminate
 
 from . import links

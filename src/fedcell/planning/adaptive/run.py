@@ -19,7 +19,7 @@ from fedcell.planning.setting import Region
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target
 from fedcell.simulation.compute import Compute, Observer
-from fedcell.simulation.execution import carry_out
+from fedcell.simulation.execution import execute
 from fedcell.simulation.prepared import PreparedRun
 from fedcell.simulation.run import prepare_run, scenario_to_run
 from fedcell.simulation.summary import RunResult
@@ -115,7 +115,7 @@ def run_adaptive(
             stacklevel=2,
         )
     steered = adaptive(prepared, law, every=adaptation.every, region=region)
-    return carry_out(steered, folder, resume, observer)
+    return execute(steered, folder, resume, observer)
 
 
 def _starting_point(
@@ -182,4 +182,4 @@ def adaptive(
         "target": asdict(run.goal),
         "law": None if law is None else law.to_dict(),
     }
-    return replace(run, steering=steering, identity={**run.identity, "adaptive": known_by})
+    return replace(run, controller=steering, identity={**run.identity, "adaptive": known_by})

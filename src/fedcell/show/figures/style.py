@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from fedcell.core.environment import environment
 from fedcell.core.errors import BadInput, printable
 from fedcell.core.files.formats import check_target, write_file
+from fedcell.core.process import environment
 
 # Colours of Okabe and Ito; each policy keeps its own everywhere.
 COLOURS = {

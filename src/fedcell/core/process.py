@@ -1,7 +1,24 @@
-"""Run work that Ctrl-C does not interrupt."""
+"""Changes to this process that are put back: environment variables, interrupts."""
 
+import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+
+@contextmanager
+def environment(settings: Mapping[str, str]) -> Iterator[None]:
+    """Set variables, and restore their former values at the end."""
+    before = {name: os.environ.get(name) for name in settings}
+    os.environ.update(settings)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def shielded(work: Callable[[], None]) -> None:
