@@ -1,4 +1,4 @@
-"""Devices that fail, lie or vanish, and servers that die: a run goes on and says what happened."""
+"""Devices that fail, lie or vanish, and a server that dies: the run continues and records it."""
 
 import os
 import signal
@@ -28,7 +28,6 @@ from support.federations import (  # noqa: E402
     world,
 )
 
-DEADLINE = 25.0  # [s] of a round in which a device does not reply
 MARRED, VANISHED = range(2)  # runs, by their seeds
 # Of each device, in the runs one after the other; see support/faulty.py.
 FAULTS = {
@@ -54,7 +53,7 @@ def shared(tmp_path_factory):
         federation.start_superlink()
         fleet = Fleet(federation, folder / "marks")
         for place in range(4):
-            fleet.node(place, fault=FAULTS.get(place, ""), sleep=DEADLINE + 2)
+            fleet.node(place, fault=FAULTS.get(place, ""))
         yield fleet
 
 
@@ -159,14 +158,18 @@ def test_devices_that_cannot_be_are_refused_and_the_others_begin(marred):
     assert all(any(words in why for words in known) for why in twins)
 
 
-def test_a_device_that_is_late_or_dies_is_left_out_and_takes_its_place_again(shared):
-    config = config_of(shared, VANISHED, rounds=3, deadline=DEADLINE)
+def test_a_device_that_is_late_or_dies_is_left_out_and_takes_its_place_again(shared, marred):
+    """The deadline is twice the slowest reply of the other run: this machine may be busy."""
+    slowest = max(e.measured_total for e in marred[1] if e.outcome == "arrived")
+    config = config_of(shared, VANISHED, rounds=3, deadline=2 * slowest + 5)
     status = shared.begin(config)
     shared.until(status, lambda: shared.began(2, VANISHED, 1), "the first round")
     dead = shared.home.nodes[2]
     os.killpg(dead.pid, signal.SIGKILL)
     shared.node(2, "again", fault=FAULTS[2])
-    shared.home.wait(status, ENOUGH)
+    shared.until(status, lambda: rounds_done(Path(config.folder)) >= 1, "the end of round 1")
+    (shared.marks / "late").touch()
+    shared.home.wait(status, 2 * ENOUGH)
     exchanges = read_exchanges(Path(config.folder))
     assert outcomes(exchanges, 1) == {0: "arrived", 1: "late", 2: "late", 3: "arrived"}
     back = [e for e in exchanges if e.outcome == "introduced" and e.round > 0]
@@ -184,28 +187,20 @@ def test_a_device_that_is_late_or_dies_is_left_out_and_takes_its_place_again(sha
     assert same(load_run(Path(config.folder)).state.model, expected)
 
 
-def test_a_run_resumes_to_the_same_bits_after_its_server_and_its_superlink_were_killed(tmp_path):
-    """One device fails in the first rounds: what really arrived is remembered, too."""
+def test_a_run_resumes_to_the_same_bits_after_its_server_was_killed(tmp_path):
+    """One device fails in the first rounds: uploads that did not arrive are remembered, too.
+    tests/deploy/test_page.py kills a SuperLink."""
     scenario = world(tmp_path / "world.toml", count=3, cohort=3, loss=0.2)
     (tmp_path / "marks").mkdir()
-    config = RunConfig(
-        scenario=str(tmp_path / "world.toml"),
-        folder=str(tmp_path / "run"),
-        seed=0,
-        rounds=5,
-        deadline=90.0,
-    )
     folder = tmp_path / "run"
-
-    def started(federation):
+    config = RunConfig(
+        scenario=str(tmp_path / "world.toml"), folder=str(folder), seed=0, rounds=4, deadline=300.0
+    )
+    with LocalFederation(tmp_path / "federation") as federation:
         federation.start_superlink()
         fleet = Fleet(federation, tmp_path / "marks")
         for place in range(3):
             fleet.node(place, fault="" if place else "raise raise")
-        return fleet
-
-    with LocalFederation(tmp_path / "first") as federation:
-        fleet = started(federation)
         killed = []
 
         def kill() -> None:
@@ -215,18 +210,13 @@ def test_a_run_resumes_to_the_same_bits_after_its_server_and_its_superlink_were_
 
         with pytest.raises(BadInput, match="the ServerApp exited without writing its status"):
             federation.wait(fleet.begin(config), ENOUGH, kill)
-        done = rounds_done(folder)
-        status = fleet.begin(config.using(resume=True))
-        fleet.until(status, lambda: rounds_done(folder) > done, "another round")
-        os.killpg(federation.superlink.pid, signal.SIGKILL)
-    assert rounds_done(folder) < 5
-    with LocalFederation(tmp_path / "second") as federation:
-        started(federation).run(config.using(resume=True))
-    expected = by_hand(scenario, 0, 5, without({1: [0], 2: [0]}))
+        assert 1 <= rounds_done(folder) < 4
+        fleet.run(config.using(resume=True))
+    expected = by_hand(scenario, 0, 4, without({1: [0], 2: [0]}))
     assert same(load_run(folder).state.model, expected)
     ledger = read_ledgers(folder)["distributed"]
     lines = [e for e in read_exchanges(folder) if e.share]
-    assert [sum(e.round == t + 1 for e in lines) for t in range(5)] == [3] * 5
+    assert [sum(e.round == t + 1 for e in lines) for t in range(4)] == [3] * 4
     arrived = [e.round for e in lines if e.outcome == "arrived"]
-    assert [arrived.count(t + 1) for t in range(5)] == ledger["received"].tolist()
+    assert [arrived.count(t + 1) for t in range(4)] == ledger["received"].tolist()
     assert {e.outcome for e in lines if e.client == 0 and e.round <= 2} == {"failed"}

@@ -40,7 +40,7 @@ rate = 0.1
 kind = "pathological"
 num_classes_per_partition = {classes}
 """
-ENOUGH = 240.0  # [s] in which any run of a test ends
+ENOUGH = 600.0  # [s] in which any run of a test ends
 
 
 def world(path: Path, *, count=4, cohort=4, rounds=3, loss=0.0) -> Scenario:
@@ -97,7 +97,7 @@ class Fleet:
         return (self.marks / f"{place}-{seed}-{round}").exists()
 
 
-def until(condition: Callable[[], Any], seconds: float = 90.0, what: str = "it") -> Any:
+def until(condition: Callable[[], Any], seconds: float = 300.0, what: str = "it") -> Any:
     """Wait for a condition."""
     end = time.monotonic() + seconds
     while not (found := condition()):

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fedcell.core.errors import BadInput, printable
+from fedcell.core.errors import BadInput
 from fedcell.core.estimates import Estimate
 from fedcell.core.showing import Showable
 from fedcell.core.streams import Purpose, stream
@@ -254,11 +254,11 @@ class ConstantsReport(Showable):
         To the target; None where it was not reached.
     """
 
-    name: str  # of the scenario
     measured: MeasuredConstants
     target: Target | None
     theorem_1: Theorem1Rounds | None  # None where there is no target above the least loss
     rounds_taken: int | None  # to the target; None where it was not reached
+    name: str = "scenario"
 
     @property
     def diversity(self) -> dict[str, float]:
@@ -304,7 +304,6 @@ def measure_constants(
     draws: int = 8,
     threads: int | None = None,
     learner: Learner | None = None,
-    name: str = "scenario",
     observer: Observer = Observer(),  # noqa: B008
 ) -> ConstantsReport:
     """Train, and measure the constants of Theorem 1 along the way.
@@ -357,7 +356,6 @@ def measure_constants(
     measured = estimate_constants(probes, np.asarray(shown.sizes, float), least)
     reached = None if goal is None else goal.reached_by(state.history.scored())
     return ConstantsReport(
-        name=printable(name),
         measured=measured,
         target=goal,
         theorem_1=_theorem_1(setup, measured, None if goal is None else goal.loss, least),

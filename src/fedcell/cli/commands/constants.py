@@ -1,5 +1,6 @@
 """Measure the constants of the theory along a training."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +21,7 @@ from fedcell.cli.options import (
 )
 from fedcell.cli.progress import progress_bars
 from fedcell.cli.targets import target_of
+from fedcell.core.errors import printable
 from fedcell.learning.custom import CustomLearner
 from fedcell.learning.setup import prepare_training
 from fedcell.planning.constants import measure_constants
@@ -81,9 +83,9 @@ def constants(
             draws=draws,
             threads=threads,
             learner=mine,
-            name=scenario,
             observer=progress,
         )
+    report = replace(report, name=printable(scenario))
     if as_json:
         print_json(report.to_dict())
     else:
