@@ -99,7 +99,7 @@ def test_clients_that_are_never_called_are_not_planned_with():
     assert search_space(scenario).cohorts.max() == 4
     law = GivenLaw(mixing=300.0, drift=0.1, start=10.0)
     assert choose_plan(evaluate_plans(scenario, law, "even", 6)).cohort <= 4
-    with pytest.raises(BadInput, match=r"no client has clients\.min_samples"):
+    with pytest.raises(BadInput, match=r"every client holds fewer than clients\.min_samples"):
         evaluate_plans(scenario.using(clients={"min_samples": 1e6}), law, "even", 6)
 
 
