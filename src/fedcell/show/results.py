@@ -280,9 +280,7 @@ def plot(
     """
     if ax is not None:
         if path is not None:
-            raise BadInput(
-                "`path` is for a figure of fedcell: save the figure of your axes yourself"
-            )
+            raise BadInput("`path` is for figures of fedcell: save that of your axes yourself")
         _draw_panel(ax, result, panel, options)
         return ax
     with style.drawing():

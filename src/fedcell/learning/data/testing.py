@@ -1,6 +1,7 @@
 """Check a dataset of your own: call `check_dataset` in a test."""
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -44,6 +45,6 @@ def check_dataset(factory: DatasetFactory, folder: Path | None = None) -> None:
     again = factory(chosen)
     if not isinstance(again, Dataset) or again.fingerprint != data.fingerprint:
         raise AssertionError(f"{data.name}: the second call made other samples")
-    first, second = ([] if owner is None else owner for owner in (data.owner, again.owner))
-    if not np.array_equal(first, second):
+    owners: list[Any] = [[] if each.owner is None else each.owner for each in (data, again)]
+    if not np.array_equal(*owners):
         raise AssertionError(f"{data.name}: the second call made other owners")
