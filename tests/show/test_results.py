@@ -290,7 +290,7 @@ def test_a_result_of_another_package_is_printed_by_its_rows():
         .endswith("and 40 more rows, see `rows()`")
     )
     for panel in (None, "rain"):
-        with pytest.raises(BadInput, match="no figure for a Weather: define `plot`"):
+        with pytest.raises(BadInput, match="no figure for a Weather: define its plot method"):
             mine.plot(panel=panel)
 
 

@@ -202,7 +202,7 @@ def test_a_panel_is_what_the_whole_figure_has_in_its_place(result):
 def test_panels_that_are_not_there_and_paths_beside_axes_are_refused(result, tmp_path):
     with pytest.raises(BadInput, match="result has no panel 'time': choose one of rounds, acc"):
         result.plot(panel="time")
-    with pytest.raises(BadInput, match="`path` and `ax`: save the figure of your axes yourself"):
+    with pytest.raises(BadInput, match="`path` is for figures of fedcell: save that of your axes"):
         result.plot(tmp_path / "a.png", ax=Figure().subplots())
     result.plot(tmp_path / "energy.png", panel="energy")
     assert imread(tmp_path / "energy.png").std() > 0.01

@@ -197,9 +197,7 @@ def _look_up(looks: Mapping[type, Look], result: Showable) -> Look | None:
 
 
 def _no_figure(result: Showable) -> BadInput:
-    return BadInput(
-        f"fedcell has no figure for a {type(result).__name__}: define `plot` in this class"
-    )
+    return BadInput(f"fedcell has no figure for a {type(result).__name__}: define its plot method")
 
 
 def print_result(out: Console, result: Showable, **options: Any) -> None:
@@ -282,7 +280,7 @@ def plot(
     """
     if ax is not None:
         if path is not None:
-            raise BadInput("`path` and `ax`: save the figure of your axes yourself, or omit `ax`")
+            raise BadInput("`path` is for figures of fedcell: save that of your axes yourself")
         _draw_panel(ax, result, panel, options)
         return ax
     with style.drawing():

@@ -11,7 +11,7 @@ from .posterior import TrainingPosterior
 
 MAX_RATIO = 3.0  # times by which K and E_l may change at once
 MIN_SAVING = 0.1  # share of the rest that a change saves at the least
-CLEAR_SD = 0.5  # standard deviations by which a saving is above that
+CLEAR_SD = 1.0  # standard deviations by which a saving is above that
 MIN_COST_SD = 0.1  # of the logarithm of a forecast cost: runs of one setting differ by as much
 
 
