@@ -1,13 +1,13 @@
 """Compare the cost of adaptive runs with that of fixed runs.
 
     python benchmarks/adaptive.py                  # the held-out worlds; an hour, resumable
-    python benchmarks/adaptive.py 200-219          # some
+    python benchmarks/adaptive.py 240-249          # some
     python benchmarks/adaptive.py --tighten 0.7    # targets nearer to the floor
     python benchmarks/adaptive.py --page           # updates the page
 
-In every world (worlds.draw_hard_world; numbers below 100 are for development) runs start from three
+In every world (worlds.draw_hard_world; numbers below 240 are for development) runs start from three
 settings, as they are and adapting, on eight paired seeds: the scenario's own K and E_l, a random
-setting, and the plan of the world's pilot (benchmarks/results/planning), which the adaptive run
+setting, and the plan of the world's pilot of 30 s (results/adaptive/plans), which the adaptive run
 does not get: it cannot know how good that plan is. A cost is (12) of the run; a run that does not
 reach its target in ROUNDS rounds counts with its whole cost. A world counts as worse where the mean
 cost of its adapting runs is above 1.1 times that of the others. `--tighten` multiplies the drawn
@@ -31,8 +31,9 @@ from planning import CNN, numbers
 from worlds import draw_hard_world, kind_of
 
 ROOT = Path(__file__).parents[1]
-RESULTS, PLANS = (Path(__file__).parent / "results" / name for name in ("adaptive", "planning"))
-WORLDS = [number for number in range(200, 240) if kind_of(number) not in CNN]
+RESULTS = Path(__file__).parent / "results" / "adaptive"
+PLANS = RESULTS / "plans"
+WORLDS = [number for number in range(240, 280) if kind_of(number) not in CNN]
 SEEDS = range(20_000, 20_008)
 ROUNDS = 400
 POLICY = "optimal-staged"

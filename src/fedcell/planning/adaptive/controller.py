@@ -55,9 +55,9 @@ class AdaptivePlan:
     It belongs to one run and keeps the segments of it, so it is not a value. What it decides after
     a round follows from its fields and the losses so far, so a resumed run decides the same.
     A change is made for a forecast. Where that is missed, the prior is widened; where it fails, the
-    run returns to its first setting, unless that is clearly dearer, and each failure doubles the
-    saving that another change needs. `learner_of` and `fleet_of` have the clients, simulated or
-    real ones.
+    run returns to its first setting, unless that is clearly dearer; the settings that it leaves are
+    excluded from then on, and each failure doubles the saving that another change needs.
+    `learner_of` and `fleet_of` have the clients, simulated or real ones.
     """
 
     first: Segment
@@ -75,12 +75,14 @@ class AdaptivePlan:
     _forecasts: list[Forecast] = field(default_factory=list, init=False)  # since it left its start
     _failed: int = field(default=0, init=False)  # forecasts, so far
     _widening: float = field(default=1.0, init=False)  # of the posterior
+    _excluded: set[int] = field(default_factory=set, init=False)  # settings of failed forecasts
 
     def replay(self, state: State) -> Sequence[Segment]:
         """Return the segments that led to a state."""
         self._segments.clear()
         self._forecasts.clear()
         self._failed, self._widening = 0, 1.0
+        self._excluded.clear()
         for rounds in range(self.every, state.rounds + 1, self.every):
             self._decide(state, rounds)
         return tuple(self._segments)
@@ -128,10 +130,13 @@ class AdaptivePlan:
         change, why = None, ""
         if worst is not None and self._gives_up(worst, usual, expected, places):
             self._failed += 1
+            self._excluded |= {*places[worst.round :].tolist()} - {start}
             change = change_to(expected, start, now, start)
             why = self._why_back(worst, usual, places)
         else:
-            change = choose_change(expected, now, start, self.every, 2.0**self._failed)
+            change = choose_change(
+                *(expected, now, start, self.every, 2.0**self._failed, self._excluded)
+            )
             if change is not None:
                 old, new = self.settings.setting(now), self.settings.setting(change.place)
                 why = self._why(values, old, new, change)

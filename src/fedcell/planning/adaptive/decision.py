@@ -1,5 +1,6 @@
 """Decide whether a run changes its setting: what the rest of it would take with others."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,18 +73,25 @@ def remaining_run(
 
 
 def choose_change(
-    rest: RemainingRun, now: int, start: int, every: int, reluctance: float = 1.0
+    rest: RemainingRun,
+    now: int,
+    start: int,
+    every: int,
+    reluctance: float = 1.0,
+    excluded: Collection[int] = (),
 ) -> SettingChange | None:
     """Return the setting for the rest of a run; None where none is clearly better.
 
     The saving must be above MIN_SAVING by CLEAR_SD standard deviations, so that a setting of which
     little is known is left alone; `reluctance` multiplies both after forecasts that failed. A
     return to the first setting, which the user chose, needs the expected saving only. A run that is
-    expected to end before the next decision, after `every` rounds, is not changed.
+    expected to end before the next decision, after `every` rounds, is not changed. A setting whose
+    forecast failed in this run is `excluded`.
     """
     if rest.rounds[rest.at(now)] < every:
         return None
     sure = -rest.more - reluctance * CLEAR_SD * rest.sd
+    sure[np.isin(rest.indices, list(excluded))] = -np.inf
     sure[rest.indices == start] = -rest.more[rest.indices == start]
     best = int(sure.argmax())
     if rest.indices[best] == now or not sure[best] > reluctance * MIN_SAVING:
