@@ -41,7 +41,7 @@ Config = Mapping[str, Any]  # what a message tells: plain values, numbers, texts
 
 @dataclass(frozen=True, kw_only=True)
 class Scheduled:
-    """A round as it is sent out, for whoever carries it out: a shaper of links, a base station."""
+    """A round as it is sent out, for a shaper of links or a base station."""
 
     round: int  # counted from 1
     clients: Sequence[int]
@@ -169,7 +169,7 @@ COMPONENTS = {
     "serverapp": "fedcell.deploy.serverapp:app",
     "clientapp": "fedcell.deploy.clientapp:app",
 }
-Dice = Annotated[int, msgspec.Meta(ge=0, description="a whole number from 0")]
+Seed = Annotated[int, msgspec.Meta(ge=0, description="a whole number from 0")]
 
 
 @documented
@@ -182,8 +182,8 @@ class RunConfig(Table, frozen=True, kw_only=True):
         "digits"
     )
     plan: Annotated[str, Doc("what `fedcell plan` wrote: its clients, steps and target")] = ""
-    policy: Annotated[str, Doc("who gets which share and frequency; empty: the plan's own")] = ""
-    seed: Annotated[Dice, Doc("the dice")] = 0
+    policy: Annotated[str, Doc("allocation policy of each round; empty: the plan's")] = ""
+    seed: Annotated[Seed, Doc("random seed")] = 0
     rounds: Annotated[Whole, Doc("after which it ends; 0: as the scenario says")] = 0
     target_loss: Annotated[NotNegative, Doc("training loss to stop at; 0: the scenario's")] = 0.0
     target_accuracy: Annotated[
@@ -193,8 +193,8 @@ class RunConfig(Table, frozen=True, kw_only=True):
         Whole, Doc("rounds whose mean must be at the target; 0: as the scenario says")
     ] = 0
     folder: Annotated[str, Doc("of the run, on the server")] = "run-flower"
-    resume: Annotated[bool, Doc("go on with the run in the folder")] = False
-    deadline: Annotated[Positive, Doc("after which an answer is late", unit="s")] = 300.0
+    resume: Annotated[bool, Doc("continue the run in the folder")] = False
+    deadline: Annotated[Positive, Doc("after which a reply is late", unit="s")] = 300.0
     join_timeout: Annotated[
         Positive, Doc("in which all devices introduce themselves", unit="s")
     ] = 120.0
@@ -207,9 +207,9 @@ class RunConfig(Table, frozen=True, kw_only=True):
         Doc("who evaluates models: the server on its own data, or all devices on theirs"),
     ] = "server"
     adaptive: Annotated[
-        bool, Doc("correct devices by what is measured, and plan K and E_l anew under way")
+        bool, Doc("correct devices by measurements, and re-plan K and E_l during the run")
     ] = False
-    every: Annotated[Count, Doc("with adaptive: rounds between two looks")] = 5
+    every: Annotated[Count, Doc("with adaptive: rounds between two decisions")] = 5
     pilot_file: Annotated[
         str, Doc("gets a pilot that is run on the devices, instead of a run; empty: none")
     ] = ""
@@ -218,21 +218,21 @@ class RunConfig(Table, frozen=True, kw_only=True):
         Literal["none", "clip", "exclude"],
         Doc("what is done with updates far outside the others' norm"),
     ] = "none"
-    screen_factor: Annotated[Positive, Doc("far is so many times as long as the median update")] = (
-        3.0
-    )
+    screen_factor: Annotated[
+        Positive, Doc("far is this many times as long as the median update")
+    ] = 3.0
     keys: Annotated[
         str, Doc("a table of names and public keys of the devices that may join; empty: none")
     ] = ""
     data_dir: Annotated[str, Doc("where the server finds published datasets")] = ""
     schedule_file: Annotated[
-        str, Doc("gets the shares and frequencies of each round, for whoever gives out the band")
+        str, Doc("gets the shares and frequencies of each round, for a base station or a shaper")
     ] = ""
     status_file: Annotated[str, Doc("gets how the run ended")] = ""
 
     @classmethod
     def of(cls, given: dict[str, Any]) -> "RunConfig":
-        """From the configuration of a run; keys that are not ours are somebody else's."""
+        """Return the values of a Flower run's configuration; keys of other apps are ignored."""
         names = {info.name for info in field_infos(cls)}
         ours = {key.replace("-", "_"): value for key, value in given.items()}
         return decode(cls, {name: value for name, value in ours.items() if name in names})

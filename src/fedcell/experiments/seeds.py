@@ -347,7 +347,7 @@ def _asked_of(result: RunResult, rounds: int) -> dict[str, Any]:
 
 
 def _but_seed(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """What makes a run this run, but for its seed and what a learner of one's own makes of it."""
+    """Return the identity of a run without its seed and what a custom learner derives from it."""
     learner = identity.get("learner")
     name = learner.get("name") if isinstance(learner, Mapping) else None
     shared = {key: identity.get(key) for key in IDENTIFYING if key != "seed"}
@@ -381,4 +381,4 @@ def _most_rounds(path: Path) -> int:
     try:
         return check_count(read_tables(path)["plan"]["rounds"], "plan.rounds")
     except (KeyError, TypeError, BadInput) as error:
-        raise BadFile(f"{path}: is damaged: go on with the run (`resume`)") from error
+        raise BadFile(f"{path}: is damaged: resume the run (`resume`)") from error

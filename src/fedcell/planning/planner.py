@@ -200,8 +200,8 @@ def _within(
     if not found:
         nearest = "; ".join(str(setting) for setting in tried[:5])
         raise BadInput(
-            f"the pilot tried nothing within `clients` and `steps` that got there (but {nearest}): "
-            "run it with the same ranges"
+            f"no setting within `clients` and `steps` reached the target in the pilot (but "
+            f"{nearest}): run it with the same ranges"
         )
     return found
 
@@ -211,7 +211,7 @@ def _edge_notes(tried: Sequence[Setting] | None, best: TrainingPlan, long: int) 
     if tried is None:
         edge = best.local_steps == long
         return (
-            [f"{long} steps are the most that was looked at: `steps` allows more"] if edge else []
+            [f"{long} steps are the most that were evaluated: `steps` allows more"] if edge else []
         )
     here = {"cohort": best.cohort, "local_steps": best.local_steps}
     notes = []
@@ -220,7 +220,7 @@ def _edge_notes(tried: Sequence[Setting] | None, best: TrainingPlan, long: int) 
         if len(seen) > 1 and value in (seen[0], seen[-1]) and value > 1:
             end, more = ("most", "more") if value == seen[-1] else ("least", "fewer")
             notes.append(
-                f"{value} {WORDS[name]} are the {end} that were tried and got there: if {more} "
-                "are possible, a pilot with more time looks further"
+                f"{value} {WORDS[name]} are the {end} that reached the target in the pilot: if "
+                f"{more} are possible, give the pilot more time"
             )
     return notes

@@ -1,4 +1,4 @@
-"""What a plan is asked for, so that it can be asked in any world: the scenario, or one near it."""
+"""The request behind a plan, which can be answered in any world: the scenario, or one near it."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -27,7 +27,7 @@ class Question:
     clients: tuple[int, int]  # K that may be planned, the least and the most
     steps: tuple[int, int]  # E_l
     tried: tuple[Setting, ...] | None = None  # settings of a pilot within these; None: a law
-    policy: PolicyLike | None = None  # None: ours that is best for what is to be least
+    policy: PolicyLike | None = None  # None: the built-in one with the lowest objective
     minimise: Objective = "cost"
     limits: Limits
     seed: int = 0

@@ -79,7 +79,7 @@ class Region:
         check_objective(self.minimise)
 
     def clients_up_to(self, most: int) -> tuple[int, int]:
-        """Return the least and the most clients, at most so many as can be called."""
+        """Return the least and the most clients, at most as many as can be called."""
         return check_range(self.clients, "`clients`", most)
 
     def steps_up_to(self, most: int) -> tuple[int, int]:

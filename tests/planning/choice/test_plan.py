@@ -704,10 +704,10 @@ def test_worlds_without_a_plan_say_why(fedcell):
 def test_notes_speak_of_options_on_the_command_line_and_of_arguments_in_python(fedcell):
     law = GivenLaw(mixing=1.0, drift=0.0, start=4000.0)
     plan = plan_training(Scenario(), law, region=Region(policy="even", steps=(1, 3)))
-    assert plan.notes == ("3 steps are the most that was looked at: `steps` allows more",)
+    assert plan.notes == ("3 steps are the most that were evaluated: `steps` allows more",)
     words = ["--mixing", 1, "--drift", 0, "--start", 4000, "--policy", "even", "--steps", "1..3"]
     said = " ".join(fedcell("plan", "paper", *words).out.split())
-    assert "note: 3 steps are the most that was looked at: --steps allows more" in said
+    assert "note: 3 steps are the most that were evaluated: --steps allows more" in said
 
 
 def test_a_law_by_hand_is_not_in_doubt_however_uploads_are_lost():

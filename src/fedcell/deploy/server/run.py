@@ -226,13 +226,13 @@ class _Telling:
 
 
 def _writer(path: Path) -> Callable[[Scheduled], None]:
-    """Writes the schedule of each round to a file, for whoever gives out the band."""
+    """Return a callback that writes the schedule of each round to a file."""
 
-    def write(told: Scheduled) -> None:
-        answer, problem = told.schedule, told.problem
+    def write(scheduled: Scheduled) -> None:
+        answer, problem = scheduled.schedule, scheduled.problem
         content = {
-            "round": told.round,
-            "clients": list(told.clients),
+            "round": scheduled.round,
+            "clients": list(scheduled.clients),
             "share": answer.share.tolist(),
             "freq": answer.freq.tolist(),
             # a_j B r_j^0 over z_m: the part of a model that goes up in a second

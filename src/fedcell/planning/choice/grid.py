@@ -21,7 +21,7 @@ from fedcell.scenario.scenario import Scenario
 
 MAX_ROUNDS = 1e9
 EVERY = 1000  # K, or E_l, up to which all whole numbers are tried; above, steps of 1 %
-MOST_STEPS = 200  # local steps that are looked at with a law by hand
+MOST_STEPS = 200  # local steps that are evaluated with a given law
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -92,7 +92,7 @@ def evaluate_plans(
     fleet: Fleet | None = None,
 ) -> PlanGrid:
     """Rounds, duration, energy and cost of every plan; or of those K and E_l that were `tried`.
-    `also` has K that are looked at even where not all are; `fleet` is the scenario's, where it is
+    `also` has K that are evaluated even where not all are; `fleet` is the scenario's, where it is
     drawn already."""
     if most_steps < 1:
         raise BadInput(f"most_steps = {most_steps}: expected a whole number above 0")

@@ -110,8 +110,8 @@ def _device_energies(
 def device_shares(
     scenario: Scenario, policy: PolicyLike, rounds: float, seed: int = 0
 ) -> tuple[DeviceShare, ...]:
-    """What each client of a table is expected to spend in so many rounds with the scenario's K and
-    E_l; where clients are drawn, that of the one which pays most."""
+    """Return what each client of a table is expected to spend in `rounds` rounds with the scenario's
+    K and E_l; where clients are drawn, that of the one with the highest energy use."""
     fleet = draw_fleet(scenario, seed)
     return shares_of(scenario, fleet, device_energy(scenario, fleet, policy, seed), rounds)
 
@@ -139,7 +139,7 @@ def shares_of(
 
 
 def most_spent(energy: DeviceEnergy, fleet: Fleet, rounds: float) -> tuple[float, float]:
-    """The most that a client spends in so many rounds [J], and the largest share of a battery."""
+    """Return the most that a client spends in `rounds` rounds [J], and of its battery."""
     spent = rounds * energy.mean
     return float(spent.max()), float((spent / fleet.batteries).max())
 
@@ -205,7 +205,7 @@ def _heard_gains(scenario: Scenario, fleet: Fleet, block: slice) -> Iterator[tup
         return
     points = ((np.arange(POINTS) + 0.5) / POINTS)[:, None]
     for first in range(0, POINTS, step):
-        s = points[first : first + step]  # dice are s^3, with density 3 s^2
+        s = points[first : first + step]  # uniform numbers are s^3, with density 3 s^2
         yield heard_gain(scenario, mean_gain, s**3), 3 * s**2 / POINTS
 
 

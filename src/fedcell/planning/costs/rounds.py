@@ -1,4 +1,4 @@
-"""What a round costs over K and E_l under a real policy, by Monte Carlo on the same dice.
+"""What a round costs over K and E_l under a real policy, by Monte Carlo with common random numbers.
 
 Priced at some K and E_l; between them C_u / K and C_n / E_l, which change slowly, are
 interpolated.
@@ -159,7 +159,7 @@ def best_policy(
     """The policy that takes least at the scenario's K and E_l.
 
     The cost (12) is that of uploading and computing one after the other, so the policy that
-    minimises it is the staged optimum and not the joint one; time and energy are looked at.
+    minimises it is the staged optimum and not the joint one; for time and energy both are priced.
     """
     if minimise == "cost":
         return STAGED

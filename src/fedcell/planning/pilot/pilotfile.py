@@ -93,7 +93,7 @@ def _trial_row(trial: Trial) -> dict[str, Any]:
 
 
 def _finite(values: Iterable[float]) -> list[float | None]:
-    """Numbers as JSON has them: nothing where a round was not evaluated, or blew up."""
+    """Return numbers as JSON has them: None where a round was not evaluated, or diverged."""
     return [value if math.isfinite(value) else None for value in values]
 
 

@@ -40,8 +40,8 @@ def most_rounds(scenario: Scenario, rounds: int | None) -> int:
 
 
 def pilot_engine(scenario: Scenario, workers: int | None, runner: PilotRunner) -> Executor | None:
-    """Processes where they are asked for and pay, which for quadratics they do not. Code of one's
-    own is run here alone: no name of it is sent to another process."""
+    """Return processes that run trials, where they pay: not for quadratics. Custom code runs in
+    this process alone: no name of it is sent to another one."""
     if runner.trained_by is not None:
         return None
     if runner.learner is not None or runner.server is not None:
@@ -163,8 +163,8 @@ def note_changed_code(pilot: Pilot, now: Pilot) -> None:
 
 
 def check_same_code(pilot: Pilot, learner: str | None, server: str | None) -> None:
-    """Refuses to go on with a pilot, or to judge it, with another learner or server than its own,
-    by their names."""
+    """Refuse to continue or validate a pilot with another learner or server than its own, by
+    name."""
     for what, now in (("learner", learner), ("server", server)):
         was = getattr(pilot, what)
         if was is None and what == "learner" and pilot.sizes and now is not None:
@@ -334,7 +334,7 @@ def _reused(pilot: Pilot) -> str:
 
 
 def _in_order(pilot: Pilot, seeds: Sequence[int]) -> Pilot:
-    """The runs seed by seed, whoever ended first."""
+    """Return the pilot with its trials seed by seed, whichever ended first."""
     order = {seed: i for i, seed in enumerate(seeds)}
     first = {setting: i for i, setting in enumerate(pilot.tried)}
     place = lambda trial: (order.get(trial.seed, len(order)), first[trial.setting])

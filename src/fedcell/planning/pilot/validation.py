@@ -48,7 +48,7 @@ class SettingCheck:
     missed: int  # runs that did not reach the target
     diverged: int
     measured: float  # mean rounds
-    predicted: Estimate  # with the interval of a mean of so many runs
+    predicted: Estimate  # with the interval of a mean of as many runs
     runs_inside: float  # share of the runs that lie in the interval of a single run
 
     @property
@@ -284,7 +284,7 @@ def _trials(runner: PilotRunner, asked: Iterator[TrialJob]) -> Iterator[Trial]:
 
 
 def _cut(trial: Trial, most: int) -> bool:
-    """Whether a trial ended before it got there, blew up or had all its rounds."""
+    """Tell whether a trial ended before it reached the target, diverged or had all its rounds."""
     open_end = trial.rounds_to(trial.target) is None and not trial.diverged
     return open_end and len(trial.losses) < most
 

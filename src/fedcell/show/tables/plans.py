@@ -113,7 +113,7 @@ def _why(plan: TrainingPlan) -> str:
     own, other = (plan.policies[name][plan.minimised].value for name in (plan.policy, least))
     if (1 - SAME) * own > other:
         return f"{plan.policy} was asked for, or keeps the limits; {least} would make {what} least"
-    more = "; optimal makes another cost least, in which nobody waits for others before uploading"
+    more = "; optimal minimises another cost, in which no client waits for others before uploading"
     return f"{plan.policy} makes {what} least, so the plan has it" + (
         more if plan.minimised == "cost" else ""
     )
