@@ -23,7 +23,7 @@ from fedcell.paper.laws import LAWS, LUO
 from fedcell.planning.law.fit import fit_form, fit_law, fit_terms
 from fedcell.planning.law.observations import Observations
 from fedcell.scenario.target import Target
-from fedcell.simulation.extrapolation import FEWEST, least_rounds
+from fedcell.simulation.extrapolation import MIN_ROUNDS, least_rounds
 
 HOME = Path(__file__).parents[1] / "experiments"
 SHARES = (0.0, 0.15, 0.4)  # of the way back to the first loss: targets that are easier
@@ -143,8 +143,8 @@ def forecasts(store):
         for runs in curves.values():
             for curve in list(runs.values())[:WATCHED]:
                 taken = goal.reached(curve)
-                if taken is not None and taken > FEWEST:
-                    said = [least_rounds(curve[:n], goal) for n in range(FEWEST, taken, 2)]
+                if taken is not None and taken > MIN_ROUNDS:
+                    said = [least_rounds(curve[:n], goal) for n in range(MIN_ROUNDS, taken, 2)]
                     late.append(max(said) / taken)
     late = np.array(late)
     return {

@@ -117,7 +117,7 @@ def test_epochs_do_not_adapt_and_one_start_is_enough(fedcell, tmp_path):
     world = NARROW.using(plan={"local_epochs": 2, "local_steps": 1})
     save_scenario(world, tmp_path / "epochs.toml")
     refused = fedcell("run", tmp_path / "epochs.toml", "--adaptive", "--out", tmp_path / "out")
-    assert "plan.local_epochs: a plan that adapts has plan.local_steps" in refused.err
+    assert "plan.local_epochs: an adaptive plan chooses plan.local_steps" in refused.err
     plan = tmp_path / "plan.json"
     fedcell("plan", piloted_file(tmp_path), "--pilot", PILOT, "--out", plan)
     both = ["--plan", plan, "--pilot", PILOT, "--out", tmp_path / "out"]

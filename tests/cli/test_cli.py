@@ -290,7 +290,9 @@ def test_own_policies_by_module_and_name(tmp_path):
             cwd=tmp_path,
         )
 
-    good = run("even", "mypolicies:fast", "mypolicies:lists", "mypolicies:Told", "fedcell:Even")
+    good = run(
+        "even", "mypolicies:fast", "mypolicies:lists", "mypolicies:Told", "fedcell.policies:Even"
+    )
     assert [row["policy"] for row in json.loads(good.stdout)["policies"]][1] == "mypolicies:fast"
     for name, message in [
         ("mypolicies:Greedy", "breaks (22b)"),

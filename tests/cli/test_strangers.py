@@ -116,7 +116,7 @@ def test_settings_that_lie_in_the_folder_are_not_read(folder):
 
 def test_a_policy_of_one_s_own_is_found_and_the_path_is_as_before(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    mine = "import colorsys\nfrom fedcell import Optimal\npolicy = Optimal()\n"
+    mine = "import colorsys\nfrom fedcell.policies import Optimal\npolicy = Optimal()\n"
     (tmp_path / "mine_here.py").write_text(mine)
     (tmp_path / "colorsys.py").write_text("raise RuntimeError\n")  # comes after Python's own
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
@@ -129,7 +129,7 @@ def test_a_policy_of_one_s_own_is_found_and_the_path_is_as_before(tmp_path, monk
 
 
 def test_the_own_policy_works_from_the_folder(folder):
-    (folder / "mine.py").write_text("from fedcell import Optimal\npolicy = Optimal()\n")
+    (folder / "mine.py").write_text("from fedcell.policies import Optimal\npolicy = Optimal()\n")
     said = told(folder, "cost", "paper", "--rounds", "2", "--policy", "mine:policy", "--json")
     assert json.loads(said.stdout)["policies"][0]["policy"] == "mine:policy"
 
@@ -236,7 +236,7 @@ def test_a_notebook_s_backend_does_not_matter(folder):
 
 def test_names_are_text_and_no_formulas(folder):
     (folder / "mine.py").write_text(
-        "from fedcell import Optimal\nprice = Optimal()\nglobals()['$\\\\frac{$'] = price\n"
+        "from fedcell.policies import Optimal\nprice = Optimal()\nglobals()['$\\\\frac{$'] = price\n"
     )
     words = ["run", "world.json", "--policy", "mine:$\\frac{$", "--out", "o"]
     said = told(folder, *words)

@@ -7,8 +7,8 @@ import pytest
 
 SCRIPTS = {
     "pilot": """
-from fedcell import load_scenario, run_pilot
-made = run_pilot(load_scenario("digits"), budget=6, path="pilot.json", workers=2)
+from fedcell import Compute, load_scenario, run_pilot
+made = run_pilot(load_scenario("digits"), 6, "pilot.json", compute=Compute(workers=2))
 """,
     "sweep": """
 from pathlib import Path
@@ -21,8 +21,9 @@ asked = Experiment.sweep(load_scenario("digits"), axes, seeds=1, rounds=2)
 made = run_sweep(asked, Store(Path("store")))
 """,
     "seeds": """
-from fedcell import load_scenario, run_seeds
-made = run_seeds(load_scenario("digits"), ["even"], seeds=2, rounds=2, workers=2, folder="o")
+from fedcell import Compute, load_scenario, run_seeds
+digits, two = load_scenario("digits"), Compute(workers=2)
+made = run_seeds(digits, ["even"], seeds=2, rounds=2, compute=two, folder="o")
 """,
 }
 

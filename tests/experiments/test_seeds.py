@@ -209,7 +209,7 @@ def test_an_interrupt_before_the_first_run_leaves_nothing(tmp_path):
         ({"seeds": 10**6}, "`seeds` = 1000000: 10000 at most"),
         ({"resume": True}, "`resume` needs the folder of the runs: give `folder`"),
         ({"rounds": 0}, "`rounds` = 0"),
-        ({"workers": 0}, "`workers` = 0"),
+        ({"compute": Compute(workers=0)}, "`workers` = 0"),
         ({"policies": ["evn"]}, "evn is not a policy"),
     ],
 )

@@ -10,7 +10,9 @@ from matplotlib.figure import Figure
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fedcell import (
+    Adaptation,
     Compute,
+    Region,
     Scenario,
     load_model,
     load_run,
@@ -213,13 +215,20 @@ def as_of_before(folder: Path) -> None:
 def test_a_run_that_was_begun_before_is_resumed_with_the_last_model(tmp_path, resume):
     goal = {"target": 1e-9}
     before, now = (world.using(learning=goal) for world in (LAST, WORLD))
-    resume(before, ["even"], rounds=4, folder=tmp_path / "old")
-    resume(before, ["even"], rounds=9, folder=tmp_path / "whole")
+
+    def go(scenario, rounds, **options):
+        last = {"rounds": rounds}
+        if resume is run_adaptive:
+            last = {"adaptation": Adaptation(region=Region(rounds=rounds))}
+        return resume(scenario, ["even"], **last, **options)
+
+    go(before, 4, folder=tmp_path / "old")
+    go(before, 9, folder=tmp_path / "whole")
     as_of_before(tmp_path / "old")
     loaded = load_run(tmp_path / "old")
     assert (loaded.outcome.deliver, loaded.state.deliver) == ("last", "last")
     assert load_model(tmp_path / "old").which == "last"
-    result = resume(now, ["even"], rounds=9, folder=tmp_path / "old", resume=True)
+    result = go(now, 9, folder=tmp_path / "old", resume=True)
     assert (result.outcome.deliver, result.outcome.target) == ("last", Target(loss=1e-9, hold=5))
     for name in ("ledger.csv", "history.csv"):
         assert (tmp_path / "old" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()

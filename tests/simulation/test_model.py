@@ -221,7 +221,7 @@ def test_an_export_does_not_replace_the_checkpoint(fedcell, folder):
     before = (folder / "checkpoint.npz").read_bytes()
     said = fedcell("export", folder, "--out", folder / "checkpoint.npz")
     assert (said.code, said.out) == (2, "")
-    assert "is what the run goes on from: choose another file" in said.err
+    assert "is the checkpoint of the run" in said.err
     assert (folder / "checkpoint.npz").read_bytes() == before
 
 

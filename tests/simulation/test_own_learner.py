@@ -179,7 +179,9 @@ def test_a_run_by_name_leaves_the_same_files_as_any(fedcell, folder):
     assert identity["name"] == "mylearners:Mean"
     model = load_model(folder / "run-world-seed0")
     assert (model.learner, model.weights.size, model.rounds) == ("mylearners:Mean", 2, 9)
-    with pytest.raises(BadInput, match="the learner mylearners:Mean, of which fedcell knows the"):
+    with pytest.raises(
+        BadInput, match="the learner mylearners:Mean, of which fedcell has the weights"
+    ):
         model.predict(np.zeros((1, 8, 8)))
 
 
@@ -264,7 +266,7 @@ def test_a_learner_whose_source_changed_resumes_with_a_note(fedcell, folder):
 
 
 def test_a_pilot_notes_a_learner_whose_source_changed(folder):
-    words = {"target": 40.0, "path": "pilot.json", "learner": "mylearners:Mean"}
+    words = {"target": 40.0, "path": "pilot.json", "compute": Compute(learner="mylearners:Mean")}
     run_pilot(load_scenario("world.json"), budget=0.5, **words)
     code = load_pilot("pilot.json").code
     assert list(code["learner"]) == [str(folder / "mylearners.py")]

@@ -54,12 +54,11 @@ def checkpoint(folder):
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from fedcell import load_scenario, run
-from fedcell import Observer
+from fedcell import Observer, load_scenario, run
 def at(report):
     if report.round == 4:
         os.kill(os.getpid(), signal.SIGKILL)
-run(load_scenario(sys.argv[1]), ["even"], folder=sys.argv[2], progress=Observer(round=at))
+run(load_scenario(sys.argv[1]), ["even"], folder=sys.argv[2], observer=Observer(round=at))
 """
 
 
@@ -175,7 +174,8 @@ def test_a_custom_server_in_runs_and_pilots(tmp_path, fedcell):
     assert pilot.server.endswith("test_servers:halfway")
     trial = pilot.trials[0]
     world_of_trial = trial.setting.apply_to(scenario)
-    options = {"rounds": len(trial.losses), "seed": trial.seed, "server": halfway}
+    compute = Compute(server=halfway)
+    options = {"rounds": len(trial.losses), "seed": trial.seed, "compute": compute}
     ledger = run(world_of_trial, ["even"], **options).ledgers["even"]
     assert_array_equal(ledger.train_loss, trial.losses)
     plan_training(scenario, pilot).save(tmp_path / "plan.json")

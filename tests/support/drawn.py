@@ -236,10 +236,10 @@ def digits_plan(**more: Any) -> Any:
     return plan_training(piloted_digits(), load_pilot(PILOT), **more)
 
 
-def by_law(clients: int = 100, start: float = 40.0, **more: Any) -> Any:
+def by_law(clients: int = 100, start: float = 40.0, steps: Any = None, **more: Any) -> Any:
     law = GivenLaw(mixing=30, drift=0.5, start=start)
     world = Scenario().using(clients={"count": clients}, plan={"cohort": min(10, clients)})
-    return plan_training(world, law, **more, region=Region(policy="even"))
+    return plan_training(world, law, **more, region=Region(steps=steps, policy="even"))
 
 
 def beyond_the_grid() -> Any:

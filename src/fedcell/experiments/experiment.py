@@ -159,6 +159,12 @@ def load_experiment(path: str | Path, policies: Policies | None = None) -> Exper
     ------
     BadFile
         If the file cannot be read, or a key or value of it is wrong.
+
+    Examples
+    --------
+    >>> from fedcell import load_experiment
+    >>> len(load_experiment("experiments/paper/fig6a.toml").seeds)
+    20
     """
     file = Path(path)
     given = read_tables(file)

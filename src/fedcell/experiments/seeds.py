@@ -309,7 +309,27 @@ def _found(folder: Path, seeds: Sequence[int], resume: bool) -> Path:
 
 
 def load_seeds(folder: str | Path) -> SeedsResult:
-    """The runs of a folder that `run_seeds` made, as far as they have come."""
+    """Read the runs of a folder that `run_seeds` made, as far as they have come.
+
+    Parameters
+    ----------
+    folder : str or Path
+        The folder, with seed0, seed1, ... in it.
+
+    Returns
+    -------
+    SeedsResult
+        Means over seeds with intervals, and the runs.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from fedcell import load_scenario, load_seeds, run_seeds
+    >>> folder = tempfile.mkdtemp() + "/runs"
+    >>> _ = run_seeds(load_scenario("digits"), ["even"], seeds=2, rounds=2, folder=folder)
+    >>> list(load_seeds(folder).runs)
+    [0, 1]
+    """
     home = Path(folder)
     found = _seeds_in(home)
     if not found:

@@ -182,6 +182,12 @@ def load_sweep(folder: str | Path) -> SweepTable:
     ------
     BadFile
         If the folder holds no sweep, or a damaged one.
+
+    Examples
+    --------
+    >>> from fedcell import load_sweep
+    >>> load_sweep("experiments/results/laws").axes["plan.cohort"]
+    (5, 10, 20)
     """
     place = Path(folder)
     about = place / ABOUT

@@ -13,6 +13,7 @@ from fedcell.core.types import Ints
 from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet
 from fedcell.network.participation import rarely_heard
+from fedcell.network.trace import Fleet
 from fedcell.planning.choice.limits import Limits, has_batteries
 from fedcell.planning.choice.plan import TrainingPlan, planned_identity
 from fedcell.planning.costs.rounds import callable_clients
@@ -93,12 +94,12 @@ def plan_training(
     _check_request(scenario, region, limits, solve_for)
     pilot, law = _checked_source(source)
     world, fingerprint, label_counts = _sized_world(scenario, pilot, seed, compute)
-    question = _question(
-        world, law_source(world, fingerprint, pilot, law, target), region, limits, seed
-    )
+    rounds_from = law_source(world, fingerprint, pilot, law, target)
+    fleet = draw_fleet(world, seed)
+    question = _question(world, fleet, rounds_from, region, limits, seed)
     if solve_for:
         world = least_bandwidth(world, question)
-    fleet = draw_fleet(world, seed)
+        fleet = draw_fleet(world, seed)
     best = question.best_plan(world, fleet)
     assert best.grid is not None
     planned = world.with_plan(best.cohort, best.local_steps)
@@ -168,10 +169,15 @@ def _sized_world(
 
 
 def _question(
-    world: Scenario, source: LawSource, region: Region, limits: Limits, seed: int
+    world: Scenario,
+    fleet: Fleet,
+    source: LawSource,
+    region: Region,
+    limits: Limits,
+    seed: int,
 ) -> Question:
     """Return what is asked of every world: ranges, objective, policy and limits."""
-    clients = region.clients_up_to(callable_clients(world, seed, draw_fleet(world, seed)))
+    clients = region.clients_up_to(callable_clients(world, seed, fleet))
     short, long = region.steps_up_to(source.most_steps)
     long = min(long, source.most_steps) if source.tried else long
     return Question(

@@ -527,7 +527,7 @@ def test_the_command_in_words(fedcell, tmp_path):
     for part in (
         "call 1 client a round and let each train for 3 steps",
         "Under each policy",
-        "note: 3 steps are the most that was looked at",
+        "note: 3 steps are the most that were evaluated",
     ):
         assert part in said.out
     for part in ("the paper's closed forms say K = ", "Unit costs at this K and E_l"):
@@ -546,7 +546,7 @@ def test_the_command_in_words(fedcell, tmp_path):
         (["--pilot", "no.json"], "no.json: cannot be read"),
         (
             ["--solve-for", "bandwidth"],
-            "--solve-for bandwidth: give the deadline that is to be",
+            "--solve-for bandwidth: give the deadline to keep",
         ),
         (["--deadline", "soon"], "--deadline = soon: expected a time such as 90s"),
         (["--energy-budget", "5J/round"], "--energy-budget = 5J/round: expected as in 500J"),
@@ -558,7 +558,7 @@ def test_the_command_in_words(fedcell, tmp_path):
         (["--minimise", "regret"], "--minimise"),
         (
             ["--confidence", "0.95"],
-            "a deadline or an energy (--deadline, --energy-budget)",
+            "give a deadline or an energy to keep (--deadline, --energy-budget)",
         ),
         (["--energy-budget", "5J/"], "--energy-budget = 5J/: expected as in 500J"),
         (["--target-loss", "nan"], "--target-loss = nan: expected a finite number above 0"),
@@ -640,6 +640,7 @@ def test_a_plan_is_applied_with_its_k_its_e_l_and_its_target():
 
 
 OWN_LAW = GivenLaw(mixing=30.0, drift=0.5, start=40.0)
+OTHERS = {"source", "target", "limits", "solve_for"}  # arguments beside the region
 
 
 @pytest.mark.parametrize(
@@ -651,16 +652,17 @@ OWN_LAW = GivenLaw(mixing=30.0, drift=0.5, start=40.0)
         ({"solve_for": "energy"}, "`solve_for` = energy: expected bandwidth"),
         ({"limits": {"deadline": 3}}, "`limits` = .*: expected Limits"),
         ({"target": "0.2"}, "`target` = 0.2: expected a finite number above 0"),
-        ({"law": 5.0}, "`law` = 5.0: expected a law of rounds"),
+        ({"source": 5.0}, "`source` = 5.0: expected a Pilot, the path of its file, or a law"),
         ({"minimise": "regret"}, "`minimise` = regret: expected one of cost, duration, energy"),
-        ({"law": None}, "a plan needs a `pilot` .* or a `law`, and not both"),
-        ({"law": None, "pilot": 5}, "`pilot` = 5: expected a Pilot, or the path of its file"),
+        ({"source": None}, "a plan needs a `pilot` .* or a `law`"),
         ({"policy": "evn"}, "evn is not a policy: did you mean even"),
     ],
 )
 def test_calls_that_are_refused_in_a_sentence(given, message):
     with pytest.raises(BadInput, match=message):
-        plan_training(SMALL, **{"law": OWN_LAW, "policy": "even", "steps": (1, 3)} | given)
+        region = {"policy": "even", "steps": (1, 3)} | given
+        others = {name: region.pop(name) for name in OTHERS & region.keys()}
+        plan_training(SMALL, **{"source": OWN_LAW} | others, region=Region(**region))
 
 
 def test_a_plan_says_which_limits_it_keeps_and_how_surely(fedcell, tmp_path, monkeypatch):

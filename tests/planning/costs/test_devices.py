@@ -150,7 +150,7 @@ def test_batteries_can_be_kept_with_confidence_and_by_devices_that_are_never_cal
         region=Region(steps=(1, 12), minimise="duration"),
     )
     assert sure.chances["batteries"] >= 0.95 - 1e-6
-    with pytest.raises(BadInput, match="`confidence`: give what is to be kept"):
+    with pytest.raises(BadInput, match="`confidence`: give a deadline or an energy to keep"):
         plan_training(with_battery(None), LAW, limits=Limits(confidence=0.95))
     table = MIXED.clients.table.having(battery=[None, None, 1e-3, None, None, None])
     unheard = MIXED.using(clients={"table": table, "min_samples": 341}, plan={"cohort": 1})

@@ -206,7 +206,7 @@ def test_a_pilot_says_what_it_found(fedcell, world):
 
 def test_a_pilot_goes_on_where_it_stopped(fedcell, world, monkeypatch):
     whole, ran = PilotRunner.run, []
-    monkeypatch.setattr("fedcell.planning.pilot.run.SAVED_EVERY", 0.0)
+    monkeypatch.setattr("fedcell.planning.pilot.run.SAVE_INTERVAL", 0.0)
 
     def stop(self, ask):
         if len(ran) == 9:
@@ -768,7 +768,7 @@ def test_a_plan_is_one_of_the_settings_that_were_tried(fedcell, piloted):
     assert said["cohort"] == few
     far = fedcell("plan", "world.json", "--pilot", piloted, "--steps", "400..500")
     assert far.code == 2
-    assert "the pilot tried nothing within --clients and --steps" in far.err
+    assert "no setting within --clients and --steps reached the target" in far.err
 
 
 def test_a_run_needs_a_scenario_or_a_plan(fedcell):

@@ -201,7 +201,7 @@ def test_interrupted_before_the_first_round(fedcell, world, tmp_path, monkeypatc
         said = fedcell("run", world, "--out", tmp_path / "o")
         assert (said.code, said.out) == (130, "")
         assert said.err == (
-            "fedcell: interrupted; to go on, give the same command with --resume "
+            "fedcell: interrupted; to resume, give the same command with --resume "
             f"--out {tmp_path / 'o'}\n"
         )
         patch.setattr(PilotRunner, "run_all", stop)

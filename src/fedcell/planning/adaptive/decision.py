@@ -26,6 +26,7 @@ class RemainingRun:
     more: Array  # mean logarithm of the cost over that with the present setting
     sd: Array  # of that logarithm; 0 at the present setting
     cost_sd: Array  # of the logarithm of the cost itself
+    hopeless: bool = False  # the pilot found that the present setting never reaches the target
 
     def at(self, place: int) -> int:
         """Return the index of a place."""
@@ -69,6 +70,7 @@ def remaining_run(
         more=more.mean(0),
         sd=np.where(some == now, 0.0, np.hypot(more.std(0), doubt)),
         cost_sd=np.sqrt(costs.var(0) + doubt**2 + MIN_COST_SD**2),
+        hopeless=bool(posterior.never[now]),
     )
 
 
@@ -86,11 +88,13 @@ def choose_change(
     little is known is left alone; `reluctance` multiplies both after forecasts that failed. A
     return to the first setting, which the user chose, needs the expected saving only. A run that is
     expected to end before the next decision, after `every` rounds, is not changed. A setting whose
-    forecast failed in this run is `excluded`.
+    forecast failed in this run is `excluded`. A setting that never reaches the target by the pilot
+    is left for the expected saving, too.
     """
     if rest.rounds[rest.at(now)] < every:
         return None
-    sure = -rest.more - reluctance * CLEAR_SD * rest.sd
+    doubt = 0.0 if rest.hopeless else reluctance * CLEAR_SD
+    sure = -rest.more - doubt * rest.sd
     sure[np.isin(rest.indices, list(excluded))] = -np.inf
     sure[rest.indices == start] = -rest.more[rest.indices == start]
     best = int(sure.argmax())

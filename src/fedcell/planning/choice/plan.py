@@ -142,9 +142,9 @@ class TrainingPlan(Showable):
 
     Examples
     --------
-    >>> from fedcell import GivenLaw, Scenario, plan_training
+    >>> from fedcell import GivenLaw, Region, Scenario, plan_training
     >>> law = GivenLaw(mixing=30, drift=0.5, start=40)
-    >>> plan = plan_training(Scenario(), law=law, policy="even", steps=(1, 20))
+    >>> plan = plan_training(Scenario(), law, region=Region(policy="even", steps=(1, 20)))
     >>> plan.cohort, plan.local_steps, plan.apply_to().plan.cohort
     (3, 1, 3)
     """

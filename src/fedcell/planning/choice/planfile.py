@@ -110,8 +110,30 @@ def is_plan_file(path: Path) -> bool:
     return content.get("what", "plan") == "plan" and {"fedcell", "cohort"} <= content.keys()
 
 
-def load_plan(path: Path) -> TrainingPlan:
-    """Read a plan from its file."""
+def load_plan(path: str | Path) -> TrainingPlan:
+    """Read a plan from its file. Its law has the coefficients, not the spread of runs.
+
+    Parameters
+    ----------
+    path : str or Path
+        File that `TrainingPlan.save`, or `fedcell plan --out`, has written; formats 3 and 4.
+
+    Returns
+    -------
+    TrainingPlan
+        The plan, without its grid.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from fedcell import GivenLaw, load_plan, load_scenario, plan_training
+    >>> law = GivenLaw(mixing=50, drift=0.02, start=250, floor=12)
+    >>> file = tempfile.mkdtemp() + "/plan.json"
+    >>> plan_training(load_scenario("digits"), law).save(file)
+    >>> load_plan(file).cohort
+    5
+    """
+    path = Path(path)
     try:
         content = read_tables(path)
     except BadFile as error:

@@ -110,8 +110,8 @@ def _device_energies(
 def device_shares(
     scenario: Scenario, policy: PolicyLike, rounds: float, seed: int = 0
 ) -> tuple[DeviceShare, ...]:
-    """Return what each client of a table is expected to spend in `rounds` rounds with the scenario's
-    K and E_l; where clients are drawn, that of the one with the highest energy use."""
+    """Return what each client of a table is expected to spend in `rounds` rounds of the scenario:
+    where clients are drawn, that of the one with the highest energy use."""
     fleet = draw_fleet(scenario, seed)
     return shares_of(scenario, fleet, device_energy(scenario, fleet, policy, seed), rounds)
 
