@@ -1,4 +1,4 @@
-"""Scripts that ask for several processes without a guard are told so, in one sentence."""
+"""Scripts that use several processes without a main guard get a one-sentence error."""
 
 import subprocess
 import sys

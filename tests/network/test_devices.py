@@ -298,7 +298,7 @@ def test_the_command_schedules_rounds_of_scenarios_and_plans(fedcell, tmp_path):
     content["policies"][0]["policy"] = "mine:policy"
     # A file names no code, and --policy does not need it.
     rewrite(plan, policy="mine:policy", policies=content["policies"])
-    assert "which is not one of ours: give --policy" in fedcell("schedule", "--plan", plan).err
+    assert "which is not built-in: give --policy" in fedcell("schedule", "--plan", plan).err
     assert fedcell("schedule", "--plan", plan, "--policy", "even").code == 0
     picture = tmp_path / "round.png"
     assert fedcell("schedule", FLEET, "--policy", "even", "--figure", picture).code == 0

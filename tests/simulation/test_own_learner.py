@@ -1,4 +1,4 @@
-"""A learner of one's own, from Python and by its name: runs, resuming, plans, and bad ones."""
+"""Custom learners, from Python and by name: runs, resuming, plans, and invalid learners."""
 
 import json
 import os
@@ -303,7 +303,7 @@ def test_a_learner_that_is_our_engine_keeps_its_bits(folder):
 
 
 def test_the_dataset_of_a_custom_learner_is_known_by_its_name():
-    """Nobody knows which data such a learner reads: the name is all that there is."""
+    """The data of such a learner is unknown: only its name identifies it."""
     known = {"name": "mine:net", "start": "a", "sizes": "b"}
     digits, mnist = (Scenario().using(learning={"dataset": d}) for d in ("digits", "mnist"))
     assert run_identity(digits, None, 0, known) != run_identity(mnist, None, 0, known)
@@ -327,7 +327,7 @@ BAD = {
     "mylearners:none": "made a NoneType, which lacks one of sizes, start, train and evaluate",
     "mylearners:alone": "the learner mylearners:alone failed: TypeError",
     "mylearners:number": "the learner mylearners:number cannot be called",
-    "mylearners:nobody": "cannot be loaded: AttributeError",
+    "mylearners:absent": "cannot be loaded: AttributeError",
     "nowhere:Mean": "cannot be loaded: ModuleNotFoundError: No module named 'nowhere'",
     "broken:x": "cannot be loaded: SyntaxError",
     "mylearners": "mylearners is not a learner: give module:callable",

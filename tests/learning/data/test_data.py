@@ -1,4 +1,4 @@
-"""Datasets: the digits that are shipped, published files and what can befall them, one's own."""
+"""Datasets: the shipped digits, published files with their possible damage, and custom data."""
 
 import gzip
 import hashlib
@@ -120,7 +120,7 @@ def packed_as(tiny: Tiny, form: str) -> Tiny:
     """The same content as people have it: packed otherwise, or not at all."""
     ending, pack = {
         "plain": ("", lambda raw: raw),
-        "gz": (".gz", lambda raw: gzip.compress(raw, 1, mtime=5)),  # as nobody published it
+        "gz": (".gz", lambda raw: gzip.compress(raw, 1, mtime=5)),  # unlike any published file
         "xz": (".xz", lzma.compress),
     }[form]
     return replace(tiny, files={n + ending: pack(raw) for n, raw in unpacked(tiny).items()})
@@ -730,7 +730,7 @@ def test_an_npz_header_that_lies_is_refused(tmp_path, count):
 
 
 @pytest.mark.parametrize("how", ["bz2", "header"])
-def test_an_npz_file_that_would_unpack_before_it_is_looked_at(tmp_path, how):
+def test_an_npz_file_is_refused_before_a_large_member_is_unpacked(tmp_path, how):
     file = saved(tmp_path, mine())
     with zipfile.ZipFile(file) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}

@@ -184,7 +184,7 @@ def test_fewer_owners_than_clients_of_a_round_are_refused():
 
 
 def test_more_than_a_hundred_owners_need_no_count(tmp_path):
-    """A hundred is what clients.count is where nobody says it."""
+    """The default of clients.count is a hundred."""
     np.savez(tmp_path / "mine.npz", **many_clouds(), owner=np.arange(300) % 150)
     scenario = scenario_in(tmp_path, "", "", "selection = 'uniform'").with_plan(120, 2)
     assert prepare_training(scenario).scenario.clients.count == 150

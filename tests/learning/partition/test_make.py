@@ -96,7 +96,7 @@ def test_every_sample_goes_to_exactly_one_client(labels, parts, each, kind, size
 
 
 @given(labels=label_arrays(), count=st.integers(1, 40), each=st.integers(1, 6))
-def test_pathological_gives_exactly_so_many_classes_wherever_that_can_be(labels, count, each):
+def test_pathological_gives_each_client_the_exact_class_count_if_possible(labels, count, each):
     supply = np.unique(labels, return_counts=True)[1]
     possible = (
         count <= labels.size
@@ -153,7 +153,7 @@ def test_a_class_that_all_who_are_too_many_share_is_passed_on():
 @pytest.mark.parametrize("count", [20, 50, 400])
 def test_pathological_sizes_are_as_near_as_any_could_be(sizes, count):
     partition = deal(MNIST, count, kind="pathological", sizes=sizes)
-    asked = deal(MNIST, count, kind="iid", sizes=sizes).sizes  # by the same dice
+    asked = deal(MNIST, count, kind="iid", sizes=sizes).sizes  # same random numbers
     off = np.abs(partition.sizes - asked)
     # The least sum of |D_j - asked|, if each client keeps its classes: a linear programme.
     row, column = np.nonzero(counts_of(partition, MNIST))
@@ -216,7 +216,7 @@ def test_sizes_are_even_in_d_times_one_minus_and_plus_var(kind, var):
     count, mean = 100, 600
     how = {"sizes": "uniform", "spread": var}
     sizes = deal(MNIST, count, kind=kind, **how).sizes
-    drawn = stream(Purpose.PARTITION, 0).uniform(1 - var, 1 + var, count)  # its first dice
+    drawn = stream(Purpose.PARTITION, 0).uniform(1 - var, 1 + var, count)  # its first draws
     assert np.abs(sizes - mean * drawn / drawn.mean()).max() < 1
     assert sizes.std() / mean == pytest.approx(var / np.sqrt(3), abs=0.08 * var + 1e-3)
 

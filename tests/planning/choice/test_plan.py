@@ -56,7 +56,7 @@ def grid():
 
 
 def brute(scenario, law, policy, most):
-    """Every K and E_l by itself, on the dice that the planner uses."""
+    """Price every K and E_l separately with the random numbers of the planner."""
     totals = {}
     for k in range(1, scenario.clients.count + 1):
         for e in range(1, most + 1):
@@ -300,7 +300,7 @@ def test_a_stricter_deadline_never_costs_less(grid):
 
 
 def asking(policy, most_steps, limits=None, **more):
-    """A plan of so many steps at most, within limits, from the law by hand."""
+    """Ask for a plan of at most `most_steps` steps, within limits, from the law by hand."""
     source = LawSource(law=LAW, paper=GivenLaw.of(LAW.coefficients), target=None)
     few_to_many = (1, SMALL.clients.count)
     known = {"clients": few_to_many, "steps": (1, most_steps), "limits": limits or Limits()} | more

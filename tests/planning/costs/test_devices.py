@@ -95,7 +95,7 @@ def test_a_limit_per_client_is_kept_by_the_one_who_pays_most():
     assert "keeps the energy budget per client of" in spared.summary()
 
 
-def test_every_plan_that_is_left_out_takes_too_much_from_somebody():
+def test_every_excluded_plan_exceeds_the_limit_of_some_client():
     """The grid's bound against each plan by itself: 6 K and 6 E_l are all priced."""
     grid = evaluate_plans(MIXED, LAW, "even", 6)
     bounds = bounds_of(grid, Limits(energy_per_client=1.0))

@@ -107,7 +107,7 @@ def test_a_plan_draws_its_fleet_once(monkeypatch):
 
 
 def test_the_client_that_pays_most_is_exact(few_are_many):
-    """It is named: of a large fleet too, all clients are looked at."""
+    """The plan names this client, so all clients of a large fleet are evaluated."""
     limits = Limits(energy_per_client=1e4)
     exactly = plan_training(DRAWN, LAW, limits=limits)
     few_are_many()

@@ -32,7 +32,7 @@ def test_known_coefficients_come_back_exactly_without_noise(law, kind):
     )
 
 
-@pytest.mark.parametrize("seed", range(6))  # what is statistical has its dice fixed
+@pytest.mark.parametrize("seed", range(6))  # fixed seeds: the check is statistical
 def test_rounds_come_back_from_noise_and_cut_runs(seed):
     runs = observed(PAPER, seeds=12, seed_sd=0.15, run_sd=0.1, cap=70, seed=seed)
     assert 8 <= runs.censored.sum() <= 40

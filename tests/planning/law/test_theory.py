@@ -212,7 +212,7 @@ def test_cohorts_that_are_refused(k, gamma):
 
 @pytest.mark.parametrize("kind", ["independent", "worst-case"])
 @pytest.mark.parametrize("k", [1, 4, 10])
-def test_the_effective_cohort_is_that_of_the_dice(kind, k):
+def test_the_effective_cohort_matches_drawn_rounds(kind, k):
     scenario = Scenario(
         clients=Clients(count=20),
         plan=RoundPlan(cohort=k),

@@ -422,7 +422,7 @@ def test_a_pilot_of_fedcell_0_1_is_read_and_fitted_again(tmp_path):
 
 
 class Mean:
-    """A learner of one's own: every client pulls towards its own number."""
+    """A custom learner: every client pulls towards its own number."""
 
     def __init__(self, count, steps, seed):
         rng = np.random.default_rng(seed)
@@ -442,7 +442,7 @@ class Mean:
 
 
 @pytest.mark.parametrize("learning", [None, {"dataset": "digits"}])
-def test_a_pilot_of_ones_own_learner_is_planned_with_its_own_data_sizes(tmp_path, learning):
+def test_a_plan_uses_the_data_sizes_of_a_custom_learner(tmp_path, learning):
     """Whether or not the scenario also says what ours would train."""
     task = {"model_bits": 1e5, "cycles_per_sample": 1e5, "samples_per_step": "dataset"}
     scenario = Scenario(plan=RoundPlan(cohort=5, local_steps=10, rounds=200)).using(
@@ -462,7 +462,7 @@ def test_a_pilot_of_ones_own_learner_is_planned_with_its_own_data_sizes(tmp_path
     assert {*again.trials} <= {*resumed.trials}  # with time left it may go on
 
 
-def test_a_file_of_another_pilot_is_not_gone_on_with(fedcell, piloted):
+def test_a_file_of_another_pilot_is_not_resumed(fedcell, piloted):
     other = {**WORLD, "learning": WORLD["learning"] | {"rate": 0.03}}
     (piloted.parent / "other.json").write_text(json.dumps(other))
     said = fedcell("pilot", "other.json", "--out", piloted)
