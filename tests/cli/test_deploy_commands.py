@@ -95,7 +95,7 @@ def refused(fedcell, here):
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )
-def test_what_cannot_be_is_one_sentence_and_leaves_nothing(refused, words, why):
+def test_invalid_deploy_options_get_one_sentence_and_leave_no_files(refused, words, why):
     assert why in refused("deploy", *words)
 
 
@@ -110,7 +110,7 @@ def test_a_folder_that_is_not_empty_is_refused(refused, here):
     refused("deploy", "small.toml", "--app", "file")
 
 
-def test_without_flower_it_is_said_how_to_get_it(refused, monkeypatch):
+def test_deploy_without_flower_names_the_install_command(refused, monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr("fedcell.deploy.local.federation.sys.executable", "/nowhere/python")
     for words in ([], ["--simulation"]):
@@ -199,7 +199,7 @@ def test_commands_of_federations_cost_nothing_where_flower_is_not(here):
     assert said.stdout.split() == ["False", "False"]
 
 
-def test_a_testbed_where_none_can_be_is_refused(refused, monkeypatch):
+def test_a_testbed_on_an_unsupported_machine_is_refused(refused, monkeypatch):
     from fedcell.cli.commands import testbed
 
     monkeypatch.setattr(testbed, "why_not", lambda: "this machine has no namespaces")

@@ -114,7 +114,7 @@ def test_settings_that_lie_in_the_folder_are_not_read(folder):
     assert not (folder / "here").exists()
 
 
-def test_a_policy_of_one_s_own_is_found_and_the_path_is_as_before(tmp_path, monkeypatch):
+def test_loading_a_custom_policy_leaves_the_path_unchanged(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     mine = "import colorsys\nfrom fedcell import Optimal\npolicy = Optimal()\n"
     (tmp_path / "mine_here.py").write_text(mine)

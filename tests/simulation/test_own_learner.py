@@ -287,7 +287,7 @@ def test_the_built_in_learner_does_not_resume_a_run_of_a_custom_one():
         run(scenario, ["even"], folder="here", resume=True)
 
 
-def test_a_learner_that_is_our_engine_keeps_its_bits(folder):
+def test_the_engine_as_custom_learner_gives_the_same_bits(folder):
     """And a run of it knows the width of the vectors that trained, as any run of the engine."""
     task = {"model_bits": 1e4, "cycles_per_sample": 1e4}
     scenario = Scenario().using(**WORLD | {"task": task}, learning={"model": "logistic"})

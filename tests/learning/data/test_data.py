@@ -845,7 +845,7 @@ def kept(tmp_path_factory) -> Path:
 @pytest.mark.long
 @pytest.mark.skipif(not REAL, reason="needs FEDCELL_DATA, a folder with the published files")
 @pytest.mark.parametrize("name", ["mnist", "cifar10"])
-def test_the_real_ones(name, kept, monkeypatch):
+def test_real_datasets_match_published_statistics(name, kept, monkeypatch):
     """Counts per class and pixel statistics, as their authors and common use state them."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(kept))
     data = load_data(name, Path(REAL))

@@ -129,7 +129,7 @@ def test_pathological_modes(mode, count, each):
         assert holds[j, (j + i) % 10].all()
 
 
-def test_a_class_that_all_who_are_too_many_share_is_passed_on():
+def test_an_overbooked_class_shared_by_its_holders_is_exchanged():
     # Clients 0 and 1 hold classes 0 and 1, clients 2 and 3 the others; class 0 has one sample,
     # and only class 1, which its holders hold already, has room for one more.
     class Loaded:
@@ -281,7 +281,7 @@ def test_skew_falls_with_the_classes_of_a_client():
     assert_allclose(found, [0.9, 0.8, 0.5, 0.05], atol=0.07)
 
 
-def test_self_balancing_gives_no_more_to_who_has_the_mean():
+def test_self_balancing_stops_at_the_mean_size():
     how = {"kind": "dirichlet", "alpha": 0.3}
     plain, balanced = (deal(MNIST, 20, self_balancing=it, **how) for it in (False, True))
     assert balanced.sizes.std() < plain.sizes.std()
@@ -481,7 +481,7 @@ def test_options_that_do_not_go_together_are_refused(how, message):
         decode(PartitionSpec, how)
 
 
-def test_labels_that_are_none_are_refused():
+def test_invalid_labels_are_refused():
     for labels in (np.ones(5), np.ones((5, 1), int)):
         with pytest.raises(BadInput, match="the labels are not one whole number per sample"):
             deal(labels, 2)

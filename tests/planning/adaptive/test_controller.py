@@ -133,7 +133,7 @@ def test_a_pilot_is_believed_where_it_has_looked():
     assert doubt[3] > 1.5 * doubt[0]
 
 
-def test_what_never_gets_there_is_not_believed_to():
+def test_settings_that_never_reach_the_target_are_excluded():
     law = replace(fit_law(observed(FLOOR)), never=(Setting(4, 40, 0.1),))
     settings = lattice(gamma=0.1)
     prior = RoundsPrior.from_law(settings, law)
@@ -568,7 +568,7 @@ def test_accuracies_are_steered_to_as_losses_are():
     assert result.outcome.policies[0].to_target.energy < stays.energy
 
 
-def test_it_goes_no_further_than_it_may():
+def test_changes_stay_within_the_region():
     result = run_adaptive(
         NARROW, POLICY, adaptation=Adaptation(every=3, region=Region(clients=(6, 20), steps=(1, 3)))
     )

@@ -186,7 +186,7 @@ def test_columns_are_those_of_a_simulation(drawn):
         assert (values == getattr(ledger, name)).all()
 
 
-def test_who_trains_in_vain_is_counted_or_expected(few_are_many):
+def test_energy_of_unselected_clients_is_counted_or_expected(few_are_many):
     world = WORLDS["after training"]
     fleet = draw_fleet(world)
     known = simulate_columns(world, fleet, "even", 300)["energy"]

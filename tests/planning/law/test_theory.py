@@ -139,7 +139,7 @@ def test_the_dropped_term_is_all_that_is_left_of_the_cohort_when_clients_are_ide
 
 
 @pytest.mark.parametrize(("value", "most", "there"), [(0.2, 9, 1), (3.6, 9, 4), (inf, 9, 9)])
-def test_what_there_can_be(value, most, there):
+def test_nearest_whole_stays_within_its_bounds(value, most, there):
     assert nearest_whole(value, most) == there
 
 

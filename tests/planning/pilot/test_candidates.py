@@ -340,7 +340,7 @@ def test_a_pilot_begins_with_settings_that_are_likely_to_reach_the_target():
     assert {(s.cohort, s.local_steps) for s in few.first()} == {(3, 2)}
 
 
-def test_cheap_corners_that_never_get_there_do_not_eat_the_budget(monkeypatch):
+def test_cheap_settings_that_miss_the_target_do_not_use_up_the_budget(monkeypatch):
     """One client with few steps is cheapest by far, and takes a thousand rounds and more."""
 
     def rounds(k, e):
@@ -395,7 +395,7 @@ def test_a_search_moves_inward_where_time_ran_out_before_curves_said_anything(mo
     assert ask.setting.cohort * ask.setting.local_steps < least
 
 
-def test_a_run_whose_curve_would_get_there_is_given_the_time(monkeypatch):
+def test_a_trial_that_would_reach_the_target_gets_the_time(monkeypatch):
     search = looking(monkeypatch)
     own, many = search.settings.first()[0], search.settings.nearest(20, 50)
     falls = tuple((2.3 * np.arange(1, 61) ** -0.3).tolist())  # at the target after 162 rounds

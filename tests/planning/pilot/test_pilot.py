@@ -802,7 +802,7 @@ def test_the_constants_of_a_scenario(fedcell, world):
     assert "measured: more than 3" in words.out
 
 
-def test_constants_of_nothing(fedcell):
+def test_constants_need_a_learning_table(fedcell):
     answer = fedcell("constants", "paper")
     assert answer.code == 2
     assert "the scenario has no [learning]" in answer.err
@@ -864,7 +864,7 @@ def test_pilots_share_their_runs_with_sweeps_and_others(tmp_path, workers):
     assert found.losses == exact.train_loss[: len(found.losses)]
 
 
-def test_a_run_that_cannot_get_there_is_given_up(world):
+def test_a_trial_that_cannot_reach_the_target_is_stopped(world):
     runner = PilotRunner(scenario=load_scenario(world), target=Target(loss=0.05))
     run = runner.run(TrialJob(Setting(1, 16, 0.1), 5, 400))
     assert run.rounds_to(runner.target) is None
