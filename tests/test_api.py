@@ -48,7 +48,7 @@ def test_type_checkers_see_the_names_that_are_loaded_lazily(name):
         assert getattr(where, public) is thing
 
 
-def test_the_top_storey_is_small():
+def test_the_top_level_namespace_is_small():
     assert len([name for name in fedcell.__all__ if name not in SPACES]) <= 36
 
 

@@ -54,7 +54,7 @@ LEARN: Tables = {**SMALL, "learning": {"dataset": "digits"}}
 
 
 def learning(**keys: Any) -> Tables:
-    """Tables that train, with keys that go before the one that is looked at."""
+    """Tables that train, with the keys that the checked key needs."""
     return {**SMALL, "learning": {"dataset": "digits", **keys}}
 
 

@@ -15,35 +15,6 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-# Paths that are held to the rule, files or folders: add a folder as soon as its words are plain.
-CLEAN = (
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "DECISIONS.md",
-    "README.md",
-    "RELEASING.md",
-    "SECURITY.md",
-    "benchmarks",
-    "docs/architecture.md",
-    "docs/benchmarks.md",
-    "docs/deployment.md",
-    "docs/equations.md",
-    "docs/experiments.md",
-    "docs/files.md",
-    "docs/glossary.md",
-    "docs/planning.md",
-    "docs/reproduction.md",
-    "docs/training.md",
-    "examples",
-    "experiments",
-    "tests/conftest.py",
-    "tests/support",
-    "tests/test_claims.py",
-    "tests/test_examples.py",
-    "tests/test_fuzz.py",
-    "tests/test_pages.py",
-    "tests/test_reading.py",
-)
 CODE = ("src/fedcell", "tests", "examples", "benchmarks", "experiments")
 
 # A phrase as a regular expression, matched at word boundaries, and the words to use instead.
@@ -161,20 +132,12 @@ def checked_files() -> list[str]:
     return [path for path in paths if path != "tests/test_words.py"]
 
 
-def is_clean(path: str) -> bool:
-    return any(path == clean or path.startswith(f"{clean}/") for clean in CLEAN)
-
-
-@pytest.mark.parametrize("path", [path for path in checked_files() if is_clean(path)])
+@pytest.mark.parametrize("path", checked_files())
 def test_words_are_plain(path: str) -> None:
     text = (ROOT / path).read_text("utf-8")
     phrases = denied_in_code(text) if path.endswith(".py") else denied_on_page(path, text)
     report = [f"{path}:{line}: {words!r}; say: {hint(words)}" for line, words in phrases]
     assert not report, "\n" + "\n".join(report)
-
-
-def test_every_clean_path_exists() -> None:
-    assert [path for path in CLEAN if not (ROOT / path).exists()] == []
 
 
 @pytest.mark.parametrize("phrase", ["nobody", "gone on with", "blew up", "said so", "Dice"])

@@ -197,7 +197,7 @@ def test_syntax_errors_name_the_line(fedcell, tmp_path):
     assert "line 2" in fedcell("cost", tmp_path / "a.json").err
 
 
-def test_cost_compares_policies_on_the_same_dice(fedcell):
+def test_cost_compares_policies_on_common_random_numbers(fedcell):
     said = fedcell("cost", "paper", "--rounds", 40, "--seed", 3, "--json")
     answer = json.loads(said.out)
     assert [row["policy"] for row in answer["policies"]] == list(NAMED)
@@ -354,7 +354,7 @@ def test_several_fleets(fedcell, tmp_path):
     assert "one fleet where clients or gains are listed" in said.err
 
 
-def test_each_file_is_told_from_the_other_kind(fedcell, tmp_path, round_file):
+def test_round_and_scenario_files_are_distinguished(fedcell, tmp_path, round_file):
     assert "give it to `fedcell schedule`" in fedcell("cost", round_file).err
     (tmp_path / "world.toml").write_text(shipped("paper"))
     with pytest.raises(BadInput, match="give it to `load_scenario`"):
@@ -367,7 +367,7 @@ def test_drawn_after_training_says_whose_joules(fedcell, tmp_path):
     assert "all eligible clients train" in fedcell("cost", tmp_path / "mine.toml").out
 
 
-def test_rounds_that_nobody_joins_are_told_and_left_out(fedcell, tmp_path):
+def test_empty_rounds_are_reported_and_excluded_from_means(fedcell, tmp_path):
     (tmp_path / "mine.toml").write_text("[cell]\ngain_threshold = 5.0\n[clients]\nspread = 0.0")
     answer = json.loads(
         fedcell("cost", tmp_path / "mine.toml", "--rounds", 200, "--policy", "even", "--json").out
@@ -388,7 +388,7 @@ def test_scenario_prints_a_file_to_start_from(fedcell, tmp_path):
     assert fedcell("scenario", "cnn").out == shipped("cnn")
 
 
-def test_help_teaches_and_the_version_is_told(fedcell):
+def test_help_and_version_are_printed(fedcell):
     assert "schedule" in fedcell("--help").out
     assert "module:callable" in fedcell("cost", "--help").out
     assert fedcell("--version").out.strip().count(".") == 2

@@ -76,7 +76,7 @@ def refused(fedcell, here):
         (["digits"], "the scenario has 50 clients, and each would take a process of about 300 MB"),
         (["small.toml", "--policy", "mine:own"], "--policy mine:own: a federation runs one of:"),
         (["small.toml", "--policy", "fastest"], "--policy fastest: a federation runs one of: "),
-        (["small.toml", "--judged-by", "nobody"], "--judged-by"),
+        (["small.toml", "--judged-by", "anything"], "--judged-by"),
         (["small.toml", "--screen", "all"], "--screen"),
         (["small.toml", "--deadline", "soon"], "--deadline"),
         (["small.toml", "--deadline", "0s"], "--deadline"),
@@ -95,7 +95,7 @@ def refused(fedcell, here):
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else "",
 )
-def test_what_cannot_be_is_one_sentence_and_leaves_nothing(refused, words, why):
+def test_invalid_deploy_options_get_one_sentence_and_leave_no_files(refused, words, why):
     assert why in refused("deploy", *words)
 
 
@@ -110,7 +110,7 @@ def test_a_folder_that_is_not_empty_is_refused(refused, here):
     refused("deploy", "small.toml", "--app", "file")
 
 
-def test_without_flower_it_is_said_how_to_get_it(refused, monkeypatch):
+def test_deploy_without_flower_names_the_install_command(refused, monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr("fedcell.deploy.local.federation.sys.executable", "/nowhere/python")
     for words in ([], ["--simulation"]):
@@ -118,7 +118,7 @@ def test_without_flower_it_is_said_how_to_get_it(refused, monkeypatch):
         assert said == "flower-superlink is not installed: pip install 'fedcell[flower]'"
 
 
-def test_a_pilot_minds_no_folder_of_a_run(refused, here, monkeypatch):
+def test_a_pilot_ignores_an_existing_run_folder(refused, here, monkeypatch):
     (here / "deploy-small-seed0").mkdir()
     (here / "deploy-small-seed0" / "run.json").write_text("{}")
     monkeypatch.setenv("PATH", "")
@@ -199,7 +199,7 @@ def test_commands_of_federations_cost_nothing_where_flower_is_not(here):
     assert said.stdout.split() == ["False", "False"]
 
 
-def test_a_testbed_where_none_can_be_is_refused(refused, monkeypatch):
+def test_a_testbed_on_an_unsupported_machine_is_refused(refused, monkeypatch):
     from fedcell.cli.commands import testbed
 
     monkeypatch.setattr(testbed, "why_not", lambda: "this machine has no namespaces")
@@ -237,7 +237,7 @@ def test_flower_takes_the_app_that_is_written(fedcell, here):
 @pytest.mark.slow
 @needs_flower
 @pytest.mark.parametrize("where", [[], ["--simulation"]], ids=["processes", "simulation"])
-def test_ctrl_c_stops_every_process_and_the_run_can_be_gone_on_with(here, where):
+def test_ctrl_c_stops_every_process_and_the_run_can_be_resumed(here, where):
     from support.federations import environment, rounds_done, until
 
     mark = f"deploy-commands-{os.getpid()}-{len(where)}"
@@ -263,7 +263,7 @@ def test_ctrl_c_stops_every_process_and_the_run_can_be_gone_on_with(here, where)
             assert len(marked()) > 4  # its watcher is one of them
             process.send_signal(signal.SIGINT)
             until(lambda: len(marked()) < 4 or process.poll() is not None, 30.0, "an end")
-            process.send_signal(signal.SIGINT)  # somebody is impatient
+            process.send_signal(signal.SIGINT)  # an impatient user presses it again
             _, err = process.communicate(timeout=60)
         finally:
             process.kill()

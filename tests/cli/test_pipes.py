@@ -277,7 +277,7 @@ def test_what_is_opened_is_a_regular_file(place):
     with pytest.raises(IsADirectoryError):
         open_regular(place)
     with pytest.raises(BadFile, match="it is a pipe"):
-        append_text(Path("pipe"), "a\n")  # nobody reads it
+        append_text(Path("pipe"), "a\n")  # the pipe has no reader
     reader = os.open("pipe", os.O_RDONLY | os.O_NONBLOCK)
     with pytest.raises(BadFile, match="it is a pipe"):
         append_text(Path("pipe"), "a\n")

@@ -77,7 +77,7 @@ def test_there_is_no_line_before_half_a_minute_is_over(world, monkeypatch, capsy
     assert capsys.readouterr().err == ""
 
 
-def test_there_are_no_lines_with_json(monkeypatch, capsys):
+def test_progress_lines_are_not_printed_with_json(monkeypatch, capsys):
     clock = Clock(step=0.0)
     monkeypatch.setattr(module, "time", clock)
     for as_json in (False, True):

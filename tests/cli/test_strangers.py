@@ -1,5 +1,5 @@
-"""A folder that a stranger filled, an environment that somebody else set, signals, and two at
-once: nothing of it runs code, ends in a traceback or loses an answer."""
+"""Untrusted folders, foreign environment variables, signals, and two processes at once run no code,
+print no traceback and lose no answer."""
 
 import json
 import os
@@ -114,7 +114,7 @@ def test_settings_that_lie_in_the_folder_are_not_read(folder):
     assert not (folder / "here").exists()
 
 
-def test_a_policy_of_one_s_own_is_found_and_the_path_is_as_before(tmp_path, monkeypatch):
+def test_loading_a_custom_policy_leaves_the_path_unchanged(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     mine = "import colorsys\nfrom fedcell.policies import Optimal\npolicy = Optimal()\n"
     (tmp_path / "mine_here.py").write_text(mine)
@@ -411,7 +411,7 @@ def test_what_killed_processes_left_is_taken_away_and_what_is_in_use_is_not(tmp_
     os.mkfifo(tmp_path / f"{left_by}pipe")
     (tmp_path / "precious").write_text("precious")
     (tmp_path / f"{left_by}link").symlink_to(tmp_path / "precious")
-    (tmp_path / ".fedcell-notes").mkdir()  # somebody's own
+    (tmp_path / ".fedcell-notes").mkdir()  # a folder of the user
     said = told(
         tmp_path, "plan", "paper", "--mixing", 5, "--drift", 0.1, "--start", 9, "--out", "p.json"
     )

@@ -75,7 +75,7 @@ def test_the_target_that_was_typed_is_the_one_that_is_named(command, typed, said
         assert in_options("take `target` in `path`") == said
 
 
-def test_a_folder_is_an_option_only_where_it_is_one():
+def test_messages_name_the_folder_as_each_command_does():
     for command, said in {
         "run": "--out",
         "demo": "--out",

@@ -26,7 +26,7 @@ QUADRATIC = Scenario().using(
 )
 
 
-def test_all_have_one_base_and_their_faults():
+def test_errors_share_a_base_and_keep_their_faults():
     for kind in (BadInput, BadFile, DataUnavailable, NoPlan, NotReached, Diverged):
         error = kind("this", "that")
         assert isinstance(error, FedcellError)

@@ -5,7 +5,7 @@ import math
 from fedcell.planning import Estimate
 
 
-def test_an_estimate_tells_itself():
+def test_the_repr_of_an_estimate_shows_its_interval():
     assert repr(Estimate(30.0, 21.0, 43.0)) == "30 (21 to 43)"
     assert repr(Estimate(30.0)) == "30"
     assert repr(Estimate(12.5, 12.5, 12.5)) == "12.5"
@@ -18,7 +18,7 @@ def test_an_estimate_is_written_and_counted_as_its_value():
     assert (int(estimate), float(estimate)) == (30, 30.5)
 
 
-def test_what_lies_inside():
+def test_an_estimate_contains_the_values_of_its_interval():
     estimate = Estimate(3.0, 2.0, 5.0)
     assert 2.0 in estimate
     assert 5.0 in estimate

@@ -75,7 +75,7 @@ def test_names_aside_cannot_be_foreseen(tmp_path):
 
     def write(path: Path) -> None:
         names.add(path.name)
-        assert path.exists()  # made anew, so that no link in its place is followed
+        assert path.exists()  # newly created, so that no link in its place is followed
 
     for _ in range(3):
         write_file(tmp_path / "a", write)

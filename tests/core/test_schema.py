@@ -108,7 +108,7 @@ def test_a_typing_error_gets_a_suggestion(table, typed, meant):
         ("clients", "clip"),
     ],
 )
-def test_another_word_gets_no_suggestion(table, typed):
+def test_an_unrelated_key_gets_no_suggestion(table, typed):
     with pytest.raises(BadInput, match=rf"{table}\.{typed} is not a key; known: "):
         load_scenario("digits").using(**{table: {typed: 1}})
 

@@ -262,7 +262,7 @@ def test_a_damaged_file_is_one_sentence(fedcell, tmp_path, damage):
     assert f"{EXCHANGES}: is damaged" in said
 
 
-def test_numbers_that_are_none_are_damage(fedcell, folder):
+def test_invalid_numbers_are_reported_as_damage(fedcell, folder):
     """fedcell writes none, and figures and medians would be wrong with them."""
     text = (folder / EXCHANGES).read_text()
     for strange in ("nan", "inf", "-1.7"):

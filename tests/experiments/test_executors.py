@@ -1,4 +1,4 @@
-"""Scripts that ask for several processes without a guard are told so, in one sentence."""
+"""Scripts that use several processes without a main guard get a one-sentence error."""
 
 import subprocess
 import sys
@@ -44,7 +44,7 @@ def test_a_script_without_a_guard_is_refused_with_the_reason(tmp_path, name):
     assert last.endswith('put the call under `if __name__ == "__main__":`, or give `workers` 1')
 
 
-def test_with_the_guard_it_works(tmp_path):
+def test_a_script_with_a_main_guard_works(tmp_path):
     first, *lines = SCRIPTS["seeds"].strip().splitlines()
     guarded = [first, 'if __name__ == "__main__":', *(f"    {line}" for line in lines)]
     said = told(tmp_path, "\n".join([*guarded, "    print(len(made.runs))"]))

@@ -1,4 +1,4 @@
-"""Sweeps: every point once, the same bytes whoever does the work, and nothing lost by a kill."""
+"""Sweeps run every point once, write the same bytes with any executor and survive kills."""
 
 import json
 import math
@@ -234,7 +234,7 @@ def test_rows_and_cells_are_those_of_the_runs(world):
         )
 
 
-def test_what_is_there_is_not_made_again_and_shared_between_experiments(world):
+def test_stored_runs_are_reused_and_shared_between_experiments(world):
     store = Store(world.parent / "store")
     first = load_experiment(experiment(world.parent))
     assert run_sweep(first, store, Inline()).made == 6

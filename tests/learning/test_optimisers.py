@@ -67,7 +67,7 @@ def test_the_engine_steps_as_plain_numpy_does(name, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_number_of_threads_and_earlier_rounds_change_no_bit(kind):
-    """What an optimiser remembers begins anew with each client and each round."""
+    """The state of an optimiser is reset for each client and each round."""
     image, layers, batch = AWKWARD["cnn-small"]
     training = LocalTraining(batch, 3, None, 0.01, **KINDS[kind])
     one, many = (engine(made(image), layers, training, 4, threads) for threads in (1, 3))

@@ -13,7 +13,7 @@ MEAN = np.array([1.4, -2.0, 0.2], np.float32)
 
 
 class Counted:
-    """A learner of so many numbers, of which the first `trained` are trained."""
+    """A learner that trains the first `trained` of its numbers."""
 
     sizes = np.array([10])
 

@@ -1,4 +1,4 @@
-"""The dice: exact nesting, and frequencies within bands computed from n."""
+"""Random numbers: exact nesting, and frequencies within bands computed from n."""
 
 import tracemalloc
 from dataclasses import fields
@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fedcell import ClientTable, Gains, Scenario, compare
-from fedcell.core import streams as dice
+from fedcell.core import streams
 from fedcell.errors import BadInput
 from fedcell.network import Trace, draw_fleet, draw_trace, simulate_network
 from fedcell.network.draw import candidates
@@ -42,7 +42,7 @@ def test_a_round_is_the_same_alone_in_a_part_and_in_a_run(selection, kind):
 
 def test_chunks_do_not_show(monkeypatch):
     whole = trace_of(50)
-    monkeypatch.setattr(dice, "CHUNK_PLACES", 700)  # 7 rounds of 100 clients at a time
+    monkeypatch.setattr(streams, "CHUNK_PLACES", 700)  # 7 rounds of 100 clients at a time
     assert same(trace_of(50), whole)
 
 
@@ -52,16 +52,16 @@ def test_places_are_read_one_by_one_to_the_same_bits(count, seed):
     """numpy's own generator, read in order, is the reference."""
     places = np.random.default_rng(count).integers(0, count, (9, 2))
     rounds = range(10**6, 10**6 + 9)
-    whole = dice.uniform(dice.Purpose.LOSS, seed, rounds, count)
-    picked = dice.uniform_at(dice.Purpose.LOSS, seed, rounds, places, count)
+    whole = streams.uniform(streams.Purpose.LOSS, seed, rounds, count)
+    picked = streams.uniform_at(streams.Purpose.LOSS, seed, rounds, places, count)
     assert_array_equal(picked, np.take_along_axis(whole, places, axis=1))
 
 
 def shuffled(row: np.ndarray, count: int) -> list[int]:
-    """The textbook's shuffle of all clients, as far as there are dice."""
+    """Shuffle all clients as in textbooks, one place per random number."""
     clients = list(range(count))
-    for place, die in enumerate(row):
-        drawn = place + int(die * (count - place))
+    for place, number in enumerate(row):
+        drawn = place + int(number * (count - place))
         clients[place], clients[drawn] = clients[drawn], clients[place]
     return clients[: len(row)]
 
@@ -99,7 +99,7 @@ def test_cohorts_are_nested_where_most_are_passed_over(selection):
     assert (more.excluded_by_channel > few.excluded_by_channel).all()
 
 
-def test_a_round_of_a_large_fleet_looks_at_few_clients():
+def test_a_round_of_a_large_fleet_draws_few_clients():
     scenario = Scenario().using(clients={"count": 10**6}, plan={"cohort": 1000})
     fleet = draw_fleet(scenario)
     for selection in ("uniform", "weighted"):
@@ -130,8 +130,8 @@ def test_weighted_draws_end_if_almost_all_clients_are_in_outage():
 def test_seeds_and_purposes_differ():
     one, other = trace_of(seed=1), trace_of(seed=2)
     assert (one.cohort != other.cohort).mean() > 0.9
-    streams = [dice.uniform(purpose, 0, range(1), 8)[0] for purpose in dice.Purpose]
-    assert len(np.unique(streams)) == 8 * len(dice.Purpose)
+    numbers = [streams.uniform(purpose, 0, range(1), 8)[0] for purpose in streams.Purpose]
+    assert len(np.unique(numbers)) == 8 * len(streams.Purpose)
 
 
 def test_a_larger_cohort_begins_with_the_smaller_one():

@@ -179,7 +179,7 @@ def test_uploads_that_did_not_arrive_have_cost_what_they_cost():
     whole = priced(WORLDS["weighted, lossy"], 6)
     arrived = np.unique(whole.spending.client[2][whole.spending.arrived[2]])
     gone = arrived[:2].tolist()
-    found = whole.without(2, [*gone, 10**6])  # of whom nobody has heard
+    found = whole.without(2, [*gone, 10**6])  # the last is unknown
     assert found.received[2] == whole.received[2] - 2
     assert_array_equal(np.delete(found.received, 2), np.delete(whole.received, 2))
     for name in ("cost", "duration", "energy", "called"):

@@ -1,4 +1,4 @@
-"""D_j are those of who really holds the data: nobody draws, prices or plans with others."""
+"""Draws, prices and plans use the D_j of the data that clients hold."""
 
 from dataclasses import replace
 

@@ -29,7 +29,7 @@ told = Broadcast(freq=mean_freq(5e-27, 1.0), samples=500.0)
 
 
 def told_apart(problem: Problem, schedule: Schedule) -> np.ndarray:
-    """Rounds, (round, 1), in which nobody uploads within a tiny part of H: shares are
+    """Rounds, (round, 1), in which no client uploads within a tiny part of H: shares are
     u / (H - t), and would magnify the last digits of H. The objective, and the gap, do not."""
     t, left = problem.cycles / schedule.freq, problem.band_time / schedule.share
     return (left > 1e-3 * t.max(-1, keepdims=True)).all(-1, keepdims=True)

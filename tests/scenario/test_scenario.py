@@ -141,7 +141,7 @@ def test_every_fault_is_named_at_once(tmp_path):
         ("[[clients.table]]\ndistance = 4.0\ngain = 1e-9", "both distance and gain"),
     ],
 )
-def test_one_clear_sentence(tmp_path, text, message):
+def test_invalid_scenario_files_get_one_clear_sentence(tmp_path, text, message):
     file = tmp_path / "mine.toml"
     file.write_text(text)
     with pytest.raises(BadInput, match=message):
@@ -390,7 +390,7 @@ def test_a_broken_csv_is_named(tmp_path):
         load_scenario(tmp_path / "mine.toml")
 
 
-def test_a_column_that_is_not_one_is_named_once(tmp_path):
+def test_an_unknown_column_is_named_once(tmp_path):
     (tmp_path / "mine.toml").write_text("[clients]\ntable = 'fleet.csv'\n[plan]\ncohort = 1")
     (tmp_path / "fleet.csv").write_text("colour,distance\n" + "7,80\n" * 20)
     with pytest.raises(BadInput, match=r"'colour' is not a column; known: name, samples") as caught:

@@ -73,7 +73,7 @@ def test_a_picture_carries_what_it_shows(tmp_path, name):
     assert FIGURES.read(ROOT / "README.md") is None
 
 
-def test_what_the_eye_sees_is_compared():
+def test_visible_differences_of_figures_are_reported():
     kept = FIGURES.describe(a_figure([1.0, 2.5, 1.5]))
 
     def differ(drawn, **more):

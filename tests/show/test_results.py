@@ -91,7 +91,7 @@ def test_rows_are_tidy():
     assert re.fullmatch(r"<Comparison over 10 rounds, .* optimal [\d.]+ s>", repr(found))
 
 
-def test_without_pandas_it_is_said(monkeypatch):
+def test_to_pandas_without_pandas_names_the_install_command(monkeypatch):
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(BadInput, match="`to_pandas` needs pandas: pip install"):
         simulate_network(Scenario(), "even", 3).to_pandas()
@@ -176,7 +176,7 @@ def draw_problem():
 
 
 @pytest.mark.parametrize("kind", TABLES, ids=lambda kind: kind.__name__)
-def test_every_result_tells_itself_and_is_drawn(results, kind, tmp_path):
+def test_every_result_has_a_summary_rows_and_a_figure(results, kind, tmp_path):
     result = results[kind]
     assert repr(result).startswith(f"<{kind.__name__}")
     assert len(result.summary()) > 40

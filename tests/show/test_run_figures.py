@@ -1,5 +1,5 @@
-"""Pictures of runs against their ledgers: one run, noisy ones, several seeds, and panels on axes of
-one's own."""
+"""Figures of runs against their ledgers: one run, noisy ones, several seeds, and panels on given
+axes."""
 
 from dataclasses import replace
 
@@ -56,7 +56,7 @@ def labelled(panel, start):
 
 
 def held(values, hold=5):
-    """The mean of the last so many, one by one."""
+    """Return the mean of the last `hold` values at each place."""
     return [np.mean(values[max(0, i + 1 - hold) : i + 1]) for i in range(len(values))]
 
 

@@ -308,7 +308,9 @@ def test_a_plan_beside_its_run(fedcell, tmp_path, monkeypatch, world):
     assert told.out.count("is outside") == outside
 
 
-def test_what_lies_outside_a_plan_is_said(fedcell, tmp_path, monkeypatch, world):
+def test_measurements_outside_the_intervals_of_a_plan_are_reported(
+    fedcell, tmp_path, monkeypatch, world
+):
     """A plan whose intervals are as good as closed: nearly all lies outside, and is named."""
     monkeypatch.chdir(tmp_path)
     assert fedcell("pilot", world, *FEW, "--out", "mine.json").code == 0

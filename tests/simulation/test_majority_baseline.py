@@ -48,7 +48,7 @@ class Scripted:
 
 
 def scripted(*scores: Scores) -> Any:
-    """A learner of one's own that has these scores, the first before the first round."""
+    """A custom learner that has these scores, the first before the first round."""
     return lambda scenario, seed: Scripted(scores)  # noqa: ARG005
 
 

@@ -1,4 +1,4 @@
-"""A learner of one's own, from Python and by its name: runs, resuming, plans, and bad ones."""
+"""Custom learners, from Python and by name: runs, resuming, plans, and invalid learners."""
 
 import json
 import os
@@ -289,7 +289,7 @@ def test_the_built_in_learner_does_not_resume_a_run_of_a_custom_one():
         run(scenario, ["even"], folder="here", resume=True)
 
 
-def test_a_learner_that_is_our_engine_keeps_its_bits(folder):
+def test_the_engine_as_custom_learner_gives_the_same_bits(folder):
     """And a run of it knows the width of the vectors that trained, as any run of the engine."""
     task = {"model_bits": 1e4, "cycles_per_sample": 1e4}
     scenario = Scenario().using(**WORLD | {"task": task}, learning={"model": "logistic"})
@@ -305,7 +305,7 @@ def test_a_learner_that_is_our_engine_keeps_its_bits(folder):
 
 
 def test_the_dataset_of_a_custom_learner_is_known_by_its_name():
-    """Nobody knows which data such a learner reads: the name is all that there is."""
+    """The data of such a learner is unknown: only its name identifies it."""
     known = {"name": "mine:net", "start": "a", "sizes": "b"}
     digits, mnist = (Scenario().using(learning={"dataset": d}) for d in ("digits", "mnist"))
     assert run_identity(digits, None, 0, known) != run_identity(mnist, None, 0, known)
@@ -329,7 +329,7 @@ BAD = {
     "mylearners:none": "made a NoneType, which lacks one of sizes, start, train and evaluate",
     "mylearners:alone": "the learner mylearners:alone failed: TypeError",
     "mylearners:number": "the learner mylearners:number cannot be called",
-    "mylearners:nobody": "cannot be loaded: AttributeError",
+    "mylearners:absent": "cannot be loaded: AttributeError",
     "nowhere:Mean": "cannot be loaded: ModuleNotFoundError: No module named 'nowhere'",
     "broken:x": "cannot be loaded: SyntaxError",
     "mylearners": "mylearners is not a learner: give module:callable",

@@ -40,7 +40,7 @@ main()
 def signalled(
     *words: object, place: str, calls: int, sent: signal.Signals, delay: float = 0.0
 ) -> Iterator[subprocess.Popen[str]]:
-    """Start a command that is sent a signal `delay` seconds after so many calls of `place`."""
+    """Start a command that is sent a signal `delay` seconds after `calls` calls of `place`."""
     own = [place, int(sent), calls, delay]
     command = [sys.executable, "-c", SCRIPT, *map(str, own), *map(str, words)]
     pipe = subprocess.PIPE

@@ -130,7 +130,7 @@ def test_nothing_moves_below_the_threshold_and_the_farthest_is_named():
     assert drift.farthest is None
 
 
-def test_a_clock_that_is_out_of_its_mind_has_an_end():
+def test_drift_factors_are_bounded():
     drift = DeviceDrift(3)
     drift.observe([row(1, 0, training=1e30, upload=1e-30)])
     cycles, slower = factors(drift)

@@ -139,7 +139,7 @@ def test_a_pilot_of_a_custom_app_runs_and_can_be_planned_with(tmp_path):
 
 
 @pytest.mark.slow
-def test_so_is_one_in_flower_s_simulation(world, tmp_path):
+def test_a_pilot_runs_in_flower_s_simulation(world, tmp_path):
     from fedcell.deploy.local.federation import LocalFederation
     from fedcell.deploy.options import RunConfig
     from support.federations import ENOUGH

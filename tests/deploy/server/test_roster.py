@@ -100,7 +100,7 @@ class TestRoster:
             ({"name": "a", "client": 0}, {"name": "b", "client": 2}, "there are 2, from 0 on"),
         ],
     )
-    def test_one_that_cannot_stand_beside_the_first_is_refused_and_no_other(self, one, other, why):
+    def test_only_a_device_that_conflicts_with_the_first_is_refused(self, one, other, why):
         third = {"name": "c"} if "client" not in one else {"name": "c", "client": 1}
         told = []
 
@@ -114,7 +114,7 @@ class TestRoster:
         refused = [line.why for line in told if line.outcome == "refused"]
         assert why in refused[0]  # later ones may have come after the two devices of the run
 
-    def test_one_more_than_there_are_places_is_refused(self):
+    def test_a_device_without_a_free_place_is_refused(self):
         grid = MemoryGrid({n: device(name) for n, name in enumerate("abc")})
         members, _ = met(grid)
         assert len(members.all_connected()) == 2

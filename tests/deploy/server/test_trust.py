@@ -234,7 +234,7 @@ def test_device_with_the_name_of_another_is_refused_by_its_key(tmp_path):
         ("name,key\n{0}\nother,{1}\n", "line 3: the name or the key of other is listed twice"),
     ],
 )
-def test_table_of_keys_that_cannot_be_is_one_sentence(text, why, tmp_path):
+def test_an_invalid_table_of_keys_gets_one_sentence(text, why, tmp_path):
     path, _ = listed(tmp_path, 1)
     line = path.read_text().splitlines()[1]
     path.write_text(text.format(line, line.partition(",")[2]))

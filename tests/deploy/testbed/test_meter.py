@@ -45,7 +45,7 @@ def test_a_pause_in_the_middle_belongs_to_the_upload():
 
 
 @pytest.mark.parametrize("slower", [1.0, 3.0])
-def test_an_upload_that_slows_down_is_one(slower):
+def test_an_upload_that_slows_down_is_not_split(slower):
     upload = find_upload(LOOKS, ramp(10, 14, 5e5) + ramp(14, 14 + 4 * slower, 5e5))
     assert [upload.duration, upload.burst] == pytest.approx([4 + 4 * slower, 1e6], rel=0.01)
 

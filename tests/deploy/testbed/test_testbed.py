@@ -365,7 +365,7 @@ def test_interrupts_do_not_break_off_the_removal(owner, tmp_path):
 
 
 @real
-def test_what_cannot_be_is_refused_in_a_sentence(bed):
+def test_invalid_testbed_settings_get_one_sentence(bed):
     for rate in (0, -1, float("nan"), float("inf")):
         with pytest.raises(BadInput, match="the rate of a link must be"):
             bed.set_rate(0, rate)

@@ -1,4 +1,4 @@
-"""Datasets: the digits that are shipped, published files and what can befall them, one's own."""
+"""Datasets: the shipped digits, published files with their possible damage, and custom data."""
 
 import gzip
 import hashlib
@@ -120,7 +120,7 @@ def packed_as(tiny: Tiny, form: str) -> Tiny:
     """The same content as people have it: packed otherwise, or not at all."""
     ending, pack = {
         "plain": ("", lambda raw: raw),
-        "gz": (".gz", lambda raw: gzip.compress(raw, 1, mtime=5)),  # as nobody published it
+        "gz": (".gz", lambda raw: gzip.compress(raw, 1, mtime=5)),  # unlike any published file
         "xz": (".xz", lzma.compress),
     }[form]
     return replace(tiny, files={n + ending: pack(raw) for n, raw in unpacked(tiny).items()})
@@ -730,7 +730,7 @@ def test_an_npz_header_that_lies_is_refused(tmp_path, count):
 
 
 @pytest.mark.parametrize("how", ["bz2", "header"])
-def test_an_npz_file_that_would_unpack_before_it_is_looked_at(tmp_path, how):
+def test_an_npz_file_is_refused_before_a_large_member_is_unpacked(tmp_path, how):
     file = saved(tmp_path, mine())
     with zipfile.ZipFile(file) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
@@ -847,7 +847,7 @@ def kept(tmp_path_factory) -> Path:
 @pytest.mark.long
 @pytest.mark.skipif(not REAL, reason="needs FEDCELL_DATA, a folder with the published files")
 @pytest.mark.parametrize("name", ["mnist", "cifar10"])
-def test_the_real_ones(name, kept, monkeypatch):
+def test_real_datasets_match_published_statistics(name, kept, monkeypatch):
     """Counts per class and pixel statistics, as their authors and common use state them."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(kept))
     data = load_data(name, Path(REAL))

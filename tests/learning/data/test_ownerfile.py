@@ -211,7 +211,7 @@ def test_an_npz_says_whose_its_samples_are(tmp_path):
         (np.ones((60, 2), int), "owner has shape (60, 2)"),
     ],
 )
-def test_owners_of_an_npz_are_looked_at_before_they_are_unpacked(tmp_path, owner, message):
+def test_owners_of_an_npz_are_checked_before_they_are_unpacked(tmp_path, owner, message):
     path = npz(tmp_path / "mine.npz", owner=owner)
     with pytest.raises(BadFile, match=re.escape(f"{path}: {message}")):
         load_data(path)
@@ -274,7 +274,7 @@ def test_owners_that_are_not_there(tmp_path):
         ({"y_train": 20 * clouds()["y_train"]}, "the label 1, 2, 3, 4, 5, ...: the network"),
     ],
 )
-def test_data_that_will_hardly_be_learnt_from_is_said_so(tmp_path, change, note):
+def test_data_that_is_hard_to_learn_gets_one_warning(tmp_path, change, note):
     path = npz(tmp_path / "mine.npz", **change)
     with pytest.warns(FedcellWarning, match=f"^mine: .*{note}") as told:
         load_data(path)

@@ -148,7 +148,7 @@ def test_another_kind_deals_owned_data_again():
     assert setup.fingerprint == Dataset.of(**clouds()).fingerprint
 
 
-def test_a_partition_of_one_s_own_stands_in_place_of_all():
+def test_a_given_partition_replaces_the_owners_of_the_data():
     mine = Partition.of_owner(np.repeat([0, 1, 0], 20))
     setup = prepare_training(LOGISTIC, data=owned(THREE), partition=mine)
     assert setup.scenario.clients.sizes.values.tolist() == [40, 20]
@@ -184,7 +184,7 @@ def test_fewer_owners_than_clients_of_a_round_are_refused():
 
 
 def test_more_than_a_hundred_owners_need_no_count(tmp_path):
-    """A hundred is what clients.count is where nobody says it."""
+    """The default of clients.count is a hundred."""
     np.savez(tmp_path / "mine.npz", **many_clouds(), owner=np.arange(300) % 150)
     scenario = scenario_in(tmp_path, "", "", "selection = 'uniform'").with_plan(120, 2)
     assert prepare_training(scenario).scenario.clients.count == 150
@@ -264,7 +264,7 @@ def test_a_report_tells_who_holds_what_by_name():
     assert "as given" in report.summary()
 
 
-def test_statistics_leave_out_who_has_nothing():
+def test_statistics_exclude_empty_clients():
     labels = np.array([0, 0, 1, 1])
     found = summarise_partition(Partition.of_owner([0, 0, 2, 2]), labels)
     assert (found.clients, found.smallest, found.largest) == (3, 0, 2)

@@ -96,7 +96,7 @@ def test_every_sample_goes_to_exactly_one_client(labels, parts, each, kind, size
 
 
 @given(labels=label_arrays(), count=st.integers(1, 40), each=st.integers(1, 6))
-def test_pathological_gives_exactly_so_many_classes_wherever_that_can_be(labels, count, each):
+def test_pathological_gives_each_client_the_exact_class_count_if_possible(labels, count, each):
     supply = np.unique(labels, return_counts=True)[1]
     possible = (
         count <= labels.size
@@ -129,7 +129,7 @@ def test_pathological_modes(mode, count, each):
         assert holds[j, (j + i) % 10].all()
 
 
-def test_a_class_that_all_who_are_too_many_share_is_passed_on():
+def test_an_overbooked_class_shared_by_its_holders_is_exchanged():
     # Clients 0 and 1 hold classes 0 and 1, clients 2 and 3 the others; class 0 has one sample,
     # and only class 1, which its holders hold already, has room for one more.
     class Loaded:
@@ -153,7 +153,7 @@ def test_a_class_that_all_who_are_too_many_share_is_passed_on():
 @pytest.mark.parametrize("count", [20, 50, 400])
 def test_pathological_sizes_are_as_near_as_any_could_be(sizes, count):
     partition = deal(MNIST, count, kind="pathological", sizes=sizes)
-    asked = deal(MNIST, count, kind="iid", sizes=sizes).sizes  # by the same dice
+    asked = deal(MNIST, count, kind="iid", sizes=sizes).sizes  # same random numbers
     off = np.abs(partition.sizes - asked)
     # The least sum of |D_j - asked|, if each client keeps its classes: a linear programme.
     row, column = np.nonzero(counts_of(partition, MNIST))
@@ -216,7 +216,7 @@ def test_sizes_are_even_in_d_times_one_minus_and_plus_var(kind, var):
     count, mean = 100, 600
     how = {"sizes": "uniform", "spread": var}
     sizes = deal(MNIST, count, kind=kind, **how).sizes
-    drawn = stream(Purpose.PARTITION, 0).uniform(1 - var, 1 + var, count)  # its first dice
+    drawn = stream(Purpose.PARTITION, 0).uniform(1 - var, 1 + var, count)  # its first draws
     assert np.abs(sizes - mean * drawn / drawn.mean()).max() < 1
     assert sizes.std() / mean == pytest.approx(var / np.sqrt(3), abs=0.08 * var + 1e-3)
 
@@ -281,7 +281,7 @@ def test_skew_falls_with_the_classes_of_a_client():
     assert_allclose(found, [0.9, 0.8, 0.5, 0.05], atol=0.07)
 
 
-def test_self_balancing_gives_no_more_to_who_has_the_mean():
+def test_self_balancing_stops_at_the_mean_size():
     how = {"kind": "dirichlet", "alpha": 0.3}
     plain, balanced = (deal(MNIST, 20, self_balancing=it, **how) for it in (False, True))
     assert balanced.sizes.std() < plain.sizes.std()
@@ -481,7 +481,7 @@ def test_options_that_do_not_go_together_are_refused(how, message):
         decode(PartitionSpec, how)
 
 
-def test_labels_that_are_none_are_refused():
+def test_invalid_labels_are_refused():
     for labels in (np.ones(5), np.ones((5, 1), int)):
         with pytest.raises(BadInput, match="the labels are not one whole number per sample"):
             deal(labels, 2)

@@ -133,7 +133,7 @@ def test_a_pilot_is_believed_where_it_has_looked():
     assert doubt[3] > 1.5 * doubt[0]
 
 
-def test_what_never_gets_there_is_not_believed_to():
+def test_settings_that_never_reach_the_target_are_excluded():
     law = replace(fit_law(observed(FLOOR)), never=(Setting(4, 40, 0.1),))
     settings = lattice(gamma=0.1)
     prior = RoundsPrior.from_law(settings, law)
@@ -201,7 +201,7 @@ def test_more_clients_lower_the_loss_at_once():
     assert gap == pytest.approx(prior.mean[many] - prior.mean[one], abs=0.15)
 
 
-def test_rounds_that_were_not_evaluated_and_long_runs_are_looked_at_too():
+def test_posterior_handles_unevaluated_rounds_and_long_runs():
     settings = lattice()
     prior, here = RoundsPrior.from_law(settings), place(lattice(), 8, 20)
     places = np.full(400, here)
@@ -274,7 +274,7 @@ def test_a_widened_prior_is_less_sure_and_learns_more():
 
 
 def known(settings, log_rounds, stage=0.2, doubt=0.0):
-    """A run that nobody is in doubt of, or that only the prior is."""
+    """A posterior without uncertainty, or with that of the prior only."""
     end = np.ones((4, settings.cohorts.size))
     return TrainingPosterior(
         stage=np.full((4, 1), stage),
@@ -594,7 +594,7 @@ def test_accuracies_are_steered_to_as_losses_are():
     assert adapted < stays
 
 
-def test_it_goes_no_further_than_it_may():
+def test_changes_stay_within_the_region():
     result = run_adaptive(
         NARROW, POLICY, adaptation=Adaptation(every=3, region=Region(clients=(6, 20), steps=(1, 3)))
     )
@@ -603,8 +603,8 @@ def test_it_goes_no_further_than_it_may():
     assert result.outcome.changes
 
 
-def test_learners_and_fleets_may_be_others_than_ours():
-    """What a real federation needs: whoever trains is asked for, with the scenario to come."""
+def test_a_controller_accepts_custom_learners_and_fleets():
+    """A real federation needs this: `learner_of` receives the scenario of the next segment."""
     prepared = adaptive(prepare_run(NARROW, POLICY))
     asked = []
 
@@ -619,12 +619,12 @@ def test_learners_and_fleets_may_be_others_than_ours():
 
 
 def own_quadratics(scenario, seed):
-    """A learner of one's own, that knows E_l from the scenario."""
+    """A custom learner that reads E_l from the scenario."""
     world = QUADRATICS.using(plan={"local_steps": scenario.plan.local_steps})
     return prepare_run(world, POLICY, seed=seed).first.learner
 
 
-def test_a_learner_of_ones_own_is_made_anew_for_other_steps():
+def test_a_custom_learner_is_made_again_for_other_steps():
     world = SLOW.using(task={"model_bits": 640.0, "cycles_per_sample": 60.0})
     ours, theirs = (
         run_adaptive(world, POLICY, compute=Compute(learner=x)) for x in (None, own_quadratics)
@@ -693,8 +693,8 @@ def test_a_change_that_a_kill_left_unwritten_is_written_when_it_goes_on(tmp_path
     assert (folder / "changes.csv").read_text().startswith("round,clients,steps,why\n6,")
 
 
-def test_a_turn_after_the_last_round_is_none_when_a_run_is_gone_on_with(tmp_path):
-    """Who steers may say one after any round, and learns only then that it was the last."""
+def test_a_change_after_the_last_round_is_not_recorded_on_resume(tmp_path):
+    """A controller may change the setting after any round; it cannot know that it was the last."""
 
     class Restless:
         def replay(self, state):
@@ -723,7 +723,7 @@ def test_the_folder_gives_the_changes_back(tmp_path):
     assert rows == [(c.round, c.cohort, c.local_steps, c.why) for c in result.outcome.changes]
 
 
-def test_another_way_to_adapt_does_not_go_on_with_a_run(tmp_path):
+def test_a_run_is_not_resumed_with_other_adaptive_options(tmp_path):
     run_adaptive(NARROW, POLICY, folder=tmp_path / "run", observer=stop_after(4))
     often = {"adaptation": Adaptation(every=4)}
     for options, named in [(often, "adaptive.every"), ({"target": 0.5}, "adaptive.target")]:

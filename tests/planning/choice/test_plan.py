@@ -56,7 +56,7 @@ def grid():
 
 
 def brute(scenario, law, policy, most):
-    """Every K and E_l by itself, on the dice that the planner uses."""
+    """Price every K and E_l separately with the random numbers of the planner."""
     totals = {}
     for k in range(1, scenario.clients.count + 1):
         for e in range(1, most + 1):
@@ -300,7 +300,7 @@ def test_a_stricter_deadline_never_costs_less(grid):
 
 
 def asking(policy, most_steps, limits=None, **more):
-    """A plan of so many steps at most, within limits, from the law by hand."""
+    """Ask for a plan of at most `most_steps` steps, within limits, from the law by hand."""
     source = LawSource(law=LAW, paper=GivenLaw.of(LAW.coefficients), target=None)
     few_to_many = (1, SMALL.clients.count)
     known = {"clients": few_to_many, "steps": (1, most_steps), "limits": limits or Limits()} | more
@@ -564,7 +564,7 @@ def test_the_command_in_words(fedcell, tmp_path):
         (["--target-loss", "nan"], "--target-loss = nan: expected a finite number above 0"),
     ],
 )
-def test_what_the_command_refuses(fedcell, tmp_path, monkeypatch, words, said):
+def test_invalid_plan_options_are_refused(fedcell, tmp_path, monkeypatch, words, said):
     monkeypatch.chdir(tmp_path)
     law = [] if {"--mixing", "--pilot"} & set(words) or not words else ["--mixing", 1, "--drift", 1]
     law += ["--start", 1] if law else []
@@ -757,7 +757,7 @@ def test_laws_that_fit_as_well_move_the_best_k_and_e_l(fitted):
     assert sure.local_steps_interval.low == sure.local_steps_interval.high
 
 
-def test_a_plan_has_the_policy_that_makes_least_what_it_makes_least():
+def test_a_plan_has_the_policy_that_minimises_its_objective():
     for aim in ("cost", "duration", "energy"):
         plan = plan_training(SMALL, LAW, region=Region(minimise=aim, steps=(1, 6)))
         totals = {name: each[aim].value for name, each in plan.policies.items()}

@@ -74,7 +74,7 @@ def test_a_plan_has_every_device_of_a_table_and_the_payer_of_drawn_clients():
     assert (payer.client, payer.name) == (int(energy.argmax()), None)
 
 
-def test_a_limit_per_client_is_kept_by_the_one_who_pays_most():
+def test_the_client_that_pays_most_keeps_a_limit_per_client():
     free = plan_training(MIXED, LAW, region=Region(steps=(1, 12), minimise="duration"))
     most = max(device.energy for device in free.devices)
     limit = 0.7 * most
@@ -95,7 +95,7 @@ def test_a_limit_per_client_is_kept_by_the_one_who_pays_most():
     assert "keeps the energy budget per client of" in spared.summary()
 
 
-def test_every_plan_that_is_left_out_takes_too_much_from_somebody():
+def test_every_excluded_plan_exceeds_the_limit_of_some_client():
     """The grid's bound against each plan by itself: 6 K and 6 E_l are all priced."""
     grid = evaluate_plans(MIXED, LAW, "even", 6)
     bounds = bounds_of(grid, Limits(energy_per_client=1.0))
@@ -217,7 +217,7 @@ def test_devices_come_back_from_a_plan_s_file(tmp_path):
         TrainingPlan.load(tmp_path / "plan.json")
 
 
-def test_a_plan_names_who_hardly_takes_part_and_who_pays(fedcell):
+def test_a_plan_names_clients_in_outage_and_the_client_that_pays_most(fedcell):
     said = fedcell("plan", Path(__file__).parents[3] / "docs" / "fleet.toml", *WORDS)
     words = " ".join(said.out.split())
     outage = f"{100 * (1 - np.exp(-0.05 * (510 / 175) ** 4)):.0f}"

@@ -107,7 +107,7 @@ def test_a_plan_draws_its_fleet_once(monkeypatch):
 
 
 def test_the_client_that_pays_most_is_exact(few_are_many):
-    """It is named: of a large fleet too, all clients are looked at."""
+    """The plan names this client, so all clients of a large fleet are evaluated."""
     limits = Limits(energy_per_client=1e4)
     exactly = plan_training(DRAWN, LAW, limits=limits)
     few_are_many()
@@ -186,7 +186,7 @@ def test_columns_are_those_of_a_simulation(drawn):
         assert (values == getattr(ledger, name)).all()
 
 
-def test_who_trains_in_vain_is_counted_or_expected(few_are_many):
+def test_energy_of_unselected_clients_is_counted_or_expected(few_are_many):
     world = WORLDS["after training"]
     fleet = draw_fleet(world)
     known = simulate_columns(world, fleet, "even", 300)["energy"]

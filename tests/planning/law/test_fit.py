@@ -32,7 +32,7 @@ def test_known_coefficients_come_back_exactly_without_noise(law, kind):
     )
 
 
-@pytest.mark.parametrize("seed", range(6))  # what is statistical has its dice fixed
+@pytest.mark.parametrize("seed", range(6))  # fixed seeds: the check is statistical
 def test_rounds_come_back_from_noise_and_cut_runs(seed):
     runs = observed(PAPER, seeds=12, seed_sd=0.15, run_sd=0.1, cap=70, seed=seed)
     assert 8 <= runs.censored.sum() <= 40
@@ -77,7 +77,7 @@ def sampled(rounds, rng, seeds=6, sd=0.05, settings=LOOSE, seed_sd=0.0):
     )
 
 
-def test_what_is_unlike_all_that_was_run_is_less_sure():
+def test_intervals_widen_away_from_the_measured_settings():
     law = fit_law(observed(FLOOR, seeds=6, seed_sd=0.1, run_sd=0.1))
     low, high = at(law, 10, 20)[1:]
     far = at(law, 1, 500)[1:]
@@ -186,7 +186,7 @@ def test_a_law_says_never():
     assert "never reaches the target" in law.notes[0]
 
 
-def test_nothing_to_fit():
+def test_fitting_without_usable_runs_is_refused():
     nothing = observed(PAPER, seeds=1)[np.zeros(len(SETTINGS), bool)]
     with pytest.raises(BadInput, match="no runs yet"):
         fit_law(nothing)

@@ -139,7 +139,7 @@ def test_the_dropped_term_is_all_that_is_left_of_the_cohort_when_clients_are_ide
 
 
 @pytest.mark.parametrize(("value", "most", "there"), [(0.2, 9, 1), (3.6, 9, 4), (inf, 9, 9)])
-def test_what_there_can_be(value, most, there):
+def test_nearest_whole_stays_within_its_bounds(value, most, there):
     assert nearest_whole(value, most) == there
 
 
@@ -212,7 +212,7 @@ def test_cohorts_that_are_refused(k, gamma):
 
 @pytest.mark.parametrize("kind", ["independent", "worst-case"])
 @pytest.mark.parametrize("k", [1, 4, 10])
-def test_the_effective_cohort_is_that_of_the_dice(kind, k):
+def test_the_effective_cohort_matches_drawn_rounds(kind, k):
     scenario = Scenario(
         clients=Clients(count=20),
         plan=RoundPlan(cohort=k),

@@ -61,7 +61,7 @@ def test_a_forecast_says_nothing_of_a_beginning():
     assert least_rounds(plateau[:19], TARGET) == 19
 
 
-def test_a_curve_that_rests_short_of_its_target_is_told_from_one_that_falls():
+def test_a_settled_curve_is_distinguished_from_a_falling_one():
     noise = 0.15 * np.random.default_rng(1).standard_normal(300)
     assert has_settled(falling(300, 0.1, level=0.9) + noise, TARGET)
     assert not has_settled(falling(100, 0.005), TARGET)
@@ -98,7 +98,7 @@ def test_a_space_is_what_rounds_cost_under_the_best_policy():
 
 
 class Clock:
-    """Time that passes only where somebody works."""
+    """Time that passes only while trials run."""
 
     def __init__(self):
         self.now = 0.0
@@ -220,27 +220,27 @@ def test_many_workers_are_given_something_to_do(monkeypatch):
     assert len({(t.setting, t.seed) for t in pilot.trials}) == len(pilot.trials)
 
 
-def test_settings_that_blow_up_are_not_run_again_and_again(monkeypatch):
+def test_settings_that_diverge_are_run_only_once(monkeypatch):
     class Wild(Made):
         def run(self, ask):
             made = super().run(ask)
-            blown = ask.setting.local_steps >= 15
-            return replace(made, losses=(2.0, np.inf)) if blown else made
+            diverged = ask.setting.local_steps >= 15
+            return replace(made, losses=(2.0, np.inf)) if diverged else made
 
     pilot, best, *_ = look(factory, budget=100.0, kind=Wild, monkeypatch=monkeypatch, **CHEAP)
-    blown = [t for t in pilot.trials if t.diverged]
-    assert len({t.setting for t in blown}) == len(blown)
+    diverged = [t for t in pilot.trials if t.diverged]
+    assert len({t.setting for t in diverged}) == len(diverged)
     assert best.local_steps < 15
 
 
-def test_a_setting_that_blew_up_once_is_not_the_one_to_beat(monkeypatch):
-    """It got there before and may look best, and no plan may rest on it."""
+def test_a_setting_that_diverged_once_is_not_the_best(monkeypatch):
+    """It reached the target before and may look best, but a plan must not use it."""
 
     class Once(Made):
         def run(self, ask):
             made = super().run(ask)
-            blown = ask.setting.local_steps >= 15 and ask.seed == 1
-            return replace(made, losses=(2.0, np.inf)) if blown else made
+            diverged = ask.setting.local_steps >= 15 and ask.seed == 1
+            return replace(made, losses=(2.0, np.inf)) if diverged else made
 
     pilot, best, *_ = look(factory, budget=100.0, kind=Once, monkeypatch=monkeypatch, **CHEAP)
     wild = {trial.setting for trial in pilot.trials if trial.diverged}
@@ -271,7 +271,7 @@ def looking(monkeypatch):
     return PilotLoop(runner, empty, space, list(range(10)), 100, 100.0, 100.0)
 
 
-def test_a_pilot_that_blew_up_at_first_looks_at_fewer_steps(monkeypatch):
+def test_a_pilot_tries_fewer_steps_if_its_first_trials_diverge(monkeypatch):
     search = looking(monkeypatch)
     for setting in search.settings.first():
         wild = Trial(setting=setting, seed=0, losses=(np.inf,), target=TARGET, wall_seconds=1.0)
@@ -286,7 +286,7 @@ def test_a_pilot_that_blew_up_at_first_looks_at_fewer_steps(monkeypatch):
 
 
 @pytest.mark.long
-def test_a_plan_for_a_fleet_that_nobody_designed_is_near_the_best_of_a_grid(tmp_path):
+def test_a_plan_for_an_arbitrary_fleet_is_near_the_best_of_a_grid(tmp_path):
     """Mixed devices, three classes a client, log-normal sizes, a tenth lost. The measured cost of
     the plan, against that of settings around it on seeds that the pilot has not seen."""
     world = load_scenario("digits").using(
@@ -340,7 +340,7 @@ def test_a_pilot_begins_with_settings_that_are_likely_to_reach_the_target():
     assert {(s.cohort, s.local_steps) for s in few.first()} == {(3, 2)}
 
 
-def test_cheap_corners_that_never_get_there_do_not_eat_the_budget(monkeypatch):
+def test_cheap_settings_that_miss_the_target_do_not_use_up_the_budget(monkeypatch):
     """One client with few steps is cheapest by far, and takes a thousand rounds and more."""
 
     def rounds(k, e):
@@ -395,7 +395,7 @@ def test_a_search_moves_inward_where_time_ran_out_before_curves_said_anything(mo
     assert ask.setting.cohort * ask.setting.local_steps < least
 
 
-def test_a_run_whose_curve_would_get_there_is_given_the_time(monkeypatch):
+def test_a_trial_that_would_reach_the_target_gets_the_time(monkeypatch):
     search = looking(monkeypatch)
     own, many = search.settings.first()[0], search.settings.nearest(20, 50)
     falls = tuple((2.3 * np.arange(1, 61) ** -0.3).tolist())  # at the target after 162 rounds
@@ -408,7 +408,7 @@ def test_a_run_whose_curve_would_get_there_is_given_the_time(monkeypatch):
     assert ask.deadline == pytest.approx(1.5 * 0.1 * 162, rel=0.05)
 
 
-def test_trials_under_way_learn_what_the_finished_ones_cost(monkeypatch):
+def test_running_trials_read_the_cost_of_finished_ones(monkeypatch):
     search = looking(monkeypatch)
     search.rounds, search.runner.seconds = 1000, lambda *_: 0.01
     states = search.trials()

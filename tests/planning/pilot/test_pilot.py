@@ -422,7 +422,7 @@ def test_a_pilot_of_fedcell_0_1_is_read_and_fitted_again(tmp_path):
 
 
 class Mean:
-    """A learner of one's own: every client pulls towards its own number."""
+    """A custom learner: every client pulls towards its own number."""
 
     def __init__(self, count, steps, seed):
         rng = np.random.default_rng(seed)
@@ -442,7 +442,7 @@ class Mean:
 
 
 @pytest.mark.parametrize("learning", [None, {"dataset": "digits"}])
-def test_a_pilot_of_ones_own_learner_is_planned_with_its_own_data_sizes(tmp_path, learning):
+def test_a_plan_uses_the_data_sizes_of_a_custom_learner(tmp_path, learning):
     """Whether or not the scenario also says what ours would train."""
     task = {"model_bits": 1e5, "cycles_per_sample": 1e5, "samples_per_step": "dataset"}
     scenario = Scenario(plan=RoundPlan(cohort=5, local_steps=10, rounds=200)).using(
@@ -462,7 +462,7 @@ def test_a_pilot_of_ones_own_learner_is_planned_with_its_own_data_sizes(tmp_path
     assert {*again.trials} <= {*resumed.trials}  # with time left it may go on
 
 
-def test_a_file_of_another_pilot_is_not_gone_on_with(fedcell, piloted):
+def test_a_file_of_another_pilot_is_not_resumed(fedcell, piloted):
     other = {**WORLD, "learning": WORLD["learning"] | {"rate": 0.03}}
     (piloted.parent / "other.json").write_text(json.dumps(other))
     said = fedcell("pilot", "other.json", "--out", piloted)
@@ -802,7 +802,7 @@ def test_the_constants_of_a_scenario(fedcell, world):
     assert "measured: more than 3" in words.out
 
 
-def test_constants_of_nothing(fedcell):
+def test_constants_need_a_learning_table(fedcell):
     answer = fedcell("constants", "paper")
     assert answer.code == 2
     assert "the scenario has no [learning]" in answer.err
@@ -864,7 +864,7 @@ def test_pilots_share_their_runs_with_sweeps_and_others(tmp_path, workers):
     assert found.losses == exact.train_loss[: len(found.losses)]
 
 
-def test_a_run_that_cannot_get_there_is_given_up(world):
+def test_a_trial_that_cannot_reach_the_target_is_stopped(world):
     runner = PilotRunner(scenario=load_scenario(world), target=Target(loss=0.05))
     run = runner.run(TrialJob(Setting(1, 16, 0.1), 5, 400))
     assert run.rounds_to(runner.target) is None

@@ -1,4 +1,4 @@
-"""Runs side by side, damaged ones and those under way among them."""
+"""Listings of runs, with damaged and unfinished ones among them."""
 
 import json
 import os

@@ -15,7 +15,7 @@ from support.sealing import rewrite, unseal
 
 
 def test_client_totals_of_an_earlier_end_are_not_loaded(tmp_path):
-    """A run that is gone on with has the clients.csv of its last end until the next."""
+    """A resumed run keeps the clients.csv of its previous end until it ends again."""
     run(SCENARIO, ["even"], rounds=3, folder=tmp_path / "before")
     run(SCENARIO, ["even"], rounds=6, folder=tmp_path / "now")
     shutil.copy(tmp_path / "before" / "clients.csv", tmp_path / "now")
