@@ -236,7 +236,8 @@ def test_a_notebook_s_backend_does_not_matter(folder):
 
 def test_names_are_text_and_no_formulas(folder):
     (folder / "mine.py").write_text(
-        "from fedcell.policies import Optimal\nprice = Optimal()\nglobals()['$\\\\frac{$'] = price\n"
+        "from fedcell.policies import Optimal\n"
+        "price = Optimal()\nglobals()['$\\\\frac{$'] = price\n"
     )
     words = ["run", "world.json", "--policy", "mine:$\\frac{$", "--out", "o"]
     said = told(folder, *words)

@@ -226,7 +226,8 @@ def test_precision_is_asked_for_in_files_and_commands(tmp_path, fedcell, monkeyp
 def test_custom_policies_are_priced_with_common_random_numbers(tmp_path, fedcell, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "mine.py").write_text(
-        "from fedcell.policies import Optimal\n\n\ndef policy(problem):\n    return Optimal()(problem)\n"
+        "from fedcell.policies import Optimal\n\n\n"
+        "def policy(problem):\n    return Optimal()(problem)\n"
     )
     file = tmp_path / "x.toml"
     file.write_text('scenario = "paper"\nrounds = 3\nseeds = 2\n[plan]\ncohort = [5, 9]\n')

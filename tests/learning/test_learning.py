@@ -358,7 +358,7 @@ def test_the_partition_owns_the_sizes_and_the_spread_the_rest():
 
 def test_samples_belong_to_the_partition_where_a_model_is_trained():
     table = {"samples": np.full(20, 30.0)}
-    with pytest.raises(BadInput, match="samples, but learning.partition sets them"):
+    with pytest.raises(BadInput, match=r"samples, but learning\.partition sets them"):
         scenario_of().using(clients={"table": table})
 
 

@@ -659,9 +659,9 @@ OTHERS = {"source", "target", "limits", "solve_for"}  # arguments beside the reg
     ],
 )
 def test_calls_that_are_refused_in_a_sentence(given, message):
+    region = {"policy": "even", "steps": (1, 3)} | given
+    others = {name: region.pop(name) for name in OTHERS & region.keys()}
     with pytest.raises(BadInput, match=message):
-        region = {"policy": "even", "steps": (1, 3)} | given
-        others = {name: region.pop(name) for name in OTHERS & region.keys()}
         plan_training(SMALL, **{"source": OWN_LAW} | others, region=Region(**region))
 
 

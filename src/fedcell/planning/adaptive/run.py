@@ -88,7 +88,7 @@ def run_adaptive(
     >>> from fedcell import load_scenario, run_adaptive
     >>> result = run_adaptive(load_scenario("digits"), ["optimal-staged"], seed=1)
     >>> [(change.round, change.cohort, change.local_steps) for change in result.outcome.changes]
-    [(6, 4, 48)]
+    [(6, 4, 32)]
     """
     scenario = scenario_to_run(scenario, folder, resume)
     plan, law = _starting_point(scenario, adaptation, target, seed, compute)
