@@ -120,7 +120,7 @@ BAD = [
     ({"cycles_per_sample": 1e60}, "no round can be priced"),
     ({"cycles_per_sample": 1e-60}, "no round can be priced"),
     *(({"samples": x}, "samples = ") for x in (-1, 2.5, True, "40", 10**9 + 1, 2**62)),
-    ({"samples": None}, "its profile lacks `samples`"),
+    ({"samples": None}, "its profile lacks samples"),
     *(({"client": x}, "client = ") for x in (-1, 0.0, "0", True, 2**62)),
     ({"client": COUNT}, "there are 8, from 0 on"),
     ({"client": None}, "does not say which client it is"),

@@ -66,7 +66,7 @@ class Admission:
         if self.dealt is None:
             if profile.samples is None:
                 raise BadInput(
-                    f"{profile.name}: its profile lacks `samples`, required for your own ClientApp"
+                    f"{profile.name}: its profile lacks samples, which your own ClientApp must give"
                 )
             return
         if place is None:
