@@ -99,7 +99,16 @@ def test_arguments_named_in_messages_are_translated_to_options():
     }
     assert named >= {"folder", "resume", "target", "run_pilot", "steps", "budget"}
     only_from_python = {"prepare_training", "to_pandas", "problem", "form", "data", "partition"}
-    only_from_python |= {"server", "device", "adaptation", "source", "region", "ax", "plot", "samples"}
+    only_from_python |= {
+        "server",
+        "device",
+        "adaptation",
+        "source",
+        "region",
+        "ax",
+        "plot",
+        "samples",
+    }
     only_from_python |= {"start"} & named  # of an `Adaptation`
     assert named - set(WORDS) <= only_from_python
 

@@ -68,7 +68,7 @@ SPLIT, NETS = "learning.partition", "learning.layers"
         ({"evaluate_every": 0}, "learning.evaluate_every = 0: expected a whole number"),
         ({"evaluate_samples": 1.5}, "learning.evaluate_samples = 1.5: expected a whole number"),
         ({"aggregation": "median"}, "learning.aggregation = 'median': expected \"unbiased\" or"),
-        ({"partition": {"kind": "even"}}, f'{SPLIT}.kind = "even": expected one of iid, shards'),
+        ({"partition": {"kind": "lumpy"}}, f'{SPLIT}.kind = "lumpy": known: iid, shards'),
         ({"partition": {"kind": "iid", "alpha": 0.1}}, f"{SPLIT}.alpha is for dirichlet and"),
         ({"partition": {"sigma": 1.0}}, f"{SPLIT}.sigma is for lognormal"),
         ({"partition": {"spread": 1}}, f"{SPLIT}.spread = 1: expected a number from 0 to below 1"),

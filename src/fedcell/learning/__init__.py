@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from fedcell.learning.custom import LearnerLike as LearnerLike
     from fedcell.learning.data.dataset import Dataset as Dataset
     from fedcell.learning.data.dataset import load_data as load_data
+    from fedcell.learning.data.plugins import DatasetFactory as DatasetFactory
+    from fedcell.learning.data.testing import check_dataset as check_dataset
     from fedcell.learning.engines.engine import Engine as Engine
     from fedcell.learning.engines.quadratic import Quadratics as Quadratics
     from fedcell.learning.engines.torch import TorchLearner as TorchLearner
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from fedcell.learning.learner import Scores as Scores
     from fedcell.learning.partition.make import Partition as Partition
     from fedcell.learning.partition.make import PartitionSummary as PartitionSummary
+    from fedcell.learning.partition.plugins import PartitionRule as PartitionRule
+    from fedcell.learning.partition.testing import check_partition as check_partition
     from fedcell.learning.partition_report import PartitionReport as PartitionReport
     from fedcell.learning.partition_report import describe_partition as describe_partition
     from fedcell.learning.setup import TrainingSetup as TrainingSetup
@@ -29,11 +33,15 @@ __getattr__, __dir__, __all__ = attach(
         "fedcell.core.streams": ["Purpose", "stream"],
         "fedcell.learning.custom": ["LearnerLike"],
         "fedcell.learning.data.dataset": ["Dataset", "load_data"],
+        "fedcell.learning.data.plugins": ["DatasetFactory"],
+        "fedcell.learning.data.testing": ["check_dataset"],
         "fedcell.learning.engines.engine": ["Engine"],
         "fedcell.learning.engines.quadratic": ["Quadratics"],
         "fedcell.learning.engines.torch": ["TorchLearner", "tensors"],
         "fedcell.learning.learner": ["Learner", "Scores"],
         "fedcell.learning.partition.make": ["Partition", "PartitionSummary"],
+        "fedcell.learning.partition.plugins": ["PartitionRule"],
+        "fedcell.learning.partition.testing": ["check_partition"],
         "fedcell.learning.partition_report": ["PartitionReport", "describe_partition"],
         "fedcell.learning.setup": ["TrainingSetup", "prepare_training"],
     },

@@ -16,6 +16,7 @@ from fedcell.core.schema import (
     Text,
     documented,
     fields_of,
+    suggestion,
     unused_options,
 )
 
@@ -117,7 +118,7 @@ class PartitionSpec(Table, frozen=True, kw_only=True):
         users = {k: v for k, v in USERS.items() if k == "owners" or v[0] != "kind" or not plugin}
         faults = unused_options(self, users, {"kind": kind})
         if plugin and kind not in (names := [*KINDS, *plugin_names(PARTITION_GROUP)]):
-            faults.append(f'kind = "{kind}": expected one of {", ".join(names)}')
+            faults.append(f'kind = "{kind}": {suggestion(kind, names)}')
         elif plugin and self.same_skew_as is not None:
             faults.append(f"same_skew_as is for built-in kinds, and kind is {kind!r}: leave it out")
         default = {field.name: field.default for field in fields_of(type(self))}

@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from fedcell.simulation.summary import RunResult as RunResult
     from fedcell.simulation.summary import RunSummary as RunSummary
     from fedcell.simulation.summary import RunTotals as RunTotals
+    from fedcell.simulation.trackers import Tracker as Tracker
+    from fedcell.simulation.trackers import TrackerBackend as TrackerBackend
+    from fedcell.simulation.trackers import check_tracker as check_tracker
+    from fedcell.simulation.trackers import measures as measures
     from fedcell.simulation.train import simulate as simulate
 
 __getattr__, __dir__, __all__ = attach(
@@ -35,6 +39,12 @@ __getattr__, __dir__, __all__ = attach(
             "RunResult",
             "RunSummary",
             "RunTotals",
+        ],
+        "fedcell.simulation.trackers": [
+            "Tracker",
+            "TrackerBackend",
+            "check_tracker",
+            "measures",
         ],
         "fedcell.simulation.train": ["simulate"],
     },

@@ -1,0 +1,31 @@
+"""A package that adds one of each kind of plugin to fedcell."""
+
+import numpy as np
+
+from fedcell.learning import Dataset
+from fedcell.policies import Optimal
+
+optimal_again = Optimal()
+
+
+def round_robin(labels, count, spec, rng):
+    """Deal samples to clients in turn."""
+    return np.arange(labels.size) % count
+
+
+def two_blobs(folder):
+    """Two classes of points, the same at each call."""
+    rng = np.random.default_rng(7)
+    y = rng.integers(0, 2, 120)
+    x = rng.normal(2.0 * y[:, None], 1.0, (120, 4)).astype(np.float32)
+    return Dataset.of(
+        x_train=x[:80], y_train=y[:80], x_test=x[80:], y_test=y[80:], name="two-blobs"
+    )
+
+
+def lines(where, name, about):
+    """Write a line for each round to a file."""
+    with open(where, "w") as file:
+        while True:
+            report = yield
+            print(name, report.round, file=file, flush=True)
