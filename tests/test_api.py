@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import re
 import subprocess
 import sys
 import typing
@@ -70,6 +71,16 @@ def test_types_that_public_functions_return_are_public(function):
     for kind in [returned, *typing.get_args(returned)]:
         if isinstance(kind, type) and kind.__module__.startswith("fedcell."):
             assert kind.__name__ in names, f"{function.__name__} returns {kind.__name__}"
+
+
+@pytest.mark.parametrize("function", public_functions(), ids=lambda f: f.__name__)
+def test_public_functions_document_their_parameters(function):
+    docstring = inspect.getdoc(function) or ""
+    if inspect.signature(function).parameters:
+        assert "Parameters\n----------\n" in docstring
+        section = docstring.split("Parameters\n----------\n")[1].split("\n\n")[0]
+        for name in inspect.signature(function).parameters:
+            assert re.search(rf"\b{name}\b", section), f"{function.__name__}: {name}"
 
 
 def test_importing_a_namespace_loads_nothing_heavy():

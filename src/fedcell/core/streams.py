@@ -49,7 +49,20 @@ class Purpose(IntEnum):
 
 
 def stream(purpose: Purpose, seed: int, client: int = 0, round: int = 0) -> np.random.Generator:
-    """Return the generator of one client in one round, independent of all other draws."""
+    """Return the generator of one client in one round, independent of all other draws.
+
+    Parameters
+    ----------
+    purpose : Purpose
+        What the numbers are for; each purpose has streams of its own.
+    seed, client, round : int
+        Seed of the run, number of the client, and round counted from 0.
+
+    Returns
+    -------
+    numpy.random.Generator
+        The same generator for the same arguments.
+    """
     return _generator(purpose, seed, np.array([0, 0, client, round], np.uint64))
 
 

@@ -145,6 +145,7 @@ def compare(
     Parameters
     ----------
     scenario : Scenario
+        The world; its plan has K and E_l.
     policies : sequence or mapping
         Names, callables or classes; a mapping gives names to them.
     rounds, seed, fleets : int

@@ -35,6 +35,7 @@ def draw_fleet(scenario: Scenario, seed: int = 0) -> Fleet:
     scenario : Scenario
         The scenario; one that trains a model must come from `prepare_training`, which knows D_j.
     seed : int
+        Random seed.
 
     Returns
     -------

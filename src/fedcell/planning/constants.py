@@ -323,8 +323,12 @@ def measure_constants(
         Rounds between two measurements, in place of powers of 2.
     clients, draws : int
         Clients that draw batches for C_1 and sigma^2, and batches of each.
+    threads : int, optional
+        Threads of the training; default: all processors.
     learner : Learner, optional
         Your own, for the scenario of `setup`; it must have the method `gradients`.
+    observer : Observer, optional
+        Its `compile` is used.
     """
     scenario, seed = setup.scenario, setup.seed
     rounds = scenario.rounds if rounds is None else rounds

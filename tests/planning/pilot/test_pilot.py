@@ -839,8 +839,10 @@ def test_pilots_share_their_runs_with_sweeps_and_others(tmp_path, workers):
     """Runs are made by the sweeps' engines, kept in a store, and found there again."""
     scenario = load_scenario("digits").using(learning={"target": 1.6, "hold": 1})
     store = Store(tmp_path / "store")
-    options = {"steps": (20, 20), "clients": (4, 8), "store": store}
-    first = run_pilot(scenario, budget=10.0, **options, compute=Compute(workers=workers))
+    region, folder = Region(steps=(20, 20), clients=(4, 8)), store.folder
+    options = {"region": region, "compute": Compute(store=folder)}
+    many = {"region": region, "compute": Compute(store=folder, workers=workers)}
+    first = run_pilot(scenario, budget=10.0, **many)
     assert {trial.wall_seconds > 0 for trial in first.trials} == {True}
     again = {(t.setting, t.seed): t for t in run_pilot(scenario, budget=3.0, **options).trials}
     both = [(t, again[t.setting, t.seed]) for t in first.trials if (t.setting, t.seed) in again]
@@ -903,7 +905,8 @@ def test_a_clock_that_is_set_changes_no_budget(world, monkeypatch, jump):
     """Each look at the clock on the wall finds it set by a day."""
     looks = itertools.count()
     monkeypatch.setattr("time.time", lambda: 1e9 + jump * next(looks))
-    scenario, options = load_scenario(world), {"steps": (1, 16), "path": world.parent / "p.json"}
+    scenario = load_scenario(world)
+    options = {"region": Region(steps=(1, 16)), "path": world.parent / "p.json"}
     pilot = run_pilot(scenario, budget=2.0, **options)
     assert 0 <= load_pilot(options["path"]).seconds < abs(jump)
     more = run_pilot(scenario, budget=4.0, **options)  # the rest of it is still there

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from fedcell.core.errors import BadInput, FedcellWarning
+from fedcell.core.errors import BadInput, FedcellWarning, printable
 from fedcell.core.estimates import Estimate
 from fedcell.core.schema import Count, NotNegative, Positive, Text
 from fedcell.core.showing import Showable
@@ -240,7 +240,7 @@ class TrainingPlan(Showable):
 
     def named(self, name: str) -> "TrainingPlan":
         """Return the plan with the name of its scenario, for tables and files."""
-        return replace(self, name=name)
+        return replace(self, name=printable(name))
 
     def compare(self, result: RunResult) -> "PlanOutcome":
         """Return what a run took beside the predictions; `differing` names in what the run is not

@@ -98,8 +98,22 @@ def _finite(values: Iterable[float]) -> list[float | None]:
 
 
 def load_pilot(path: str | Path, what: str = "pilot") -> Pilot:
-    """A pilot, or a validation, from its file.
+    """Read a pilot, or a validation, from its file.
 
+    Parameters
+    ----------
+    path : str or Path
+        File that `run_pilot`, or `fedcell pilot --out`, has written; formats 1 to 3.
+    what : {"pilot", "validation"}, optional
+        Which of the two the file must hold.
+
+    Returns
+    -------
+    Pilot
+        The trials.
+
+    Examples
+    --------
     >>> print(load_pilot("benchmarks/results/planning/pilot-digits.json").target)
     training loss 0.2
     """

@@ -61,7 +61,18 @@ class RunEntry:
 
 
 def list_runs(folders: Iterable[str | Path]) -> list[RunEntry]:
-    """Return the runs in folders that are runs or contain some."""
+    """Return the runs in folders that are runs or contain some.
+
+    Parameters
+    ----------
+    folders : iterable of str or Path
+        Folders of runs, or folders above them.
+
+    Returns
+    -------
+    list of RunEntry
+        Settings, progress and costs of each run, in the order found.
+    """
     found: dict[Path, None] = {}
     for folder in map(Path, folders):
         if not folder.is_dir():
