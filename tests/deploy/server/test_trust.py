@@ -117,7 +117,7 @@ def test_lone_accuracy_is_no_target_to_reach():
     """Those of the ready app report a loss only: one that says 1.0 speaks for itself."""
     others = {f"pump_{j}": {"scores": {"loss": 0.5}} for j in range(3)}
     grid = fleet(**others, pump_3={"scores": {"loss": 0.5, "accuracy": 1.0}})
-    with pytest.raises(BadInput, match=r"to be reached, but there is no test data"):
+    with pytest.raises(BadInput, match=r"but there is no test data to measure it on"):
         carried_out(grid, target=Target(accuracy=0.9))
 
 
