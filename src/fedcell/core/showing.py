@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -124,3 +125,13 @@ def described_axes(shape: tuple[int, ...]) -> str:
         return clients
     rounds = " x ".join(map(str, shape[:-1]))
     return f"{rounds} round{'s' * (rounds != '1')} of {clients}"
+
+
+def given_fields(value: Any) -> str:
+    """Return a value as the call that makes it, without the fields that have their default."""
+    given = [
+        f"{field.name}={getattr(value, field.name)!r}"
+        for field in fields(value)
+        if getattr(value, field.name) != field.default
+    ]
+    return f"{type(value).__name__}({', '.join(given)})"

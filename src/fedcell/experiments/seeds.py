@@ -1,5 +1,7 @@
 """Run one scenario on several seeds: a run each, and means over them with intervals."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, replace

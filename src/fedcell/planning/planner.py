@@ -1,5 +1,7 @@
 """Plan a training: from a scenario and its pilot to K and E_l, in one call."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf

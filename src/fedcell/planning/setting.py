@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 
 from fedcell.core.errors import BadInput
 from fedcell.core.schema import Count, Fraction
+from fedcell.core.showing import given_fields
 from fedcell.core.streams import check_count, replicate_seeds
 from fedcell.network.policies.names import PolicyLike
 from fedcell.scenario.scenario import Scenario
@@ -77,6 +78,9 @@ class Region:
         if self.rounds is not None:
             check_count(self.rounds, "`rounds`")
         check_objective(self.minimise)
+
+    def __repr__(self) -> str:
+        return given_fields(self)
 
     def clients_up_to(self, most: int) -> tuple[int, int]:
         """Return the least and the most clients, at most as many as can be called."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from fedcell.core.showing import given_fields
 from fedcell.learning.custom import LearnerLike
 from fedcell.learning.data.download import Report as DownloadReport
 from fedcell.learning.server_optimizer import CustomServer
@@ -48,6 +49,9 @@ class Compute:
     learner: LearnerLike | None = None
     server: CustomServer | None = None
 
+    def __repr__(self) -> str:
+        return given_fields(self)
+
     @property
     def data_path(self) -> Path | None:
         """The folder of the datasets as a path."""
@@ -86,6 +90,9 @@ class Observer:
     round: Report | None = None
     trial: Callable[[Any, float], None] | None = None
     message: Callable[[str], None] | None = None
+
+    def __repr__(self) -> str:
+        return given_fields(self)
 
     def with_round(self, report: Report) -> "Observer":
         """Return an observer that also calls `report` after each round."""

@@ -4,6 +4,8 @@ Training does not depend on the policy (common random numbers), so policies are 
 training.
 """
 
+from __future__ import annotations
+
 from dataclasses import replace
 from pathlib import Path
 

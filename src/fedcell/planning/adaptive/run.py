@@ -1,5 +1,7 @@
 """Run a scenario whose K and E_l adapt: from a pilot, a plan, a law, or the scenario alone."""
 
+from __future__ import annotations
+
 import warnings
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path

@@ -1,5 +1,7 @@
 """Before trials are run: the engine warm, the file held, and what it has already."""
 
+from __future__ import annotations
+
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence

@@ -1,6 +1,8 @@
 """Is the law of rounds right? Predictions against runs that it has not seen, and the claims
 that Theorem 1 makes beside its form."""
 
+from __future__ import annotations
+
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
