@@ -326,7 +326,9 @@ def test_a_killed_deploy_leaves_no_process_and_is_resumed(here, where, watched):
             until(lambda: rounds_done(here / "run") > done or first.poll() is not None, 120.0)
             assert first.poll() is None
             if not watched:
-                (watching,) = [pid for pid, said in found().items() if "deploy.local.watcher" in said]
+                (watching,) = [
+                    pid for pid, said in found().items() if "deploy.local.watcher" in said
+                ]
                 os.kill(watching, signal.SIGKILL)
         finally:
             first.kill()
