@@ -288,6 +288,8 @@ def owner(tmp_path):
         [sys.executable, "-c", OWNER, log, json.dumps(stubborn(log)), json.dumps(SLEEP)],
         env={**os.environ, "PYTHONPATH": path},
         stderr=subprocess.DEVNULL,
+        # A shell that starts the tests in the background ignores SIGINT, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     try:
         said(log)
