@@ -472,11 +472,23 @@ def misled(**options):
     )
 
 
-def test_a_setting_whose_forecast_failed_is_not_tried_again():
-    result = misled()
-    changes = [(c.cohort, c.local_steps) for c in result.outcome.changes]
+def test_settings_of_a_failed_forecast_are_excluded_from_then_on(monkeypatch):
+    seen = []
+
+    def choose(*given):
+        seen.append(set(given[5]))
+        return choose_change(*given)
+
+    monkeypatch.setattr("fedcell.planning.adaptive.controller.choose_change", choose)
+    prepared = prepared_misled()
+    result, settings = execute(prepared), prepared.controller.settings
+    left = [
+        settings.index_of(Setting(c.cohort, c.local_steps, 0.0)) for c in result.outcome.changes
+    ]
     back = next(i for i, c in enumerate(result.outcome.changes) if FAILURE.fullmatch(c.why))
-    assert not set(changes[:back]) & set(changes[back + 1 :])
+    assert seen[0] == set()
+    assert left[back - 1] in seen[-1]  # what it left when it went back
+    assert left[back] not in seen[-1]  # where it began
 
 
 def test_an_excluded_setting_is_not_chosen():

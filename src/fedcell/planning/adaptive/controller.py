@@ -55,9 +55,9 @@ class AdaptivePlan:
     It belongs to one run and keeps the segments of it, so it is not a value. What it decides after
     a round follows from its fields and the losses so far, so a resumed run decides the same.
     A change is made for a forecast. Where that is missed, the prior is widened; where it fails, the
-    run returns to its first setting, unless that is clearly dearer; the settings that it leaves are
-    excluded from then on, and each failure doubles the saving that another change needs.
-    `learner_of` and `fleet_of` have the clients, simulated or real ones.
+    run returns to its first setting, unless that is clearly dearer; the settings since that
+    forecast are excluded from then on, and each failure doubles the saving that another change
+    needs. `learner_of` and `fleet_of` have the clients, simulated or real ones.
     """
 
     first: Segment
