@@ -1,4 +1,4 @@
-"""Writes the measured tables of docs/deployment.md from the results that are kept.
+"""Writes the measured tables of docs/how-to/deployment.md from the results that are kept.
 
 fedcell testbed --rounds 4 --bandwidth 1.2e7 --json > benchmarks/results/testbed/1.2e7.json
 python benchmarks/flower.py --out benchmarks/results/flower.json
@@ -17,7 +17,7 @@ from flower import told
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-PAGE = ROOT / "docs" / "deployment.md"
+PAGE = ROOT / "docs" / "how-to" / "deployment.md"
 
 
 def testbeds() -> list[Any]:

@@ -303,8 +303,8 @@ def pages():
     rows = measured()
     lines = table(rows)
     told = {
-        "docs/planning.md": "\n".join(lines),
-        "docs/benchmarks.md": "\n".join(lines[-6:]),
+        "docs/explanation/planning.md": "\n".join(lines),
+        "docs/reference/benchmarks.md": "\n".join(lines[-6:]),
         "README.md": textwrap.fill(sentence(rows), 100),
     }
     found = {}

@@ -1,6 +1,6 @@
 """Draws the figures of the pages again: those that a command would draw differently today.
 
-    python docs/figures.py              # all of them; or name some: docs/cost-cnn.png
+    python docs/figures.py              # all of them; or name some: docs/images/cost-cnn.png
     python docs/figures.py --check      # only say which are stale, and in what
 
 Each is drawn by the commands that its page shows, or from tables that are kept. A file carries what
@@ -54,10 +54,12 @@ class Committed:
 
 PLAN = "fedcell plan digits --pilot pilot-digits.json --out plan.json --figure plan.png"
 OF_PAGES = (
-    Committed("docs/plan-digits.png", (PLAN,), "plan.png"),
-    Committed("docs/loss-digits.png", (PLAN, "fedcell run --plan plan.json"), "loss.png", True),
+    Committed("docs/images/plan-digits.png", (PLAN,), "plan.png"),
     Committed(
-        "docs/cost-cnn.png",
+        "docs/images/loss-digits.png", (PLAN, "fedcell run --plan plan.json"), "loss.png", True
+    ),
+    Committed(
+        "docs/images/cost-cnn.png",
         (
             "fedcell scenario cnn > mine.toml",
             "fedcell cost mine.toml --rounds 1000 --figure cost.png",
@@ -65,12 +67,12 @@ OF_PAGES = (
         "cost.png",
     ),
     Committed(
-        "docs/constants-digits.png",
+        "docs/images/constants-digits.png",
         ("fedcell constants digits --figure constants.png",),
         "constants.png",
         True,
     ),
-    Committed("docs/testbed.png", (), "testbed.png"),
+    Committed("docs/images/testbed.png", (), "testbed.png"),
 )
 
 
@@ -334,7 +336,7 @@ def stale(committed: Committed, drawn: Drawn) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("files", nargs="*", help="docs/cost-cnn.png, ...; default: all")
+    parser.add_argument("files", nargs="*", help="docs/images/cost-cnn.png, ...; default: all")
     parser.add_argument("--check", action="store_true", help="only say which are stale")
     options = parser.parse_args()
     if unknown := set(options.files) - set(FIGURES):

@@ -1,4 +1,4 @@
-"""docs/deployment.md, line by line: what it says to type works, and prints what it shows."""
+"""docs/how-to/deployment.md, line by line: what it says to type works, and prints what it shows."""
 
 import os
 import random
@@ -29,7 +29,7 @@ from support.federations import ENOUGH, environment, same, until  # noqa: E402
 from test_pages import alike, commands, missing, text_of  # noqa: E402
 
 MARK = "FEDCELL_TEST"  # variable by which what a script started is found
-PAGE = "docs/deployment.md"
+PAGE = "docs/how-to/deployment.md"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower_pytorch"
 # People need some seconds to type the next line; a script looks whether the server is up.
 UP = "until (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null; do sleep 0.2; done\n"

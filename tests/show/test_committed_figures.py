@@ -40,12 +40,12 @@ def test_a_committed_figure_is_what_is_drawn_today(committed):
 
 
 def test_every_committed_figure_is_compared():
-    files = [*ROOT.glob("docs/*.p[nd][gf]"), *ROOT.glob("experiments/results/*/*.p[nd][gf]")]
+    files = [*ROOT.glob("docs/**/*.p[nd][gf]"), *ROOT.glob("experiments/results/*/*.p[nd][gf]")]
     assert {str(file.relative_to(ROOT)) for file in files} == set(FIGURES.FIGURES)
 
 
 def test_figures_are_drawn_by_the_commands_of_the_pages():
-    pages = "".join(page.read_text() for page in [ROOT / "README.md", *ROOT.glob("docs/*.md")])
+    pages = "".join(page.read_text() for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
     for each in FIGURES.OF_PAGES:
         for command in each.commands:
             assert f"    $ {command}" in pages, command
