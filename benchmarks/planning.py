@@ -303,9 +303,9 @@ def pages():
     rows = measured()
     lines = table(rows)
     told = {
-        "docs/explanation/planning.md": "\n".join(lines),
+        "docs/explanation/accuracy.md": "\n".join(lines),
         "docs/reference/benchmarks.md": "\n".join(lines[-6:]),
-        "README.md": textwrap.fill(sentence(rows), 100),
+        "docs/index.md": textwrap.fill(sentence(rows), 100),
     }
     found = {}
     for name, text in told.items():

@@ -170,7 +170,7 @@ def test_regrets_on_the_pages_match_the_benchmark(monkeypatch):
 def test_adaptive_costs_on_the_page_match_the_benchmark(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     benchmark = runpy.run_path(str(ROOT / "benchmarks" / "adaptive.py"))
-    assert benchmark["page"]() == text_of("docs/explanation/planning.md"), (
+    assert benchmark["page"]() == text_of("docs/explanation/adaptive.md"), (
         "python benchmarks/adaptive.py --page"
     )
     rows = benchmark["measured"]()
@@ -193,7 +193,7 @@ def test_evaluation_times_on_the_page_match_the_benchmark():
 def test_errors_of_laws_on_the_page_match_the_benchmark():
     benchmark = runpy.run_path(str(ROOT / "benchmarks" / "laws.py"))
     found = json.loads((ROOT / "benchmarks" / "results" / "laws.json").read_text())
-    page = text_of("docs/explanation/planning.md")
+    page = text_of("docs/explanation/law-of-rounds.md")
     assert "\n".join(benchmark["table"](found["laws"])) in page
     assert benchmark["sentence"](found["forecasts"]) in " ".join(page.split())
     for row in found["laws"]:
@@ -285,4 +285,4 @@ def test_sweeps_on_the_page_match_the_benchmark():
 def test_measurements_of_federations_are_on_the_page():
     from deployment_page import filled
 
-    assert filled(text_of("docs/how-to/deployment.md")) == text_of("docs/how-to/deployment.md")
+    assert filled(text_of("docs/explanation/testbed.md")) == text_of("docs/explanation/testbed.md")

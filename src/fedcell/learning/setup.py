@@ -245,7 +245,7 @@ def require_learning(scenario: Scenario) -> Learning:
     learning = check_scenario(scenario).learning
     if learning is None:
         raise BadInput(
-            "the scenario has no [learning]: say what is trained, see docs/how-to/training.md"
+            "the scenario has no [learning]: say what is trained, see docs/how-to/data.md"
         )
     return learning
 
