@@ -83,15 +83,24 @@ def command_line() -> str:
     from fedcell.cli.main import load_command
 
     parts = [
-        "# Command line\n\n" + NOTE + "`fedcell COMMAND --help` prints the same. `fedcell --version` prints the version. "
+        "# Command line\n\n"
+        + NOTE
+        + "`fedcell COMMAND --help` prints the same. `fedcell --version` prints the version. "
         "Exit codes: 0, 2 after an error (one line each on standard error), 130 after Ctrl-C.\n"
     ]
     for name in COMMANDS:
         command = load_command(name)
         words = [f"fedcell {name}"]
-        words += [p.name.upper() if p.required else f"[{p.name.upper()}]" for p in _arguments(command)]
+        words += [
+            p.name.upper() if p.required else f"[{p.name.upper()}]" for p in _arguments(command)
+        ]
         about = inspect.getdoc(inspect.unwrap(command.callback)) or ""
-        lines = [f"## `fedcell {name}`\n", f"```text\n{' '.join(words)} [OPTIONS]\n```\n", about, ""]
+        lines = [
+            f"## `fedcell {name}`\n",
+            f"```text\n{' '.join(words)} [OPTIONS]\n```\n",
+            about,
+            "",
+        ]
         lines += ["| argument or option | value | meaning |", "|---|---|---|"]
         for param in command.params:
             if param.name != "help":
@@ -124,7 +133,11 @@ def _row(param: Any) -> str:
     if param.required:
         text += " Required."
     cells = (f"`{names}`", f"`{value.strip(', ')}`" if value.strip(", ") else "", text)
-    return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in cells) + " |"
+    return "| " + " | ".join(map(_cell, cells)) + " |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
 
 
 def scenario_keys() -> str:
@@ -167,21 +180,21 @@ def api_pages() -> dict[str, str]:
     found, lines = {}, []
     for space in SPACES:
         path, stem = f"fedcell.{space}".rstrip("."), space or "top"
-        names = public_names(space)
-        rows = "\n".join(
-            f"| [`{name}`](#{module}.{name}) | {first_line(module, name).replace('|', chr(92) + '|')} |"
-            for name, module in sorted(names.items(), key=lambda item: item[0].lower())
-        )
-        entries = "\n\n".join(
-            f"::: {module}.{name}" for name, module in sorted(names.items(), key=lambda i: i[0].lower())
-        )
-        found[f"docs/reference/api/{stem}.md"] = (
-            f"# {path}\n\n{NOTE}`from {path} import ...`\n\n| name | |\n|---|---|\n{rows}\n\n{entries}\n"
-        )
-        lines.append(f"| [`{path}`]({stem}.md) | {', '.join(f'`{n}`' for n in sorted(names, key=str.lower))} |")
+        names = dict(sorted(public_names(space).items(), key=lambda item: item[0].lower()))
+        rows = [
+            f"| [`{name}`](#{module}.{name}) | {_cell(first_line(module, name))} |"
+            for name, module in names.items()
+        ]
+        entries = [f"::: {module}.{name}" for name, module in names.items()]
+        table = "\n".join(["| name | |", "|---|---|", *rows])
+        found[f"docs/reference/api/{stem}.md"] = "\n\n".join(
+            [f"# {path}", NOTE.strip(), f"`from {path} import ...`", table, *entries, ""]
+        )[:-1]
+        lines.append(f"| [`{path}`]({stem}.md) | {', '.join(f'`{n}`' for n in names)} |")
+    table = "\n".join(["| namespace | names |", "|---|---|", *lines])
     found["docs/reference/api/index.md"] = (
-        f"# API\n\n{NOTE}Names of the four jobs (declare, plan, run, compare) are in `fedcell`, the rest in namespaces. Other modules may "
-        "change without notice.\n\n| namespace | names |\n|---|---|\n" + "\n".join(lines) + "\n"
+        f"# API\n\n{NOTE}Names of the four jobs (declare, plan, run, compare) are in `fedcell`, the "
+        f"rest in namespaces. Other modules may change without notice.\n\n{table}\n"
     )
     return found
 
@@ -213,7 +226,9 @@ def pages_of(kind: str, files: dict[str, str]) -> list[tuple[str, str]]:
         if file.name != "index.md"
     }
     start = f"docs/{kind}/"
-    here |= {p[len(start) :]: t for p, t in files.items() if p.startswith(start) and p.count("/") == 2}
+    here |= {
+        p[len(start) :]: t for p, t in files.items() if p.startswith(start) and p.count("/") == 2
+    }
     here.pop("index.md", None)
     if kind == "reference":
         here["api/index.md"] = files["docs/reference/api/index.md"]
@@ -258,7 +273,9 @@ def navigation(files: dict[str, str]) -> str:
 def gallery() -> str:
     """Return a card for each tutorial and example, with its figure."""
     cards = []
-    for page in sorted((DOCS / "tutorials").glob("[0-9]*.md"), key=lambda p: int(p.name.split("-")[0])):
+    for page in sorted(
+        (DOCS / "tutorials").glob("[0-9]*.md"), key=lambda p: int(p.name.split("-")[0])
+    ):
         text = page.read_text("utf-8")
         picture = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text)
         place = os.path.relpath(page.parent / picture[0], DOCS) if picture else ""
@@ -268,7 +285,8 @@ def gallery() -> str:
         picture = f"images/{PICTURES[file.stem]}" if file.stem in PICTURES else ""
         cards.append(_card(f"../examples/{file.name}", about.rstrip("."), picture))
     return (
-        f"# Gallery\n\n{NOTE}Every tutorial and example with a figure that it leads to. Numbered tutorials explain each step; examples are single files.\n\n"
+        f"# Gallery\n\n{NOTE}Every tutorial and example with a figure that it leads to. Numbered "
+        "tutorials explain each step; examples are single files.\n\n"
         '<div class="gallery" markdown="1">\n\n' + "\n\n".join(cards) + "\n\n</div>\n"
     )
 
@@ -298,7 +316,9 @@ def notebook(page: str) -> str:
         else:
             cells.append({"cell_type": "markdown", "metadata": {}, "source": _lines(text)})
             continue
-        outputs = [{"name": "stdout", "output_type": "stream", "text": _lines("\n".join(said) + "\n")}]
+        outputs = [
+            {"name": "stdout", "output_type": "stream", "text": _lines("\n".join(said) + "\n")}
+        ]
         cells.append(
             {
                 "cell_type": "code",

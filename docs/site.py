@@ -151,22 +151,27 @@ def faults_of(site: Path) -> Iterator[str]:
             full = f"{full}/index.html" if (site / full).is_dir() else full
             if not (site / full).exists():
                 yield f"{name} links to {target}, which does not exist"
-            elif where.fragment and full in pages:
-                if unquote(where.fragment) not in pages[full].anchors:
-                    yield f"{name} links to {target}: there is no such anchor"
+            elif (
+                where.fragment
+                and full in pages
+                and unquote(where.fragment) not in pages[full].anchors
+            ):
+                yield f"{name} links to {target}: there is no such anchor"
     for file in sorted(site.rglob("*.css")):
         for target in re.findall(r"url\(\s*['\"]?([^'\")]+)", file.read_text("utf-8")):
             if re.match(r"(?:https?:)?//", target):
                 yield f"{file.relative_to(site)} loads {target}"
-            elif not target.startswith(("data:", "#")):
-                if not (file.parent / target.split("?")[0].split("#")[0]).exists():
-                    yield f"{file.relative_to(site)} loads {target}, which does not exist"
+            elif (
+                not target.startswith(("data:", "#"))
+                and not (file.parent / re.split(r"[?#]", target)[0]).exists()
+            ):
+                yield f"{file.relative_to(site)} loads {target}, which does not exist"
 
 
 def build() -> list[str]:
     """Build the site; return the warnings."""
     shutil.rmtree(SITE, ignore_errors=True)
-    tool = Path(os.environ.get("ZENSICAL", Path(sys.executable).with_name("zensical")))
+    tool = Path(sys.executable).with_name("zensical")
     ended = subprocess.run(
         [tool, "build", "--clean"], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -193,7 +198,8 @@ def main() -> None:
     for fault in faults:
         print(fault, file=sys.stderr)
     if not faults and not options.links:
-        print(f"{len(list(SITE.rglob('*.html')))} pages in build/site: no broken links, no foreign hosts")
+        count = len(list(SITE.rglob("*.html")))
+        print(f"{count} pages in build/site: no broken links, no foreign hosts")
     sys.exit(bool(faults))
 
 

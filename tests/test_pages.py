@@ -19,14 +19,23 @@ PAGES = [
     *sorted(file.relative_to(ROOT).as_posix() for file in ROOT.glob("docs/**/*.md")),
 ]
 PILOT = ROOT / "benchmarks" / "results" / "planning" / "pilot-digits.json"
-TRAINS = (
-    "run",
-    "runs",
-    "constants",
-)  # processors round differently, and training amplifies that
+# Processors round differently, and training amplifies that; a number of a whole line is not shown.
+TRAINS = ("run", "runs", "constants", "reproduce")
 # They need Flower and take minutes: tests/deploy/test_page.py runs them.
 FEDERATES = ("deploy", "exchanges", "testbed")
 NUMBER = r"[+-]?\d+\.?\d*(?:e[+-]?\d+)?"
+# Pages whose blocks are made in less than half a second; the others are run by `make test-long`.
+QUICK = {
+    "docs/explanation/certificates.md",
+    "docs/explanation/common-random-numbers.md",
+    "docs/explanation/pilot.md",
+    "docs/how-to/deadline.md",
+    "docs/how-to/measured-channels.md",
+    "docs/reference/errors.md",
+    "docs/reference/files.md",
+    "docs/tutorials/3-own-policy.md",
+}
+EXTRAS = {"docs/tutorials/4-own-pytorch-model.md": "torch"}
 
 
 @dataclass
@@ -86,41 +95,55 @@ def missing(shown: list[str], said: list[str], agree: Callable[[str, str], bool]
     return [line for line in shown if not any(agree(line, other) for other in rest)]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
-def test_a_page_shows_the_output_of_its_commands(page, fedcell, folder):
-    for block in commands(page):
-        words = block.words
-        if ">" in words:
-            words, target = words[: words.index(">")], words[words.index(">") + 1]
-            (folder / target).write_text(fedcell(*words).out)
-            continue
-        if not block.shown or words[0] in FEDERATES:  # to be typed by the user
-            assert fedcell(words[0], "--help").code == 0, words
-            continue
-        answer = fedcell(*words)
-        said = [line.strip() for line in (answer.out + answer.err).splitlines()]
-        agree = alike if words[0] in TRAINS else same
-        assert missing(block.shown, said, agree) == [], f"{page}: fedcell {shlex.join(words)}"
+def blocks(page: str) -> list[Block | str]:
+    """Return the commands and the pieces of Python of a page in order."""
+    text = text_of(page)
+    fences = re.compile(r"```python\n(.*?)```", re.DOTALL)
+    found: list[tuple[int, Block | str]] = [(m.start(), m[1]) for m in fences.finditer(text)]
+    starts = [m.start() for m in re.finditer(r"^    \$ fedcell ", text, re.MULTILINE)]
+    found += zip(starts, commands(page), strict=True)
+    return [block for _, block in sorted(found, key=lambda item: item[0])]
+
+
+def marked(page: str) -> object:
+    marks = [] if page in QUICK else [pytest.mark.long]
+    return pytest.param(page, marks=[pytest.mark.extras] if page in EXTRAS else marks)
+
+
+@pytest.mark.parametrize("page", [marked(page) for page in PAGES if blocks(page)])
+def test_what_a_page_shows_is_what_its_blocks_print(page, fedcell, folder, capsys):
+    if page in EXTRAS:
+        pytest.importorskip(EXTRAS[page])
+    names: dict[str, object] = {}
+    for block in blocks(page):
+        if isinstance(block, Block):
+            run_command(page, block, fedcell, folder)
+        else:
+            exec(block, names)
+            said = [line for line in capsys.readouterr().out.splitlines() if line]
+            assert said == re.findall(r"^# > (.*)$", block, re.MULTILINE), page
+
+
+def run_command(page, block, fedcell, folder):
+    """Run a command of a page, and look for the lines that the page shows in its output."""
+    words = block.words
+    if ">" in words:
+        words, target = words[: words.index(">")], words[words.index(">") + 1]
+        (folder / target).write_text(fedcell(*words).out)
+        return
+    if not block.shown or words[0] in FEDERATES:  # to be typed by the user
+        assert fedcell(words[0], "--help").code == 0, words
+        return
+    answer = fedcell(*words)
+    said = [line.strip() for line in (answer.out + answer.err).splitlines()]
+    agree = alike if words[0] in TRAINS else same
+    assert missing(block.shown, said, agree) == [], f"{page}: fedcell {shlex.join(words)}"
 
 
 def test_pages_show_output_of_many_commands():
     shown = [block.words[0] for page in PAGES for block in commands(page) if block.shown]
     assert shown.count("plan") >= 3
     assert {"pilot", "plan", "run", "schedule", "constants"} <= set(shown)
-
-
-def python_blocks(page: str) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", text_of(page), re.DOTALL)
-
-
-@pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("page", [page for page in PAGES if python_blocks(page)])
-def test_python_on_a_page_runs_and_prints_its_output(page, capsys):
-    names: dict[str, object] = {}
-    for block in python_blocks(page):
-        exec(block, names)
-        said = [line for line in capsys.readouterr().out.splitlines() if line]
-        assert said == re.findall(r"^# > (.*)$", block, re.MULTILINE)
 
 
 def test_the_round_on_the_page_is_that_of_the_file():
@@ -220,7 +243,7 @@ def test_speeds_on_the_pages_match_the_benchmark():
         ours = [f"**{job['fedcell']['min']:.0f} ({job['fedcell']['median']:.0f})**" for job in jobs]
         assert ("fedcell", ours[0], "", ours[1], "") in rows
     small = found["jobs"]["cnn-small-10"]
-    fast, text = small["fedcell"]["min"], " ".join(text_of("README.md").split())
+    fast, text = small["fedcell"]["min"], " ".join(text_of("docs/reference/benchmarks.md").split())
     assert f"takes {fast:.0f} us on two cores" in text
     for name in ("PyTorch loop, 2 processes", "pfl-research 0.6.0, 2 processes"):
         assert f"{small[name]['min'] / fast:.1f} times less than" in text
