@@ -193,8 +193,8 @@ def api_pages() -> dict[str, str]:
         lines.append(f"| [`{path}`]({stem}.md) | {', '.join(f'`{n}`' for n in names)} |")
     table = "\n".join(["| namespace | names |", "|---|---|", *lines])
     found["docs/reference/api/index.md"] = (
-        f"# API\n\n{NOTE}Names of the four jobs (declare, plan, run, compare) are in `fedcell`, the "
-        f"rest in namespaces. Other modules may change without notice.\n\n{table}\n"
+        f"# API\n\n{NOTE}Names of the four jobs (declare, plan, run, compare) are in `fedcell`, "
+        f"the rest in namespaces. Other modules may change without notice.\n\n{table}\n"
     )
     return found
 

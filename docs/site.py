@@ -72,7 +72,7 @@ def on_site(name: str, text: str, places: dict[str, str]) -> tuple[str, list[str
         if ":" in target or target.startswith("#"):
             return found[0]
         # The picture inside a link: [![...](picture) title](page)
-        before = LINK.sub(moved, before[:-2] + ")")[:-1] + "(" if "![" in before[1:] else before
+        before = before[0] + LINK.sub(moved, before[1:-2]) + "](" if "![" in before[1:] else before
         path, _, anchor = target.partition("#")
         file = os.path.normpath((ROOT / name).parent / path)
         full = os.path.relpath(file, ROOT).replace(os.sep, "/")

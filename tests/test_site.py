@@ -46,11 +46,13 @@ def test_a_link_to_a_missing_file_is_reported(scripts):
     _, site = scripts
     places = {"docs/a/x.md": "a/x.md", "DECISIONS.md": "reference/decisions.md"}
     text = "# T\n[y](y.md) [z](../../DECISIONS.md#n) [code](../../Makefile) `[no](no.md)`\n"
+    text += "[![p](../../DECISIONS.md) t](../../DECISIONS.md)\n"
     moved, broken = site.on_site("docs/a/x.md", text, places)
     assert broken == ["docs/a/x.md links to y.md"]
     assert "[z](../reference/decisions.md#n)" in moved
     assert "[code](https://github.com/fedcell/fedcell/blob/main/Makefile)" in moved
     assert "`[no](no.md)`" in moved
+    assert "[![p](../reference/decisions.md) t](../reference/decisions.md)" in moved
 
 
 @pytest.mark.parametrize(
