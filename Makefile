@@ -60,6 +60,7 @@ check: $(VENV)/.check
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/codespell
+	$(BIN)/zizmor --offline --no-progress --quiet .github
 	$(BIN)/python docs/site.py --links
 
 # The site in build/site; fails on a warning, a broken link or anchor, and on other hosts.
