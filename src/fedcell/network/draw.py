@@ -23,6 +23,7 @@ from fedcell.core.types import Array, Bools, Ints
 from fedcell.scenario.scenario import Scenario
 
 from .channel import channel_gains, is_heard
+from .physics.hardware import Hardware, coefficients, power_densities
 from .selection import ask_by_weight, ask_uniformly, first_joined, merge_repeated
 from .trace import Fleet, Trace, check_fleet
 
@@ -70,16 +71,20 @@ def draw_fleet(scenario: Scenario, seed: int = 0) -> Fleet:
     place = np.ravel(uniform(Purpose.PLACE, seed, range(1), n))
     distance = listed("distance", np.sqrt(near * near + (far * far - near * near) * place))
     samples = listed("samples", spread(clients.samples, Purpose.SAMPLES))
+    charge = None if scenario.device is None else scenario.device.battery
+    kappa = listed("kappa", spread(clients.kappa, Purpose.KAPPA))
+    mean_gain = listed("gain", cell.mean_gain(distance))
     fleet = Fleet(
         samples=samples if clients.sizes is None else clients.sizes.values,
-        kappa=listed("kappa", spread(clients.kappa, Purpose.KAPPA)),
-        power=powers(spread(clients.power, Purpose.POWER)),
-        mean_gain=listed("gain", cell.mean_gain(distance)),
+        kappa=coefficients(scenario, kappa),
+        power=power_densities(scenario, powers(spread(clients.power, Purpose.POWER)), mean_gain),
+        mean_gain=mean_gain,
         freq_min=listed("freq_min", np.full(n, clients.freq_min)),
         freq_max=listed("freq_max", np.full(n, clients.freq_max)),
         cycles_per_sample=own("cycles_per_sample", scenario.cycles_per_sample),
         loss_rate=own("loss_rate", cell.loss_rate),
-        battery=own("battery", np.inf),
+        battery=own("battery", np.inf) if charge is None else listed("battery", np.full(n, charge)),
+        hardware=Hardware.of(scenario),
     )
     if not ((fleet.mean_gain >= SMALL) & (fleet.mean_gain <= 1)).all():
         raise BadInput(

@@ -182,7 +182,7 @@ def pose_each(worlds: Sequence[Scenario], fleet: Fleet, trace: Trace) -> Iterato
     problem = pose(worlds[0], fleet, trace)
     yield problem
     for world in worlds[1:]:
-        if world.plan.cohort_drawn == "after-training":
+        if world.plan.cohort_drawn == "after-training" or problem.extras is not None:
             yield pose(world, fleet, trace)
         else:
             yield doing(problem, world.work, fleet.step_samples(world, trace.cohort))
@@ -237,7 +237,7 @@ def _price(
             for name, values in sums.items():
                 values[where] = getattr(cost, name)
             duration[where, :size] = cost.compute_time + cost.upload_time
-            energy[where, :size] = cost.compute_energy + cost.upload_energy
+            energy[where, :size] = cost.client_energy
     idle = None if trained is None else _idle(scenario, fleet, trace.cohort, trained)
     if idle is not None:
         sums["energy"] += idle.energy_of_rounds()

@@ -34,7 +34,9 @@ class Device(Table, frozen=True, kw_only=True):
     ] = 3.0
     energy_per_cycle: Annotated[
         Positive | None,
-        Doc("the same at any clock, instead of kappa: microcontrollers", "", "J", example="1.7e-10"),
+        Doc(
+            "the same at any clock, instead of kappa: microcontrollers", "", "J", example="1.7e-10"
+        ),
     ] = None
     cycles_per_step: Annotated[
         NotNegative, Doc("of a local step, beside those of its samples", "", "cycle")
