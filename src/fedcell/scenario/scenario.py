@@ -16,7 +16,6 @@ from .learning import DELIVER, HOLDS, Deliver, Learning, goal_keys
 from .tables import DEFAULT_COUNT, PAPER_BITS, PAPER_CYCLES, Cell, Clients, RoundPlan, Task
 from .target import Target, as_target
 
-
 TABLE_NAMES = ("cell", "clients", "task", "plan", "radio", "device", "learning")
 
 

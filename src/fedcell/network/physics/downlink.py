@@ -49,7 +49,8 @@ def downloads(scenario: Scenario, trace: Trace) -> Downloads | None:
 def download_rate(scenario: Scenario, gain: Array) -> Array:
     """Return B_d min(cap, log2(1 + P_cell h / (B N_0 F_device gap))) [bit/s]."""
     radio = scenario.radio
-    assert radio is not None and radio.cell_power is not None
+    assert radio is not None
+    assert radio.cell_power is not None
     figure = radio.device_noise_figure_db
     figure = radio.noise_figure_db if figure is None else figure
     band = scenario.cell.bandwidth

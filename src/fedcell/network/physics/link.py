@@ -13,8 +13,6 @@ from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.hardware.radio import Radio
 from fedcell.scenario.scenario import Scenario
 
-from .hardware import Hardware
-
 
 def ratio(decibels: float) -> float:
     """Return a ratio given in decibels."""

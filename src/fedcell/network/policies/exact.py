@@ -16,7 +16,6 @@ from fedcell.network.trace import MANY
 from .base import Broadcast
 from .staged import staged_schedule
 
-
 REFINEMENTS = 20  # of uploads that power limits act on
 
 

@@ -13,6 +13,7 @@ and the prices sum to A. The first falls in R and in H, the second rises in R an
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,6 +28,7 @@ MAX_STEPS = 200  # the box is halved each time that Newton's step leaves it
 BOX_AFTER = 4  # steps in which Newton's method may leave the box
 PRICE_STEPS = 40  # of Newton's method for one price; 4 to 6 are usual
 PRICE_TOLERANCE = 1e-13  # of t + s, relative
+BISECTIONS = 64  # of one length
 FAR = 30.0  # of the box around the start, in logarithms
 
 
@@ -55,7 +57,9 @@ def linear_at(problem: Problem, share: Array) -> Problem:
     upload times are in proportion to 1 / a, and a device that sends with power_max draws for as
     long as it sends."""
     extras = problem.extras
-    assert extras is not None and (limit := extras.limit) is not None
+    assert extras is not None
+    limit = extras.limit
+    assert limit is not None
     limited = share > limit.cut
     return replace(
         problem,
@@ -120,8 +124,8 @@ class _Response:
     t: Array
     s: Array
     beta: Array
-    s_by_H: Array  # ds / dH
-    s_by_R: Array  # ds / dR
+    by_length: Array  # ds / dH
+    by_price: Array  # ds / dR
     early: Bools
 
 
@@ -142,9 +146,9 @@ def _respond(terms: Terms, H: Array, e: Array, floor: Array, R: Array) -> _Respo
         beta = np.where(early, 0.0, R * u / s**2 - q)
         X = 2 * R * u / s**3
         Y = terms.alpha * (terms.alpha - 1) * terms.w / t ** (terms.alpha + 1)
-        s_by_H = np.where(early, 0.0, np.where(bounded, 1.0, Y / (X + Y)))
-        s_by_R = np.where(early, s / (2 * R), np.where(bounded, 0.0, u / s**2 / (X + Y)))
-    return _Response(t, s, beta, s_by_H, s_by_R, early)
+        by_length = np.where(early, 0.0, np.where(bounded, 1.0, Y / (X + Y)))
+        by_price = np.where(early, s / (2 * R), np.where(bounded, 0.0, u / s**2 / (X + Y)))
+    return _Response(t, s, beta, by_length, by_price, early)
 
 
 def _equal_time(terms: Terms, h: Array, Ru: Array) -> Array:
@@ -181,10 +185,42 @@ def _newton(terms: Terms, each: _Response, e: Array, R: Array) -> tuple[Array, A
         a_by_s = -a / s
         X = np.where(each.early, 0.0, 2 * (each.beta + q) / s)  # -d beta / ds at given R
         direct = np.where(each.early, 0.0, a / s)  # d beta / dR at given s
-        aH = (a_by_s * each.s_by_H).sum(-1) * e / shares
-        aR = (a_by_s * each.s_by_R).sum(-1) * R / shares
-        bH = -(X * each.s_by_H).sum(-1) * e / prices
-        bR = (direct - X * each.s_by_R).sum(-1) * R / prices
+        aH = (a_by_s * each.by_length).sum(-1) * e / shares
+        aR = (a_by_s * each.by_price).sum(-1) * R / shares
+        bH = -(X * each.by_length).sum(-1) * e / prices
+        bR = (direct - X * each.by_price).sum(-1) * R / prices
         determinant = aH * bR - aR * bH
         step = np.stack((aR * miss[1] - bR * miss[0], bH * miss[0] - aH * miss[1]))
         return miss, step / determinant
+
+
+def training_times(terms: Terms, send: Array) -> Array:
+    """Return the best training times for given upload times: until the end of the round, or the
+    own best time of a client if that is shorter.
+
+    The length H of the round is where the savings of those that train until its end sum to A.
+    """
+    own = terms.training_time(np.zeros(1))
+    until = terms.m + send
+
+    def is_short(H: Array) -> Array:
+        t = np.maximum(H - until, terms.shortest)
+        saved = np.where(own > t, (terms.alpha - 1) * terms.w / t**terms.alpha - terms.b, 0.0)
+        total = np.maximum(saved, 0.0).sum(-1, keepdims=True)
+        return np.asarray(total > terms.second[..., None])
+
+    low, high = until + terms.shortest, until + own
+    H = bisect(is_short, low.max(-1, keepdims=True), high.max(-1, keepdims=True))
+    return np.asarray(np.minimum(np.maximum(H - until, terms.shortest), own))
+
+
+def bisect(is_short: Callable[[Array], Array], low: Array, high: Array) -> Array:
+    """Return where a condition that holds at small values ends, between `low` and `high`."""
+    high = np.maximum(low, high)
+    for _ in range(BISECTIONS):
+        middle = np.sqrt(low * high)
+        short = is_short(middle)
+        low, high = np.where(short, middle, low), np.where(short, high, middle)
+        if (high - low <= 1e-14 * high).all():
+            break
+    return high

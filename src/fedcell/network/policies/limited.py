@@ -13,9 +13,10 @@ import numpy as np
 
 from fedcell.network.physics.certificate import certify_devices
 from fedcell.network.physics.extras import Extras
+from fedcell.network.physics.terms import Terms
 from fedcell.network.round import Problem, Schedule, price
 
-from .general import Split, linear_at, split
+from .general import Split, linear_at, split, training_times
 
 REFINEMENTS = 4  # times that uploads are made linear at the shares found before
 
@@ -42,7 +43,8 @@ def best_schedule(problem: Problem) -> Schedule:
 
 def _cheapest(problem: Problem, extras: Extras) -> Schedule:
     """Return the cheapest of some schedules: from even shares and from the optimum without limits,
-    optima of the problem made linear at the shares before, and these shares themselves."""
+    optima of the problem made linear at the shares before, and these shares themselves; at last with
+    the best training times for its shares."""
     even = np.full(problem.band_time.shape, 1 / problem.clients)
     best, cost = Schedule(even, problem.freq_max), np.full(even.shape[:-1], np.inf)
     free = replace(problem, extras=replace(extras, limit=None))
@@ -59,7 +61,12 @@ def _cheapest(problem: Problem, extras: Extras) -> Schedule:
                 cost = np.minimum(cost, its_cost)
             share = np.sqrt(share * other.share)  # half of the way, in logarithms
             share = share / share.sum(-1, keepdims=True)
-    return best
+    assert extras.limit is not None
+    train = training_times(
+        Terms.of(linear_at(problem, best.share)), extras.limit.upload_time(best.share)
+    )
+    freq = np.clip(problem.cycles / train, problem.freq_min, problem.freq_max)
+    return Schedule(best.share, freq)
 
 
 def _schedule(problem: Problem, found: Split) -> Schedule:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from fedcell.core.types import Array
+from fedcell.network.physics.terms import Terms
 from fedcell.network.round import Problem, Schedule, price
 
-from .general import linear_at
+from .general import bisect, linear_at, training_times
 
-BISECTIONS = 64
 REFINEMENTS = 12  # of uploads that power limits act on
 
 
@@ -26,21 +26,12 @@ def staged_schedule(problem: Problem) -> Schedule:
     extras, weight, c = problem.extras, problem.energy_weight, problem.cycles
     assert extras is not None
     each = weight if extras.summed else weight / problem.clients
-    m, alpha = extras.memory_time, extras.exponent
-    w, b = each * problem.kappa * c**alpha, each * (extras.busy_power - extras.idle_power)
-    shortest, longest = c / problem.freq_max, c / problem.freq_min
-    second = 1 + each * extras.idle_power.sum(-1)
-    with np.errstate(all="ignore"):
-        own = ((alpha - 1) * w / b) ** (1 / alpha)
-    own = np.minimum(np.maximum(np.where(np.isnan(own), 0.0, own), shortest), longest)
-
-    def is_short(T: Array) -> Array:
-        t = np.maximum(T - m, shortest)
-        saved = np.where(own > t, (alpha - 1) * w / t**alpha - b, 0.0)
-        return np.asarray(np.maximum(saved, 0.0).sum(-1, keepdims=True) > second[..., None])
-
-    T = _bisect(is_short, (m + shortest).max(-1, keepdims=True), (m + own).max(-1, keepdims=True))
-    t = np.minimum(np.maximum(T - m, shortest), own)
+    terms = replace(
+        Terms.of(problem),
+        b=each * (extras.busy_power - extras.idle_power),
+        second=1 + each * extras.idle_power.sum(-1),
+    )
+    t = training_times(terms, np.zeros(c.shape))
     freq = np.clip(c / t, problem.freq_min, problem.freq_max)
     if extras.limit is None:
         return Schedule(_shares(problem, each), freq)
@@ -73,16 +64,6 @@ def _shares(problem: Problem, each: float) -> Array:
         return np.asarray(prices > second)
 
     most = np.sqrt(u.sum(-1, keepdims=True) / second)
-    x = _bisect(is_short, most * 1e-9, most)
+    x = bisect(is_short, most * 1e-9, most)
     share = u / np.minimum(x, own)
     return np.asarray(share / share.sum(-1, keepdims=True))
-
-
-def _bisect(is_short: Callable[[Array], Array], low: Array, high: Array) -> Array:
-    """Return where a condition that holds at small values ends, within `low` and `high`."""
-    high = np.maximum(low, high)
-    for _ in range(BISECTIONS):
-        middle = np.sqrt(low * high)
-        short = is_short(middle)
-        low, high = np.where(short, middle, low), np.where(short, high, middle)
-    return high
