@@ -18,7 +18,7 @@ from fedcell.network.round import Problem, Schedule, price
 
 from .general import Split, linear_at, split, training_times
 
-REFINEMENTS = 4  # times that uploads are made linear at the shares found before
+REFINEMENTS = 3  # times that uploads are made linear at the shares found before
 
 
 def best_schedule(problem: Problem) -> Schedule:

@@ -112,7 +112,7 @@ class Radio(Table, frozen=True, kw_only=True):
             faults.append(
                 f'downlink = "{self.downlink}" needs cell_power, the watts of the base station'
             )
-        if self.uplink_share + (self.downlink_share or 0.0) > 1 + 1e-9:
+        if self.uplink_share < 1 < self.uplink_share + (self.downlink_share or 0.0) - 1e-9:
             faults.append(
                 f"uplink_share = {self.uplink_share:g} and downlink_share = "
                 f"{self.downlink_share:g} are more than all the time"
