@@ -15,7 +15,11 @@ from fedcell.network.round import Schedule, make_problem, price
 from fedcell.network.simulate import price_trace
 from fedcell.scenario.fleet_table import client_table
 
-SMALL = {"clients": {"count": 12, "spread": 0.5}, "plan": {"cohort": 4}, "task": {"model_bits": 3e6}}
+SMALL = {
+    "clients": {"count": 12, "spread": 0.5},
+    "plan": {"cohort": 4},
+    "task": {"model_bits": 3e6},
+}
 RADIO = {"power_max": 0.2, "efficiency": 0.4, "circuit_power": 0.9, "tail_energy": 1.5}
 DEVICE = {"idle_power": 0.3, "busy_power": 0.8, "power_exponent": 2.5, "memory_time": 1e-4}
 DOWN = {"downlink": "unicast", "cell_power": 10.0, "receive_power": 0.7}
