@@ -217,9 +217,9 @@ def _heard_gains(scenario: Scenario, fleet: Fleet, block: slice) -> Iterator[tup
 def _training_moments(
     worlds: Sequence[Scenario], fleet: Fleet, policy: PolicyLike, seed: int
 ) -> Iterator[tuple[Array, Array]]:
-    """Mean and mean square of the energy of a training of each client that is called, (client,),
-    and with declared hardware of all that it does in the round, in each of several worlds that differ in E_l only: over drawn rounds, in which it has the
-    company that it has in a run."""
+    """Mean and mean square of the energy of a training of each client that is called, (client,), in
+    each of several worlds that differ in E_l only: over drawn rounds, in which it has the company
+    that it has in a run. With declared hardware it is that of all that the client does."""
     scenario, n = worlds[0], fleet.count
     wanted = min(ROUNDS, -(-min(CALLS * n, PLACES) // scenario.plan.cohort))
     rounds = min(wanted, scenario.rounds) if scenario.cell.gains is not None else wanted
