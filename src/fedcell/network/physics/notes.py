@@ -13,7 +13,7 @@ from fedcell.network.trace import Fleet
 from fedcell.scenario.hardware.radio import RESOURCE_BLOCK
 from fedcell.scenario.scenario import Scenario
 
-ROUNDS = 50  # that are looked at
+ROUNDS = 50  # sampled
 SLOW, FAST = 0.2, 8.0  # bit/s/Hz; 256QAM at rate 948/1024 carries 7.41 (3GPP TS 38.214)
 MANY_WATTS = 10.0  # of a device; 23 (dBm, of a power class 3 device) typed as watts is more
 WORTH_NOTING = 0.1  # share of uploads
@@ -33,7 +33,7 @@ def radio_notes(
     policy : str, Policy or class
         What divides the band.
     seed : int
-        Random seed of the rounds that are looked at.
+        Random seed of the sampled rounds.
 
     Returns
     -------

@@ -20,6 +20,7 @@ from fedcell.network.channel import heard_gain, is_heard, rate_per_hertz, upload
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.participation import chance_called, chance_heard
 from fedcell.network.physics.outage import least_gains
+from fedcell.network.physics.pricing import client_energy
 from fedcell.network.policies.base import Broadcast
 from fedcell.network.policies.names import PolicyLike, resolve_policy
 from fedcell.network.round import price
@@ -233,7 +234,7 @@ def _training_moments(
             calls += np.bincount(who, minlength=n)
             for i, problem in enumerate(pose_each(worlds, fleet, part)):
                 cost = price(problem, policies[i](problem))
-                energy = cost.compute_energy if fleet.hardware is None else cost.client_energy
+                energy = cost.compute_energy if fleet.hardware is None else client_energy(cost)
                 for total, values in zip(sums[i], (energy, energy**2), strict=True):
                     total += np.bincount(who, values.ravel(), n)
     calls_or_one = np.maximum(calls, 1)
