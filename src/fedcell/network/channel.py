@@ -52,11 +52,13 @@ def faded_gain(mean_gain: Array, draws: Array) -> Array:
     return np.asarray(mean_gain * -np.log1p(-draws))
 
 
-def heard_gain(scenario: Scenario, mean_gain: Array, draws: Array) -> Array:
+def heard_gain(least: Array | float, mean_gain: Array, draws: Array) -> Array:
     """Return h_j of clients not in outage: the excess over a threshold is exponential, too."""
-    return scenario.min_gain + faded_gain(mean_gain, draws)
+    return least + faded_gain(mean_gain, draws)
 
 
-def is_heard(scenario: Scenario, gain: Array) -> Bools:
-    """Return which channels are good enough for a client to be called."""
-    return np.asarray((gain >= scenario.min_gain) & (gain > 0))
+def is_heard(scenario: Scenario, gain: Array, least: Array | float | None = None) -> Bools:
+    """Return which channels are good enough for a client to be called: `least` is that of
+    `least_gains`, or that of the scenario alone."""
+    least = scenario.min_gain if least is None else least
+    return np.asarray((gain >= least) & (gain > 0))

@@ -10,6 +10,7 @@ from fedcell.scenario.scenario import Scenario
 
 from .channel import is_heard
 from .draw import draw_fleet, has_enough_data
+from .physics.outage import least_gains
 from .trace import MANY, Fleet
 
 RARE_SHARE = 0.1  # of the best participation; a client below it barely counts
@@ -23,10 +24,11 @@ def chance_heard(scenario: Scenario, fleet: Fleet) -> Array:
 
     Exact for the exponential fading of Sec. V-A; of measured gains, the share of their rounds.
     """
+    least = least_gains(scenario, fleet)
     if scenario.cell.gains is not None:
-        heard = is_heard(scenario, scenario.cell.gains.values).mean(0)
+        heard = is_heard(scenario, scenario.cell.gains.values, least).mean(0)
     else:
-        heard = np.exp(-scenario.min_gain / fleet.mean_gain)
+        heard = np.exp(-least / fleet.mean_gain)
     return np.where(has_enough_data(scenario, fleet), heard, 0.0)
 
 
@@ -48,7 +50,10 @@ def chance_called(scenario: Scenario, fleet: Fleet) -> Array:
         return np.asarray(chance)
 
     if scenario.cell.gains is not None:
-        heard = is_heard(scenario, scenario.cell.gains.values) & has_enough_data(scenario, fleet)
+        least = least_gains(scenario, fleet)
+        heard = is_heard(scenario, scenario.cell.gains.values, least) & has_enough_data(
+            scenario, fleet
+        )
         return np.asarray((heard * called_of((heard * size).sum(1, keepdims=True), size)).mean(0))
     if not weighted and np.count_nonzero(p) <= K:
         return p  # all clients not in outage are called

@@ -19,6 +19,8 @@ from fedcell.core.types import Array
 from fedcell.network.channel import heard_gain, is_heard, rate_per_hertz, upload_energy
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.participation import chance_called, chance_heard
+from fedcell.network.physics.outage import least_gains
+from fedcell.network.physics.pricing import client_energy
 from fedcell.network.policies.base import Broadcast
 from fedcell.network.policies.names import PolicyLike, resolve_policy
 from fedcell.network.round import price
@@ -176,8 +178,11 @@ def price_devices(
 
 
 def upload_moments(scenario: Scenario, fleet: Fleet) -> tuple[Array, Array]:
-    """Mean and mean square of the energy of an upload of each client that is heard, (client,)."""
+    """Mean and mean square of the energy of an upload of each client that is heard, (client,). With
+    declared hardware it depends on the policy, and is counted in drawn rounds with the rest: 0."""
     first, second = np.zeros(fleet.count), np.zeros(fleet.count)
+    if fleet.hardware is not None:
+        return first, second
     for begin in range(0, fleet.count, MANY):
         block = slice(begin, begin + MANY)
         power, has_data = fleet.power[block], fleet.samples[block] > 0  # else it is never called
@@ -197,7 +202,7 @@ def _heard_gains(scenario: Scenario, fleet: Fleet, block: slice) -> Iterator[tup
     step = max(1, PLACES // mean_gain.size)
     if scenario.cell.gains is not None:
         values = scenario.cell.gains.values[:, block]
-        heard = is_heard(scenario, values)
+        heard = is_heard(scenario, values, least_gains(scenario, fleet, block))
         weight = heard / np.maximum(heard.sum(0), 1)
         for first in range(0, len(values), step):
             part = slice(first, first + step)
@@ -206,15 +211,16 @@ def _heard_gains(scenario: Scenario, fleet: Fleet, block: slice) -> Iterator[tup
     points = ((np.arange(POINTS) + 0.5) / POINTS)[:, None]
     for first in range(0, POINTS, step):
         s = points[first : first + step]  # uniform numbers are s^3, with density 3 s^2
-        yield heard_gain(scenario, mean_gain, s**3), 3 * s**2 / POINTS
+        least = least_gains(scenario, fleet, block)
+        yield heard_gain(least, mean_gain, s**3), 3 * s**2 / POINTS
 
 
 def _training_moments(
     worlds: Sequence[Scenario], fleet: Fleet, policy: PolicyLike, seed: int
 ) -> Iterator[tuple[Array, Array]]:
-    """Mean and mean square of the energy of a training of each client that is called, (client,),
-    in each of several worlds that differ in E_l only: over drawn rounds, in which it has the
-    company that it has in a run."""
+    """Mean and mean square of the energy of a training of each client that is called, (client,), in
+    each of several worlds that differ in E_l only: over drawn rounds, in which it has the company
+    that it has in a run. With declared hardware it is that of all that the client does."""
     scenario, n = worlds[0], fleet.count
     wanted = min(ROUNDS, -(-min(CALLS * n, PLACES) // scenario.plan.cohort))
     rounds = min(wanted, scenario.rounds) if scenario.cell.gains is not None else wanted
@@ -227,7 +233,8 @@ def _training_moments(
             who = part.cohort.ravel()
             calls += np.bincount(who, minlength=n)
             for i, problem in enumerate(pose_each(worlds, fleet, part)):
-                energy = price(problem, policies[i](problem)).compute_energy
+                cost = price(problem, policies[i](problem))
+                energy = cost.compute_energy if fleet.hardware is None else client_energy(cost)
                 for total, values in zip(sums[i], (energy, energy**2), strict=True):
                     total += np.bincount(who, values.ravel(), n)
     calls_or_one = np.maximum(calls, 1)
