@@ -1,5 +1,5 @@
-"""An extension of griffe: fields declared as `Annotated[type, Doc("meaning", "symbol", "unit")]` are
-documented by their `Doc`, as `help` and error messages are."""
+"""An extension of griffe: the `Doc` in `Annotated[type, Doc("meaning", "symbol", "unit")]`
+documents a field, as in `help` and error messages."""
 
 import ast
 from typing import Any
