@@ -208,7 +208,7 @@ def opening_of(text: str) -> str:
     if not words or body.startswith(("|", "!", "`", "#", "    ", ":::", "- ", "[!")):
         return ""
     words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", words)
-    first = re.split(r"(?<=[.?!])\s+(?=\S)|:$", words)[0].rstrip(":")
+    first = re.split(r"(?<=[.?!])\s+(?=[A-Z`(])|:$", words)[0].rstrip(":")
     return first if len(first) <= 160 else ""
 
 
