@@ -35,7 +35,12 @@ QUICK = {
     "docs/reference/files.md",
     "docs/tutorials/3-own-policy.md",
 }
-EXTRAS = {"docs/tutorials/4-own-pytorch-model.md": "torch"}
+# Pages that need an extra, with a package of it.
+EXTRAS = {
+    "docs/tutorials/4-own-pytorch-model.md": "torch",
+    "docs/tutorials/lora.md": "torch",
+    "docs/tutorials/watch.md": "seglearn",
+}
 
 
 @dataclass
