@@ -35,7 +35,7 @@ from fedcell.core.showing import Showable
 from fedcell.deploy.options import RunConfig
 from fedcell.errors import BadInput
 from fedcell.experiments.experiment import load_experiment
-from fedcell.network import draw_fleet, simulate_network
+from fedcell.network import draw_fleet, draw_trace, simulate_network
 from fedcell.network.schedule import COLUMNS
 from fedcell.planning.choice.limits import Limits
 from fedcell.planning.whatif import COMPRESSED
@@ -63,6 +63,12 @@ def dealt(**keys: Any) -> Tables:
     return learning(partition=keys)
 
 
+def channel(**keys: Any) -> Tables:
+    """Small tables with a channel, in clients at several distances."""
+    return {**SMALL, "cell": {"distance": [20.0, 200.0], "channel": {"model": "umi", **keys}}}
+
+
+MEASURED = {"file": "drive.csv", "rate_mbps": "up", "device": "phone"}
 QUADRATIC = learning(model="quadratic-apart")
 CASES: dict[str, tuple[Tables, Any]] = {  # key: tables before, another value
     "cell.bandwidth": (SMALL, 5e6),
@@ -76,6 +82,27 @@ CASES: dict[str, tuple[Tables, Any]] = {  # key: tables before, another value
     "cell.loss_kind": (SMALL, "worst-case"),
     "cell.broadcast_time": (SMALL, 2.0),
     "cell.gains": (SMALL, "gains.npy"),
+    "cell.channel.model": (SMALL, "umi"),
+    "cell.channel.carrier": (channel(), 2e9),
+    "cell.channel.station_height": (channel(), 8.0),
+    "cell.channel.device_height": (channel(), 2.0),
+    "cell.channel.line_of_sight": (channel(), "never"),
+    "cell.channel.shadowing": (channel(), 2.0),
+    "cell.channel.correlation_distance": (channel(move=5.0), 100.0),
+    "cell.channel.building_height": (channel(model="rma", line_of_sight="never"), 10.0),
+    "cell.channel.street_width": (channel(model="rma", line_of_sight="never"), 30.0),
+    "cell.channel.clutter_density": (channel(model="inf-dl"), 0.1),
+    "cell.channel.clutter_size": (channel(model="inf-dl"), 80.0),
+    "cell.channel.clutter_height": (channel(model="inf-dh"), 1.6),
+    "cell.channel.indoor_share": (channel(), 0.5),
+    "cell.channel.building": (channel(indoor_share=0.5), "high"),
+    "cell.channel.indoor_depth": (channel(indoor_share=0.5), 5.0),
+    "cell.channel.fading": (channel(), "rician"),
+    "cell.channel.diversity": (channel(), "auto"),
+    "cell.channel.delay_spread": (channel(diversity="auto"), 1e-6),
+    "cell.channel.rician_db": (channel(fading="rician", line_of_sight="always"), 3.0),
+    "cell.channel.move": (channel(), 3.0),
+    "cell.channel.measured": (SMALL, MEASURED),
     "clients.count": (SMALL, 7),
     "clients.samples": (SMALL, 300.0),
     "clients.kappa": (SMALL, 2e-27),
@@ -148,6 +175,8 @@ def test_every_key_of_a_scenario_has_a_case():
 def test_a_key_means_the_same_however_it_is_said(key, tmp_path):
     np.save(tmp_path / "gains.npy", np.full((4, 6), 1e-12))
     (tmp_path / "fleet.csv").write_text("name,power_dbm,power\na,39,\nb,,2e-7\nc,,\n")
+    drive = [f"p{j},{5 + j + t}" for j in range(6) for t in range(4)]
+    (tmp_path / "drive.csv").write_text("\n".join(["phone,up", *drive]))
     (tmp_path / "owners.csv").write_text("client,first,last\n0,0,99\n1,100,1436\n")
     base, value = CASES[key]
     (_, edited), *others = ways_to_say(base, key, value, tmp_path)
@@ -190,7 +219,12 @@ COLUMN_VALUES = {
     **{"samples": 300.0, "kappa": 2e-27, "power": 2e-7, "distance": 150.0, "freq_min": 2e7},
     **{"freq_max": 3e8, "cycles_per_sample": 4e5, "loss_rate": 0.25},
 }
-WITHOUT_KEY = {"power_w", "gain", "battery"}  # what they say is compared with the columns above
+WITHOUT_KEY = {
+    "power_w",
+    "gain",
+    "rate",
+    "battery",
+}  # what they say is compared with the columns above
 DRAWN: Tables = {
     "clients": {"count": COUNT, "spread": 0.0},
     "plan": {"cohort": 2, "local_steps": 2, "rounds": 4},
@@ -253,6 +287,18 @@ def test_batteries_limit_a_plan_as_a_budget_for_each_client_does():
         assert getattr(limited, name) == getattr(budget, name)
 
 
+@pytest.mark.parametrize("key", [key for key in CASES if key.startswith("cell.channel.")])
+def test_a_key_of_the_channel_changes_the_gains(key, tmp_path):
+    drive = [f"p{j},{5 + j + t}" for j in range(6) for t in range(4)]
+    (tmp_path / "drive.csv").write_text("\n".join(["phone,up", *drive]))
+    base, value = CASES[key]
+    gains = []
+    for tables in (base, put(base, key, value)):
+        scenario = load_scenario(write_toml(tmp_path / "mine.toml", tables))
+        gains.append(draw_trace(scenario, draw_fleet(scenario), 4).gain)
+    assert not np.array_equal(*gains)
+
+
 HEADINGS = [(f"{column}_{unit}", unit) for unit, (of, _) in UNITS.items() for column in of]
 
 
@@ -266,6 +312,7 @@ def test_a_heading_with_a_unit_means_its_column(heading, unit):
         **{"w": lambda x: x, "mw": lambda x: x / 1e3, "dbm": lambda x: 10 ** (x / 10) / 1e3},
         **{"j": lambda x: x, "kj": lambda x: x * 1e3, "wh": lambda x: x * 3600},
         "percent": lambda x: x / 100,
+        **{"kbps": lambda x: x * 1e3, "mbps": lambda x: x * 1e6},
     }
     values = {"db": -110.0, "dbm_per_hz": -35.0, "hz": 2e9, "mhz": 2000.0, "w_per_hz": 3e-7}
     value, column = values.get(unit, 2.0), heading.removesuffix(f"_{unit}")

@@ -33,6 +33,7 @@ def _from_decibels(x: Array) -> Array:
 # may change.
 FREQUENCY, LENGTH, GAIN = ("freq_min", "freq_max"), ("distance",), ("gain",)
 POWER, ENERGY, SHARE = ("power",), ("battery",), ("loss_rate",)
+RATE = ("rate",)
 UNITS: Mapping[str, tuple[Sequence[str], Convert]] = {
     "hz": (FREQUENCY, _times(1.0)),
     "mhz": (FREQUENCY, _times(1e6)),
@@ -49,6 +50,8 @@ UNITS: Mapping[str, tuple[Sequence[str], Convert]] = {
     "kj": (ENERGY, _times(1e3)),
     "wh": (ENERGY, _times(3600.0)),
     "percent": (SHARE, _times(0.01)),
+    "kbps": (RATE, _times(1e3)),
+    "mbps": (RATE, _times(1e6)),
 }
 OVER_THE_BAND = ("w", "mw", "dbm")  # suffixes of powers in the column power_w
 QUANTITIES = tuple(column for column in NUMBERS if column != "power_w")

@@ -25,6 +25,7 @@ from fedcell.core.files.regular import open_regular
 from fedcell.core.schema import decode
 
 from .arrays import ClientTable, Gains
+from .channel.measured import read_measured
 from .fleet_table import MAX_FAULTS, client_table, holds_numbers
 from .learning import dataset_path
 from .save import commented
@@ -101,13 +102,21 @@ def scenario_of(given: dict[str, Any], folder: Path) -> Scenario:
 
 
 def _with_arrays(given: dict[str, Any], folder: Path, faults: list[str]) -> dict[str, Any]:
-    """Return `given` with the named files read: cell.gains and clients.table."""
+    """Return `given` with the named files read: cell.gains, cell.channel.measured, clients.table."""
     given = {name: dict(t) if isinstance(t, dict) else t for name, t in given.items()}
     if isinstance(given.get("learning"), dict):
         given["learning"] = _with_paths(given["learning"], folder)
-    readers = {("cell", "gains"): _gains, ("clients", "table"): _table}
-    for (name, key), read in readers.items():
-        inside = given.get(name)
+    if isinstance(cell := given.get("cell"), dict) and isinstance(cell.get("channel"), dict):
+        cell["channel"] = dict(cell["channel"])
+    readers = {
+        ("cell", "gains"): _gains,
+        ("cell", "channel", "measured"): read_measured,
+        ("clients", "table"): _table,
+    }
+    for (*path, key), read in readers.items():
+        inside: Any = given
+        for name in path:
+            inside = inside.get(name) if isinstance(inside, dict) else None
         if isinstance(inside, dict) and inside.get(key) is not None:
             try:
                 inside[key] = read(inside[key], folder)

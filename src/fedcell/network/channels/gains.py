@@ -1,0 +1,102 @@
+"""Channel gains of the clients of each round: mean gain, motion and fading, or measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fedcell.core.errors import BadInput
+from fedcell.core.types import Array, Ints
+from fedcell.network.channel import gain_at_rate, is_heard
+from fedcell.network.trace import Fleet
+from fedcell.scenario.channel.measured import Measured
+from fedcell.scenario.scenario import Scenario
+
+from .fading import fading_of
+
+POINTS = 128  # of fading, for a mean over it
+PLACES = 200_000  # (point, client) gains in memory at once
+SAMPLES = 2**19  # (round, client) gains that stand for a distribution without a closed form
+MIN_ROUNDS, MAX_ROUNDS = 64, 512  # of those
+SAMPLE_SEED = 2**63  # of their fading, apart from the seeds of runs
+
+
+def channel_gains(
+    scenario: Scenario, fleet: Fleet, rounds: range, clients: Ints, seed: int
+) -> Array:
+    """Return h_j of some clients of each round, (round, place): measured, or drawn with fading."""
+    if (recorded := scenario.cell.recorded) is not None:
+        values = recorded.values
+        if rounds.stop > len(values):
+            key = "cell.channel.measured" if isinstance(recorded, Measured) else "cell.gains"
+            raise BadInput(
+                f"{key} holds {len(values)} rounds and {rounds.stop} are needed: "
+                "give more of them or run fewer rounds"
+            )
+        picked = np.take_along_axis(values[rounds.start : rounds.stop], clients, axis=1)
+        return recorded_gains(scenario, fleet, picked, clients)
+    factor = fading_of(scenario, fleet.links).draw(seed, rounds, clients, fleet.count)
+    gain = fleet.mean_gain[clients] * factor
+    if fleet.links is not None and fleet.links.moves:
+        gain = gain * fleet.links.change(rounds, clients)
+    return np.asarray(gain)
+
+
+def recorded_gains(scenario: Scenario, fleet: Fleet, values: Array, clients: Ints) -> Array:
+    """Return recorded values of some clients as channel gains."""
+    measured, cell = scenario.cell.channel.measured, scenario.cell
+    if measured is None or measured.quantity == "gain":
+        return values
+    power = fleet.power[clients]
+    if measured.quantity == "snr":
+        return np.minimum(values * cell.noise / power, 1.0)
+    return np.minimum(gain_at_rate(power, values / cell.bandwidth, cell.noise), 1.0)
+
+
+def sampled_gains(scenario: Scenario, fleet: Fleet) -> Array | None:
+    """Return gains of all clients that stand for their distribution, (round, client): all measured
+    ones, or drawn ones of clients that move or have Rician fading. None: use closed forms."""
+    n = fleet.count
+    if (recorded := scenario.cell.recorded) is not None:
+        everyone = np.broadcast_to(np.arange(n), recorded.values.shape)
+        return recorded_gains(scenario, fleet, recorded.values, everyone)
+    moves = fleet.links is not None and fleet.links.moves
+    if not moves and (scenario.has_rates or scenario.cell.channel.fading != "rician"):
+        return None
+    rounds = range(int(np.clip(SAMPLES // n, MIN_ROUNDS, MAX_ROUNDS)))
+    everyone = np.broadcast_to(np.arange(n), (len(rounds), n))
+    return channel_gains(scenario, fleet, rounds, everyone, SAMPLE_SEED)
+
+
+def heard_share(scenario: Scenario, fleet: Fleet) -> Array:
+    """Return the share of rounds in which the channel of each client is good enough, (client,)."""
+    if (gains := sampled_gains(scenario, fleet)) is not None:
+        return is_heard(scenario, gains).mean(0)
+    least = scenario.min_gain / fleet.mean_gain
+    return fading_of(scenario, fleet.links).survival(least)
+
+
+def heard_gains(scenario: Scenario, fleet: Fleet, block: slice) -> Iterator[tuple[Array, Array]]:
+    """Yield gains at which each client of a block is heard, and their weights, some points at a
+    time: (point, client). Those that are sampled, or of fading more of the low ones, at which
+    uploads are expensive."""
+    mean_gain = fleet.mean_gain[block]
+    step = max(1, PLACES // mean_gain.size)
+    if (gains := sampled_gains(scenario, fleet)) is not None:
+        values = gains[:, block]
+        heard = is_heard(scenario, values)
+        weight = heard / np.maximum(heard.sum(0), 1)
+        for first in range(0, len(values), step):
+            part = slice(first, first + step)
+            yield np.where(heard[part], values[part], 1.0), weight[part]
+        return
+    fading, least = fading_of(scenario, fleet.links), scenario.min_gain
+    points = ((np.arange(POINTS) + 0.5) / POINTS)[:, None]
+    for first in range(0, POINTS, step):
+        s = points[first : first + step]  # uniform numbers are s^3, with density 3 s^2
+        weight = np.broadcast_to(3 * s**2 / POINTS, (len(s), mean_gain.size))
+        if fading.kind == "gamma" and isinstance(fading.shape, float) and fading.shape == 1:
+            yield least + mean_gain * -np.log1p(-(s**3)), weight
+        else:
+            yield mean_gain * fading.above(least / mean_gain, s**3, block), weight
