@@ -220,7 +220,8 @@ class RoundFile(Table, frozen=True, kw_only=True):
             plan=RoundPlan(cohort=n, local_steps=self.local_steps),
         )
         names = ("samples", "kappa", "power", "freq_min", "freq_max")
-        fleet = Fleet(**{name: column(name) for name in names}, mean_gain=gain)
+        columns: dict[str, Any] = {name: column(name) for name in names}
+        fleet = Fleet(**columns, mean_gain=gain)
         return make_problem(scenario, fleet, Trace.of(gain[None]))[0]
 
 

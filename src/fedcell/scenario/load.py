@@ -102,7 +102,7 @@ def scenario_of(given: dict[str, Any], folder: Path) -> Scenario:
 
 
 def _with_arrays(given: dict[str, Any], folder: Path, faults: list[str]) -> dict[str, Any]:
-    """Return `given` with the named files read: cell.gains, cell.channel.measured, clients.table."""
+    """Return `given` with the named files read: gains, measured channels, a table of clients."""
     given = {name: dict(t) if isinstance(t, dict) else t for name, t in given.items()}
     if isinstance(given.get("learning"), dict):
         given["learning"] = _with_paths(given["learning"], folder)

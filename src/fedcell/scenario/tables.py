@@ -82,7 +82,8 @@ class Cell(Table, frozen=True, kw_only=True):
     @property
     def recorded(self) -> Gains | Measured | None:
         """Return the measured channels, (round, client), if there are any."""
-        return self.gains if self.gains is not None else self.channel.measured
+        gains: Gains | None = self.gains
+        return self.channel.measured if gains is None else gains
 
     def mean_gain(self, distance: Array | float) -> Array:
         """Return g_0 (d_0 / d)^theta, the mean channel power gain at a distance [m] (Sec. V-A); of
@@ -148,8 +149,9 @@ class Clients(Table, frozen=True, kw_only=True):
     table: Annotated[
         Any,
         Doc(
-            "real clients instead, one entry each: any of name, samples, kappa, power, distance or "
-            "gain or rate, freq_min, freq_max, cycles_per_sample, loss_rate, battery (docs/files.md). "
+            "real clients instead, one entry each: any of name, samples, kappa, power, distance, "
+            "gain or rate, freq_min, freq_max, cycles_per_sample, loss_rate, battery "
+            "(docs/files.md). "
             "ClientTable in Python; in a file the path of a .csv, or [[clients.table]] entries",
             example='"fleet.csv"',
         ),

@@ -112,7 +112,7 @@ def _rician_factor(scenario: Scenario, links: Links | None) -> Array | float:
     """Return K of each client: 0 without line of sight."""
     spec = scenario.cell.channel
     if links is None:
-        return 10.0 ** ((spec.rician_db or 0.0) / 10)
+        return float(10.0 ** ((spec.rician_db or 0.0) / 10))
     found = propagation(scenario.cell, links.distance)
     if found.rician_db is None:
         raise BadInput(f'cell.channel.rician_db is missing: "{spec.model}" sets none')

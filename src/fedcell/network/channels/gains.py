@@ -72,7 +72,7 @@ def sampled_gains(scenario: Scenario, fleet: Fleet) -> Array | None:
 def heard_share(scenario: Scenario, fleet: Fleet) -> Array:
     """Return the share of rounds in which the channel of each client is good enough, (client,)."""
     if (gains := sampled_gains(scenario, fleet)) is not None:
-        return is_heard(scenario, gains).mean(0)
+        return np.asarray(is_heard(scenario, gains).mean(0))
     least = scenario.min_gain / fleet.mean_gain
     return fading_of(scenario, fleet.links).survival(least)
 

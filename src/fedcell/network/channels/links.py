@@ -98,7 +98,7 @@ class Links:
         spec, n = self.spec, self.distance.size
         distance = self.distance[who]
         if self.moves:
-            t = np.arange(rounds.start, rounds.stop)[:, None]
+            t = np.arange(rounds.start, rounds.stop, dtype=float)[:, None]
             distance = np.where(self.given[who], distance, self.paths.at(t, who))
         found = propagation(self.cell, distance)
 
@@ -131,7 +131,7 @@ def propagation(cell: Cell, distance: Array) -> Propagation:
 
 
 def draw_links(scenario: Scenario, distance: Array, given: Bools, seed: int) -> Links:
-    """Return the links of clients at some distances [m]; `given` clients have gains of their own."""
+    """Return the links of clients at some distances [m]; `given` ones have gains of their own."""
     cell, n = scenario.cell, distance.size
     spec = cell.channel
     if spec.move and np.isinf(_farthest_correlation(scenario, distance)):

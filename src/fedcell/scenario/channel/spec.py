@@ -35,6 +35,7 @@ Diversity = Annotated[  # ChannelSpec.faults checks its range, as with cell.dist
 FACTORY = tuple(name for name in LAWS if name.startswith("inf-") and name != "inf-hh")
 ABOVE = ("inf-sh", "inf-dh")  # a station above the clutter
 ONE_STATE = (PAPER, "inf-hh", "lte-macro", "free-space")
+NO_RICIAN = (PAPER, "lte-macro", "free-space")  # no K-factor
 USERS = {  # options that only some models use
     "building_height": ("rma",),
     "street_width": ("rma",),
@@ -171,9 +172,8 @@ class ChannelSpec(Table, frozen=True, kw_only=True):
             faults.append(f'diversity is for gamma, and fading is "{self.fading}": leave it out')
         if self.fading != "rician" and self.rician_db is not None:
             faults.append(f'rician_db is for rician, and fading is "{self.fading}": leave it out')
-        if self.fading == "rician" and self.model in ONE_STATE and self.model != "inf-hh":
-            if self.rician_db is None:
-                faults.append(f'rician_db is missing: "{self.model}" has no K-factor of its own')
+        if self.fading == "rician" and self.model in NO_RICIAN and self.rician_db is None:
+            faults.append(f'rician_db is missing: "{self.model}" has no K-factor of its own')
         if self.clutter_density is not None and not 0 < self.clutter_density < 1:
             faults.append(f"clutter_density = {self.clutter_density:g}: expected between 0 and 1")
         if self.measured is not None:
