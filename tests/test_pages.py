@@ -14,7 +14,10 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["README.md", *sorted(f"docs/{file.name}" for file in ROOT.glob("docs/*.md"))]
+PAGES = [
+    "README.md",
+    *sorted(file.relative_to(ROOT).as_posix() for file in ROOT.glob("docs/**/*.md")),
+]
 PILOT = ROOT / "benchmarks" / "results" / "planning" / "pilot-digits.json"
 TRAINS = (
     "run",
