@@ -112,9 +112,8 @@ class ChannelSpec(Table, frozen=True, kw_only=True):
     fading: Annotated[
         Literal["gamma", "rician", "none"],
         Doc(
-            "of a round: Gamma with a number of branches (diversity), Rician for clients in sight of "
-            "the station (else exponential), or none"
-        ), or none"
+            "of a round: Gamma of some branches (diversity), Rician for clients in sight of the "
+            "station (else exponential), or none"
         ),
     ] = "gamma"
     diversity: Annotated[
