@@ -24,6 +24,8 @@ def gain_at_rate(power: Array, rate: Array, noise: float) -> Array:
         return np.asarray(noise * np.expm1(rate * np.log(2)) / power)
 
 
-def is_heard(scenario: Scenario, gain: Array) -> Bools:
-    """Return which channels are good enough for a client to be called."""
-    return np.asarray((gain >= scenario.min_gain) & (gain > 0))
+def is_heard(scenario: Scenario, gain: Array, least: Array | float | None = None) -> Bools:
+    """Return which channels are good enough for a client to be called: `least` is that of
+    `least_gains`, or that of the scenario alone."""
+    least = scenario.min_gain if least is None else least
+    return np.asarray((gain >= least) & (gain > 0))

@@ -11,6 +11,7 @@ from fedcell.scenario.scenario import Scenario
 from .channel import is_heard
 from .channels.gains import heard_share, sampled_gains
 from .draw import draw_fleet, has_enough_data
+from .physics.outage import least_gains
 from .trace import MANY, Fleet
 
 RARE_SHARE = 0.1  # of the best participation; a client below it barely counts
@@ -49,7 +50,8 @@ def chance_called(scenario: Scenario, fleet: Fleet) -> Array:
     if scenario.cell.recorded is not None:
         gains = sampled_gains(scenario, fleet)
         assert gains is not None
-        heard = is_heard(scenario, gains) & has_enough_data(scenario, fleet)
+        least = least_gains(scenario, fleet)
+        heard = is_heard(scenario, gains, least) & has_enough_data(scenario, fleet)
         return np.asarray((heard * called_of((heard * size).sum(1, keepdims=True), size)).mean(0))
     if not weighted and np.count_nonzero(p) <= K:
         return p  # all clients not in outage are called

@@ -32,7 +32,9 @@ def _from_decibels(x: Array) -> Array:
 # p_j^0. A power without it is that over the whole band, p_j^0 B, and is stored as such: the band
 # may change.
 FREQUENCY, LENGTH, GAIN = ("freq_min", "freq_max"), ("distance",), ("gain",)
-POWER, ENERGY, SHARE = ("power",), ("battery",), ("loss_rate",)
+POWER, ENERGY, SHARE = ("power",), ("battery", "tail_energy"), ("loss_rate", "efficiency")
+DRAWN = ("circuit_power", "receive_power", "idle_power", "busy_power", "sleep_power")
+WATTS, SECONDS, CYCLE = ("power", "power_max", *DRAWN), ("memory_time",), ("energy_per_cycle",)
 RATE = ("rate",)
 UNITS: Mapping[str, tuple[Sequence[str], Convert]] = {
     "hz": (FREQUENCY, _times(1.0)),
@@ -43,10 +45,15 @@ UNITS: Mapping[str, tuple[Sequence[str], Convert]] = {
     "db": (GAIN, _from_decibels),
     "w_per_hz": (POWER, _times(1.0)),
     "dbm_per_hz": (POWER, lambda x: 1e-3 * _from_decibels(x)),
-    "w": (POWER, _times(1.0)),
-    "mw": (POWER, _times(1e-3)),
-    "dbm": (POWER, lambda x: 1e-3 * _from_decibels(x)),
-    "j": (ENERGY, _times(1.0)),
+    "w": (WATTS, _times(1.0)),
+    "mw": (WATTS, _times(1e-3)),
+    "dbm": (("power", "power_max"), lambda x: 1e-3 * _from_decibels(x)),
+    "s": (SECONDS, _times(1.0)),
+    "ms": (SECONDS, _times(1e-3)),
+    "us": (SECONDS, _times(1e-6)),
+    "j": ((*ENERGY, *CYCLE), _times(1.0)),
+    "nj": (CYCLE, _times(1e-9)),
+    "pj": (CYCLE, _times(1e-12)),
     "kj": (ENERGY, _times(1e3)),
     "wh": (ENERGY, _times(3600.0)),
     "percent": (SHARE, _times(0.01)),
@@ -142,7 +149,8 @@ def _column_of(heading: Any) -> tuple[str, str] | None:
         raise BadInput(
             f"clients.table: {heading!r}: {column} has no such unit; known: {', '.join(ways)}"
         )
-    return ("power_w" if unit in OVER_THE_BAND else column), unit
+    over_the_band = column == "power" and unit in OVER_THE_BAND
+    return ("power_w" if over_the_band else column), unit
 
 
 def _label(heading: str, cells: Sequence[Any]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from fedcell.core.schema import FieldInfo, Table, field_infos
 
 from .arrays import ArrayTable
 from .learning import Learning, dataset_path
-from .scenario import Scenario
+from .scenario import TABLE_NAMES, Scenario
 
 GAINS = "gains.npy"  # measured gains, beside the file that names them
 WIDTH = 96
@@ -89,7 +89,7 @@ def commented(scenario: Scenario, header: str = "", tables: dict[str, Any] | Non
     given = to_tables(scenario) if tables is None else tables
     header = header or "Keys marked * are left open by the paper and chosen by us. SI units."
     lines = [f"# {line}".rstrip() for line in header.splitlines()]
-    for name in ("cell", "clients", "task", "plan", "learning"):
+    for name in TABLE_NAMES:
         if (table := getattr(scenario, name)) is not None:
             lines += ["", f"[{name}]", *_keys(table, given[name])]
     return "\n".join(lines).lstrip("\n") + "\n"

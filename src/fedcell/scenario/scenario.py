@@ -12,9 +12,13 @@ from fedcell.core.types import Array
 from .arrays import ClientTable
 from .channel.laws import LAWS
 from .channel.spec import PAPER
+from .hardware.device import Device
+from .hardware.radio import Radio
 from .learning import DELIVER, HOLDS, Deliver, Learning, goal_keys
 from .tables import DEFAULT_COUNT, PAPER_BITS, PAPER_CYCLES, Cell, Clients, RoundPlan, Task
 from .target import Target, as_target
+
+TABLE_NAMES = ("cell", "clients", "task", "plan", "radio", "device", "learning")
 
 
 @documented
@@ -30,6 +34,8 @@ class Scenario(Table, frozen=True, kw_only=True):
     clients: Annotated[Clients, Doc("the clients")] = Clients()
     task: Annotated[Task, Doc("what is learnt, as the network sees it")] = Task()
     plan: Annotated[RoundPlan, Doc("how the rounds are run: K, E_l, how many")] = RoundPlan()
+    radio: Annotated[Radio | None, Doc("the radios, if not those of the paper")] = None
+    device: Annotated[Device | None, Doc("the devices, if not those of the paper")] = None
     learning: Annotated[Learning | None, Doc("what is trained, if anything is")] = None
 
     def faults(self) -> list[str]:
@@ -41,6 +47,7 @@ class Scenario(Table, frozen=True, kw_only=True):
                 "trained: leave the column out"
             )
         faults += self._power_faults()
+        faults += self._hardware_faults()
         if self._count_follows:
             return faults  # checked when the data is loaded
         faults += self._distance_faults()
@@ -100,6 +107,22 @@ class Scenario(Table, frozen=True, kw_only=True):
             f"clients.table.power_w: {table.name_of(j)} has {table.power_w[j]:g} W, in a band of "
             f"{band:g} Hz {density[j]:g} W/Hz: expected {SMALL:g} to {LARGE:g}"
         ]
+
+    def _hardware_faults(self) -> list[str]:
+        """Return what is wrong between [radio] and the other tables."""
+        if (radio := self.radio) is None:
+            return []
+        faults = []
+        limits = None if self.clients.table is None else self.clients.table.power_max
+        listed = limits is not None and not np.isnan(limits).any()
+        if radio.power_law == "full" and radio.power_max is None and not listed:
+            faults.append('radio.power_law = "full" needs radio.power_max, as 0.2 (W)')
+        if radio.downlink != "constant" and self.cell.broadcast_time:
+            faults.append(
+                f"cell.broadcast_time = {self.cell.broadcast_time:g} and radio.downlink = "
+                f'"{radio.downlink}" both give the time to send the model: leave one out'
+            )
+        return faults
 
     @property
     def _count_follows(self) -> bool:

@@ -8,12 +8,14 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.types import Array, Ints
-from fedcell.network.channel import gain_at_rate, is_heard
+from fedcell.network.channel import is_heard
+from fedcell.network.physics.outage import least_gains
 from fedcell.network.trace import Fleet
 from fedcell.scenario.channel.measured import Measured
 from fedcell.scenario.scenario import Scenario
 
 from .fading import fading_of
+from .rates import gains_of_rates, gains_of_snr
 
 POINTS = 128  # of fading, for a mean over it
 PLACES = 200_000  # (point, client) gains in memory at once
@@ -45,13 +47,12 @@ def channel_gains(
 
 def recorded_gains(scenario: Scenario, fleet: Fleet, values: Array, clients: Ints) -> Array:
     """Return recorded values of some clients as channel gains."""
-    measured, cell = scenario.cell.channel.measured, scenario.cell
+    measured = scenario.cell.channel.measured
     if measured is None or measured.quantity == "gain":
         return values
-    power = fleet.power[clients]
-    if measured.quantity == "snr":
-        return np.minimum(values * cell.noise / power, 1.0)
-    return np.minimum(gain_at_rate(power, values / cell.bandwidth, cell.noise), 1.0)
+    hardware = None if fleet.hardware is None else fleet.hardware[clients]
+    convert = gains_of_snr if measured.quantity == "snr" else gains_of_rates
+    return convert(scenario, fleet.power[clients], hardware, values)
 
 
 def sampled_gains(scenario: Scenario, fleet: Fleet) -> Array | None:
@@ -71,27 +72,27 @@ def sampled_gains(scenario: Scenario, fleet: Fleet) -> Array | None:
 
 def heard_share(scenario: Scenario, fleet: Fleet) -> Array:
     """Return the share of rounds in which the channel of each client is good enough, (client,)."""
+    least = least_gains(scenario, fleet)
     if (gains := sampled_gains(scenario, fleet)) is not None:
-        return np.asarray(is_heard(scenario, gains).mean(0))
-    least = scenario.min_gain / fleet.mean_gain
-    return fading_of(scenario, fleet.links).survival(least)
+        return np.asarray(is_heard(scenario, gains, least).mean(0))
+    return fading_of(scenario, fleet.links).survival(least / fleet.mean_gain)
 
 
 def heard_gains(scenario: Scenario, fleet: Fleet, block: slice) -> Iterator[tuple[Array, Array]]:
     """Yield gains at which each client of a block is heard, and their weights, some points at a
     time: (point, client). Those that are sampled, or of fading more of the low ones, at which
     uploads are expensive."""
-    mean_gain = fleet.mean_gain[block]
+    mean_gain, least = fleet.mean_gain[block], least_gains(scenario, fleet, block)
     step = max(1, PLACES // mean_gain.size)
     if (gains := sampled_gains(scenario, fleet)) is not None:
         values = gains[:, block]
-        heard = is_heard(scenario, values)
+        heard = is_heard(scenario, values, least)
         weight = heard / np.maximum(heard.sum(0), 1)
         for first in range(0, len(values), step):
             part = slice(first, first + step)
             yield np.where(heard[part], values[part], 1.0), weight[part]
         return
-    fading, least = fading_of(scenario, fleet.links), scenario.min_gain
+    fading = fading_of(scenario, fleet.links)
     points = ((np.arange(POINTS) + 0.5) / POINTS)[:, None]
     for first in range(0, POINTS, step):
         s = points[first : first + step]  # uniform numbers are s^3, with density 3 s^2

@@ -176,8 +176,11 @@ def price_devices(
 
 
 def upload_moments(scenario: Scenario, fleet: Fleet) -> tuple[Array, Array]:
-    """Mean and mean square of the energy of an upload of each client that is heard, (client,)."""
+    """Mean and mean square of the energy of an upload of each client that is heard, (client,). With
+    declared hardware it depends on the policy, and is counted in drawn rounds with the rest: 0."""
     first, second = np.zeros(fleet.count), np.zeros(fleet.count)
+    if fleet.hardware is not None:
+        return first, second
     for begin in range(0, fleet.count, MANY):
         block = slice(begin, begin + MANY)
         power, has_data = fleet.power[block], fleet.samples[block] > 0  # else it is never called
@@ -193,7 +196,7 @@ def _training_moments(
     worlds: Sequence[Scenario], fleet: Fleet, policy: PolicyLike, seed: int
 ) -> Iterator[tuple[Array, Array]]:
     """Mean and mean square of the energy of a training of each client that is called, (client,),
-    in each of several worlds that differ in E_l only: over drawn rounds, in which it has the
+    and with declared hardware of all that it does in the round, in each of several worlds that differ in E_l only: over drawn rounds, in which it has the
     company that it has in a run."""
     scenario, n = worlds[0], fleet.count
     wanted = min(ROUNDS, -(-min(CALLS * n, PLACES) // scenario.plan.cohort))
@@ -207,7 +210,8 @@ def _training_moments(
             who = part.cohort.ravel()
             calls += np.bincount(who, minlength=n)
             for i, problem in enumerate(pose_each(worlds, fleet, part)):
-                energy = price(problem, policies[i](problem)).compute_energy
+                cost = price(problem, policies[i](problem))
+                energy = cost.compute_energy if fleet.hardware is None else cost.client_energy
                 for total, values in zip(sums[i], (energy, energy**2), strict=True):
                     total += np.bincount(who, values.ravel(), n)
     calls_or_one = np.maximum(calls, 1)

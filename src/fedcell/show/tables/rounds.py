@@ -1,6 +1,7 @@
 """Print rounds: one round by client, a comparison of policies, the summary of a ledger."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 
@@ -47,6 +48,8 @@ def print_schedule(out: Console, scheduled: ScheduledRound) -> None:
     out.print(
         f"the round takes {digits(float(cost.duration))} s and {digits(float(cost.energy))} J"
     )
+    if scheduled.has_devices:
+        out.print(energy_parts(scheduled.timeline.by_part))
     if of is not None and of.broadcast_time:
         out.print(f"before it, {digits(of.broadcast_time)} s to send the model to all")
     out.print(
@@ -59,6 +62,13 @@ def print_schedule(out: Console, scheduled: ScheduledRound) -> None:
             f"certificate (0 at the optimum): gap {float(proof.gap):.1e}, "
             f"primal {float(proof.primal):.1e}, dual {float(proof.dual):.1e}"
         )
+
+
+def energy_parts(parts: Mapping[str, Any]) -> str:
+    """Return joules by part in a line, without those that are 0."""
+    named = {"wait": "waiting", "train": "training", "upload": "uploading"}
+    some = {named.get(part, part): float(joules) for part, joules in parts.items()}
+    return "of these joules: " + ", ".join(f"{p} {digits(j)}" for p, j in some.items() if j > 0)
 
 
 def print_comparison(out: Console, comparison: Comparison, name: str = "scenario") -> None:
@@ -161,5 +171,7 @@ def print_ledger(out: Console, ledger: Ledger) -> None:
         f"{digits(float(ledger.energy.mean()))} J; {ledger.called.mean():.4g} clients called, "
         f"{ledger.received.mean():.4g} received"
     )
+    if parts := ledger.energy_by_part:
+        out.print(energy_parts(parts))
     if ledger.trained:
         out.print(f"training loss after the last round: {digits(float(ledger.train_loss[-1]))}")
