@@ -13,10 +13,10 @@ from fedcell.scenario.catalogue.entries import Catalogue
 from fedcell.show.tables.catalogue import print_catalogue, print_entry
 from fedcell.show.tables.console import print_json
 
-Name = Annotated[
-    str | None, typer.Argument(help="A device or a radio. Default: list all of them.")
+Name = Annotated[str | None, typer.Argument(help="A device or a radio. Default: list all of them.")]
+File = Annotated[
+    Path | None, file("Devices and radios of your own, in a TOML or JSON file.", "--file")
 ]
-File = Annotated[Path | None, file("Devices and radios of your own, in a TOML or JSON file.", "--file")]
 
 
 @command("fedcell devices", "fedcell devices rpi4")

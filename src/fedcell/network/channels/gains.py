@@ -19,7 +19,7 @@ from .rates import gains_of_rates, gains_of_snr
 
 POINTS = 128  # of fading, for a mean over it
 PLACES = 200_000  # (point, client) gains in memory at once
-SAMPLES = 2**19  # (round, client) gains that stand for a distribution without a closed form
+SAMPLES = 2**18  # (round, client) gains that stand for a distribution without a closed form
 MIN_ROUNDS, MAX_ROUNDS = 64, 512  # of those
 SAMPLE_SEED = 2**63  # of their fading, apart from the seeds of runs
 
@@ -38,11 +38,15 @@ def channel_gains(
             )
         picked = np.take_along_axis(values[rounds.start : rounds.stop], clients, axis=1)
         return recorded_gains(scenario, fleet, picked, clients)
+    return np.asarray(fleet.mean_gain[clients] * _factors(scenario, fleet, rounds, clients, seed))
+
+
+def _factors(scenario: Scenario, fleet: Fleet, rounds: range, clients: Ints, seed: int) -> Array:
+    """Return gains over the mean gains of the fleet: fading, and motion since round 0."""
     factor = fading_of(scenario, fleet.links).draw(seed, rounds, clients, fleet.count)
-    gain = fleet.mean_gain[clients] * factor
-    if fleet.links is not None and fleet.links.moves:
-        gain = gain * fleet.links.change(rounds, clients)
-    return np.asarray(gain)
+    if fleet.links is None or not fleet.links.moves:
+        return factor
+    return factor * fleet.links.change(rounds, clients)
 
 
 def recorded_gains(scenario: Scenario, fleet: Fleet, values: Array, clients: Ints) -> Array:
@@ -67,7 +71,16 @@ def sampled_gains(scenario: Scenario, fleet: Fleet) -> Array | None:
         return None
     rounds = range(int(np.clip(SAMPLES // n, MIN_ROUNDS, MAX_ROUNDS)))
     everyone = np.broadcast_to(np.arange(n), (len(rounds), n))
-    return channel_gains(scenario, fleet, rounds, everyone, SAMPLE_SEED)
+
+    def draw() -> Array:
+        return _factors(scenario, fleet, rounds, everyone, SAMPLE_SEED)
+
+    if fleet.links is None:
+        return fleet.mean_gain * draw()
+    # The diversity order, which may depend on the share 1/K, is all that can differ.
+    known_by = (scenario.plan.cohort, scenario.cell.bandwidth)
+    automatic = scenario.cell.channel.diversity == "auto"
+    return fleet.mean_gain * fleet.links.remembered(known_by if automatic else None, draw)
 
 
 def heard_share(scenario: Scenario, fleet: Fleet) -> Array:

@@ -3,8 +3,11 @@ loss in any round."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import isqrt
+from typing import Any
 
 import numpy as np
 
@@ -69,6 +72,17 @@ class Links:
     def spec(self) -> ChannelSpec:
         """Return the table [cell.channel]."""
         return self.cell.channel
+
+    def remembered(self, what: Any, compute: Callable[[], Array]) -> Array:
+        """Return an array that depends on these links and on `what`; keep the last one."""
+        if what not in self._remembered:
+            self._remembered.clear()
+            self._remembered[what] = compute()
+        return self._remembered[what]
+
+    @cached_property
+    def _remembered(self) -> dict[Any, Array]:
+        return {}
 
     def change(self, rounds: range, clients: Ints) -> Array:
         """Return the gains of some clients of each round over those of round 0, (round, place)."""
