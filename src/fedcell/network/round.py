@@ -118,8 +118,7 @@ class Problem:
     def __getitem__(self, where: Any) -> Problem:
         """Return some of the rounds or clients: index every vector."""
         vectors = {name: getattr(self, name)[where] for name in VECTORS}
-        extras = None if self.extras is None else self.extras[where]
-        return replace(self, **vectors, extras=extras)
+        return replace(self, **vectors, extras=self.extras and self.extras[where])
 
     def __repr__(self) -> str:
         freq = np.array((self.freq_min.min(), self.freq_max.max()))
@@ -220,14 +219,9 @@ class Cost:
         return np.asarray((self.compute_time + self.upload_time).max(-1))
 
     @property
-    def client_energy(self) -> Array:
-        """Return the energy of each client [J]."""
-        return self.compute_energy + self.upload_energy
-
-    @property
     def energy(self) -> Array:
         """Return the energy of all clients of the round [J]."""
-        return np.asarray(self.client_energy.sum(-1))
+        return np.asarray((self.compute_energy + self.upload_energy).sum(-1))
 
     @property
     def upload_cost(self) -> Array:
@@ -336,9 +330,7 @@ def price(problem: Problem, schedule: Schedule) -> Cost:
     if a.shape != u.shape or f.shape != u.shape:
         raise BadInput(f"the schedule has shapes {a.shape}, {f.shape}: expected {u.shape}")
     if problem.extras is not None:
-        from .physics.pricing import price_devices
-
-        return price_devices(problem, schedule)
+        return problem.extras.price(problem, schedule)
     return Cost(
         upload_time=u / a,  # (6)
         compute_time=c / f,  # (9)

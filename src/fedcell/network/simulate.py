@@ -19,6 +19,7 @@ from .draw import candidates, draw_all, draw_fleet, draw_trace
 from .ledger import Ledger, check_usable, require_usable
 from .participation import chance_heard
 from .physics.extras import memory_time
+from .physics.pricing import client_energy
 from .physics.timeline import PARTS, Timeline
 from .policies.base import Broadcast, Policy
 from .policies.names import PolicyLike, resolve_policy
@@ -240,7 +241,7 @@ def _price(
             for name, values in sums.items():
                 values[where] = getattr(cost, name)
             duration[where, :size] = cost.compute_time + cost.upload_time
-            energy[where, :size] = cost.client_energy
+            energy[where, :size] = client_energy(cost)
             if fleet.hardware is not None:
                 for part, values in Timeline.of(cost).by_part.items():
                     parts[f"{part}_energy"][where] = values

@@ -114,6 +114,10 @@ def training_identity(scenario: Scenario, fingerprint: str | None, seed: int) ->
         identity["server"],
         identity["adaptive"],
     )  # built-in ones
+    identity["scenario"].pop("device", None)
+    if scenario.radio is not None and scenario.radio.snr_min_db is not None:
+        return identity  # powers, band and noise decide which clients are in outage
+    identity["scenario"].pop("radio", None)
     _leave_out(identity["scenario"], UNLEARNT, scenario)
     if table := identity["scenario"]["clients"].get("table"):
         identity["scenario"]["clients"]["table"] = {

@@ -17,10 +17,10 @@ def certify_devices(
 ) -> Certificate:
     """Return how close a schedule is to the optimum, as `certify` does for the paper's.
 
-    Any prices beta_j >= 0 with the sum A prove a bound. They are `price`, or follow from the shares:
-    beta_j = R a_j^2 / u_j - q_j, or from the training times where a bound of the clock is not
-    active. Joules that no schedule can change are left out of the gap. `dual` is what a client could
-    save by another training time at these prices, of the objective.
+    Any prices beta_j >= 0 with the sum A prove a bound. They are `price`, or follow from the
+    shares, beta_j = R a_j^2 / u_j - q_j, or from the training times where a bound of the clock is
+    not active. Joules that no schedule can change are left out of the gap. `dual` is what a client
+    could save by another training time at these prices, of the objective.
     """
     terms = Terms.of(problem)
     t, s = problem.cycles / schedule.freq, problem.band_time / schedule.share

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,11 @@ from fedcell.scenario.scenario import Scenario
 
 from .downlink import Downloads, downloads
 from .link import PowerLimit, Uploads
+
+if TYPE_CHECKING:
+    from fedcell.network.round import Problem, Schedule
+
+    from .pricing import DeviceCost
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -42,6 +47,12 @@ class Extras:
         arrays = {name: getattr(self, name)[where] for name in ARRAYS}
         limit = None if self.limit is None else self.limit[where]
         return replace(self, **arrays, limit=limit)
+
+    def price(self, problem: Problem, schedule: Schedule) -> DeviceCost:
+        """Return what a schedule of a problem with these extras costs."""
+        from .pricing import price_devices  # it needs the cost of the paper's problem
+
+        return price_devices(problem, schedule)
 
     @property
     def alike_paper(self) -> bool:

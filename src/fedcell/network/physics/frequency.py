@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fedcell.core.types import Array
+from fedcell.network.round import Problem
+from fedcell.network.trace import Fleet
+from fedcell.scenario.scenario import Scenario
+
+from .hardware import counted_weight
 
 HALVINGS = 200
 
@@ -30,3 +37,20 @@ def average_freq(kappa: Array, exponent: Array, busy_power: Array, weight: float
         saved = float((saving * np.exp(exponent * middle)).mean())
         low, high = (middle, high) if saved < second else (low, middle)
     return float(np.exp(high))
+
+
+def average_freq_in(problem: Problem, paper: float) -> float:
+    """Return `average_freq` of the clients of a problem with extras, else the `paper`'s (25)."""
+    if (extras := problem.extras) is None:
+        return paper
+    weight = problem.energy_weight * (problem.clients if extras.summed else 1)
+    return average_freq(problem.kappa, extras.exponent, extras.busy_power, weight)
+
+
+def average_freq_of(scenario: Scenario, fleet: Fleet, some: Any, paper: float) -> float:
+    """Return `average_freq` of some clients with declared hardware, else the `paper`'s (25)."""
+    if fleet.hardware is None:
+        return paper
+    own = fleet.hardware[some]
+    weight = counted_weight(scenario)
+    return average_freq(fleet.kappa[some], own.power_exponent, own.busy_power, weight)

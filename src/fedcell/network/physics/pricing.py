@@ -83,6 +83,13 @@ class DeviceCost(Cost):
         return np.asarray(energy.sum(-1) if self.extras.summed else energy.mean(-1))
 
 
+def client_energy(cost: Cost) -> Array:
+    """Return the joules of each client, in all states."""
+    if isinstance(cost, DeviceCost):
+        return cost.client_energy
+    return np.asarray(cost.compute_energy + cost.upload_energy)
+
+
 def price_devices(problem: Problem, schedule: Schedule) -> DeviceCost:
     """Return the cost of rounds that have extras."""
     extras, a, f = problem.extras, schedule.share, schedule.freq

@@ -6,7 +6,8 @@ With idle devices, other exponents and circuit power it reads, up to constants,
     over t_j + s_j <= h_j = H - m_j,   sum_j u_j / s_j <= 1,   t_j in [c_j / f_max, c_j / f_min],
 
 s_j = u_j / a_j. A second of the round costs A = 1 + l sum P_done, since all that are done wait; a
-second less of waiting is what b_j and q_j are net of. The paper has A = 1, b = q = m = 0, alpha = 3.
+second less of waiting is what b_j and q_j are net of. The paper has A = 1, b = q = m = 0 and
+alpha = 3.
 """
 
 from __future__ import annotations

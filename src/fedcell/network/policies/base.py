@@ -8,8 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fedcell.core.types import Array
-from fedcell.network.physics.frequency import average_freq
-from fedcell.network.physics.hardware import counted_weight
+from fedcell.network.physics.frequency import average_freq_in, average_freq_of
 from fedcell.network.round import Problem, Schedule
 from fedcell.network.trace import Fleet
 from fedcell.scenario.scenario import Scenario
@@ -68,24 +67,17 @@ class Broadcast:
     @classmethod
     def among(cls, problem: Problem) -> Broadcast:
         """Return the broadcast of a single round: means over its clients."""
-        freq, extras = mean_freq(float(problem.kappa.mean()), problem.energy_weight), problem.extras
-        if extras is not None:
-            weight = problem.energy_weight * (problem.clients if extras.summed else 1)
-            freq = average_freq(problem.kappa, extras.exponent, extras.busy_power, weight)
-        return cls(freq, float(problem.samples.mean()))
+        paper = mean_freq(float(problem.kappa.mean()), problem.energy_weight)
+        return cls(average_freq_in(problem, paper), float(problem.samples.mean()))
 
     @classmethod
     def to(cls, scenario: Scenario, fleet: Fleet) -> Broadcast:
         """Return the broadcast of a scenario: means over the clients of its fleet with data."""
         some: Any = fleet.samples > 0
         some = slice(None) if some.all() else some  # no copy if all have data
-        freq = mean_freq(float(fleet.kappa[some].mean()), scenario.task.energy_weight)
-        if fleet.hardware is not None:
-            weight = counted_weight(scenario)
-            own = fleet.hardware[some]
-            freq = average_freq(fleet.kappa[some], own.power_exponent, own.busy_power, weight)
+        paper = mean_freq(float(fleet.kappa[some].mean()), scenario.task.energy_weight)
         return cls(
-            freq=freq,
+            freq=average_freq_of(scenario, fleet, some, paper),
             samples=float(fleet.step_samples(scenario, some).mean()),
         )
 

@@ -29,6 +29,7 @@ BOX_AFTER = 4  # steps in which Newton's method may leave the box
 PRICE_STEPS = 40  # of Newton's method for one price; 4 to 6 are usual
 PRICE_TOLERANCE = 1e-13  # of t + s, relative
 BISECTIONS = 64  # of one length
+LEAST_PRICE = 1e-18  # of time, relative to the highest
 FAR = 30.0  # of the box around the start, in logarithms
 
 
@@ -156,9 +157,10 @@ def _equal_time(terms: Terms, h: Array, Ru: Array) -> Array:
     T, S = ((terms.alpha - 1) * terms.w) ** (1 / terms.alpha), np.sqrt(Ru)
     power, b, q = -1 / terms.alpha, terms.b, terms.q
     # At `low` one of t and s alone is h or more; at `high` both are at most half of it.
-    low = np.maximum(np.maximum(S * S / (h * h) - q, (T / h) ** terms.alpha - b), 0.0)
     high = np.maximum(4 * S * S / (h * h) - q, (2 * T / h) ** terms.alpha - b)
-    beta = np.sqrt(np.maximum(low, high * 1e-12) * high)
+    low = np.maximum(S * S / (h * h) - q, (T / h) ** terms.alpha - b)
+    low = np.maximum(low, LEAST_PRICE * high)  # no root above 0: t is at its lower bound
+    beta = np.sqrt(low * high)
     t = np.zeros_like(h)
     for _ in range(PRICE_STEPS):
         by_t, by_s = b + beta, q + beta

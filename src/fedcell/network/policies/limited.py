@@ -43,8 +43,8 @@ def best_schedule(problem: Problem) -> Schedule:
 
 def _cheapest(problem: Problem, extras: Extras) -> Schedule:
     """Return the cheapest of some schedules: from even shares and from the optimum without limits,
-    optima of the problem made linear at the shares before, and these shares themselves; at last with
-    the best training times for its shares."""
+    optima of the problem made linear at the shares before, and these shares themselves; at last
+    with the best training times for its shares."""
     even = np.full(problem.band_time.shape, 1 / problem.clients)
     best, cost = Schedule(even, problem.freq_max), np.full(even.shape[:-1], np.inf)
     free = replace(problem, extras=replace(extras, limit=None))

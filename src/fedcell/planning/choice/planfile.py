@@ -82,7 +82,7 @@ def plan_tables(plan: TrainingPlan) -> dict[str, Any]:
         "scenario": kept,
     }
     tables = {name: _plain(value) for name, value in tables.items()}
-    for name in ("learner", "server"):
+    for name in ("learner", "server", "power"):
         if tables[name] is None:
             del tables[name]
     return stamp("plan", FORMAT) | tables

@@ -20,6 +20,7 @@ from fedcell.network.channel import rate_per_hertz, upload_energy
 from fedcell.network.channels.gains import heard_gains
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.participation import chance_called, chance_heard
+from fedcell.network.physics.pricing import client_energy
 from fedcell.network.policies.base import Broadcast
 from fedcell.network.policies.names import PolicyLike, resolve_policy
 from fedcell.network.round import price
@@ -195,9 +196,9 @@ def upload_moments(scenario: Scenario, fleet: Fleet) -> tuple[Array, Array]:
 def _training_moments(
     worlds: Sequence[Scenario], fleet: Fleet, policy: PolicyLike, seed: int
 ) -> Iterator[tuple[Array, Array]]:
-    """Mean and mean square of the energy of a training of each client that is called, (client,),
-    and with declared hardware of all that it does in the round, in each of several worlds that differ in E_l only: over drawn rounds, in which it has the
-    company that it has in a run."""
+    """Mean and mean square of the energy of a training of each client that is called, (client,), in
+    each of several worlds that differ in E_l only: over drawn rounds, in which it has the company
+    that it has in a run. With declared hardware it is that of all that the client does."""
     scenario, n = worlds[0], fleet.count
     wanted = min(ROUNDS, -(-min(CALLS * n, PLACES) // scenario.plan.cohort))
     rounds = min(wanted, scenario.rounds) if scenario.cell.recorded is not None else wanted
@@ -211,7 +212,7 @@ def _training_moments(
             calls += np.bincount(who, minlength=n)
             for i, problem in enumerate(pose_each(worlds, fleet, part)):
                 cost = price(problem, policies[i](problem))
-                energy = cost.compute_energy if fleet.hardware is None else cost.client_energy
+                energy = cost.compute_energy if fleet.hardware is None else client_energy(cost)
                 for total, values in zip(sums[i], (energy, energy**2), strict=True):
                     total += np.bincount(who, values.ravel(), n)
     calls_or_one = np.maximum(calls, 1)

@@ -138,7 +138,7 @@ class ChannelSpec(Table, frozen=True, kw_only=True):
         Any,
         Doc(
             "measured channels instead, a column of a file: gain_db, rsrp_dbm, snr_db or rate_mbps "
-            "names it (docs/how-to/measured-channels.md). Measured in Python",
+            "names it (docs/how-to/drive-test.md). Measured in Python",
             example='{ file = "drive.csv", rate_mbps = "uplink", device = "phone" }',
         ),
     ] = None

@@ -67,6 +67,14 @@ class Device(Table, frozen=True, kw_only=True):
         Doc("of the electricity: totals in grams of CO2", "", "g/kWh", example="300.0"),
     ] = None
 
+    def grams(self, joules: float) -> float | None:
+        """Return the CO2 of an energy [g]; None where no intensity is given.
+
+        >>> Device(carbon_intensity=300.0).grams(3.6e6)
+        300.0
+        """
+        return None if self.carbon_intensity is None else joules / 3.6e6 * self.carbon_intensity
+
     def faults(self) -> list[str]:
         faults = []
         if self.busy_power is not None and self.busy_power < self.idle_power:

@@ -11,7 +11,7 @@ from fedcell.network.ledger import Ledger
 from fedcell.network.schedule import ScheduledRound
 from fedcell.scenario.scenario import Scenario
 
-from .console import digits, plus_minus, print_table
+from .console import digits, plus_minus, print_notes, print_table
 
 MAX_CLIENTS = 100  # rows of a table
 NAME_WIDTH = 18  # characters of a name, so that the table fits 80
@@ -122,6 +122,15 @@ def print_comparison(out: Console, comparison: Comparison, name: str = "scenario
         f"asked and passed over: {comparison.excluded_by_channel:.3g} with a weak channel; "
         f"never called: {comparison.excluded_by_data:.3g} with little data"
     )
+    _print_remarks(out, comparison)
+
+
+def _print_remarks(out: Console, comparison: Comparison) -> None:
+    """Print what else there is to say of a comparison."""
+    plan = comparison.scenario.plan
+    if grams := comparison.grams:
+        each = ", ".join(f"{name} {digits(value)}" for name, value in grams.items())
+        out.print(f"CO2 of a round [g]: {each}")
     if plan.cohort_drawn == "after-training":
         out.print("all eligible clients train; the energy includes theirs")
     if comparison.short_rounds:
@@ -130,6 +139,7 @@ def print_comparison(out: Console, comparison: Comparison, name: str = "scenario
             f"than {plan.cohort} clients could be called;\nin {comparison.empty_rounds} none, "
             "which the means leave out"
         )
+    print_notes(out, comparison.notes)
 
 
 def _work(world: Scenario) -> str:
