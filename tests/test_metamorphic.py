@@ -521,7 +521,8 @@ SAYS_A_KEY: dict[tuple[str, str], tuple[Tables, str, Any]] = {  # tables before,
 }
 SAYS_NO_KEY = {  # what is asked, where answers go, how they are computed
     *("--json", "--details", "--figure", "--out", "--report", "--track", "--all-keys"),
-    *("--reference", "--columns", "--by", "--axis", "--which", "--app", "--store"),
+    *("--reference", "--file", "--columns", "--by", "--axis", "--which", "--app"),
+    "--store",
     *("--seed", "--seeds", "--most-seeds", "--precision", "--fleets", "--round", "--policy"),
     *("--data-dir", "--threads", "--workers", "--cluster", "--budget", "--retry", "--resume"),
     *("--minimise", "--deadline", "--energy-budget", "--confidence", "--clients", "--steps"),

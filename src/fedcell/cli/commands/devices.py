@@ -21,7 +21,7 @@ File = Annotated[
 
 @command("fedcell devices", "fedcell devices rpi4")
 def devices(name: Name = None, own_file: File = None, as_json: AsJson = False) -> None:
-    """List the devices and radios that are known by name, with the source of every number.
+    """List devices and radios that are known by name, with the source of every number.
 
     A scenario names them: device = "rpi4", radio = "nr-mid", or columns of these names in a table
     of clients.
