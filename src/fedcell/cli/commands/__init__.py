@@ -7,7 +7,6 @@ from collections.abc import Mapping
 COMMANDS: Mapping[str, str] = {
     "demo": "Run a pilot, a plan and a training of the scenario digits, in under two minutes.",
     "scenario": "Print a shipped scenario file, commented, to start your own from.",
-    "devices": "List devices and radios that are known by name, with the source of every number.",
     "partition": "Show how a scenario deals its training data to the clients.",
     "pilot": "Measure by short trials how many rounds training takes, near the likely plan.",
     "plan": "Plan before training: clients a round, steps of each, time and energy.",
@@ -18,6 +17,7 @@ COMMANDS: Mapping[str, str] = {
     "exchanges": "Show what each device of a federation did, modelled and measured.",
     "testbed": "Run a federation over shaped links of this machine; compare uploads with the "
     "model.",
+    "devices": "List devices and radios that are known by name, with the source of every number.",
     "cost": "Price rounds by Monte Carlo: policies side by side, with common random numbers.",
     "schedule": "Schedule one round: band share and CPU frequency of each client.",
     "validate": "Compare a pilot's predictions with trials that it has not seen.",
