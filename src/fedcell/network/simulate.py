@@ -232,7 +232,7 @@ def _price(
     """Return the ledger of a trace; add the costs of its clients to `totals`, if given."""
     names = ("duration", "energy", "upload_cost", "compute_cost", "objective")
     sums: dict[str, Any] = {name: np.zeros(trace.rounds) for name in names}
-    parts = {f"{part}_energy": np.zeros(trace.rounds) for part in PARTS}
+    parts: dict[str, Any] = {f"{part}_energy": np.zeros(trace.rounds) for part in PARTS}
     duration, energy = np.zeros(trace.cohort.shape), np.zeros(trace.cohort.shape)
     for where, part in trace.by_size():
         if (size := part.cohort.shape[1]) > 0:
@@ -243,8 +243,8 @@ def _price(
             duration[where, :size] = cost.compute_time + cost.upload_time
             energy[where, :size] = client_energy(cost)
             if fleet.hardware is not None:
-                for part, values in Timeline.of(cost).by_part.items():
-                    parts[f"{part}_energy"][where] = values
+                for name, joules in Timeline.of(cost).by_part.items():
+                    parts[f"{name}_energy"][where] = joules
     idle = None if trained is None else _idle(scenario, fleet, trace.cohort, trained)
     if idle is not None:
         in_vain = idle.energy_of_rounds()

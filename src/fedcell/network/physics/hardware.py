@@ -10,7 +10,7 @@ import numpy as np
 from fedcell.core.errors import BadInput
 from fedcell.core.schema import SMALL
 from fedcell.core.showing import value_range
-from fedcell.core.types import Array
+from fedcell.core.types import Array, Bools
 from fedcell.scenario.arrays import ClientTable
 from fedcell.scenario.hardware.device import Device
 from fedcell.scenario.hardware.radio import Radio
@@ -144,5 +144,5 @@ def _check_states(name: str, power: Array, idle: Array, table: ClientTable | Non
         )
 
 
-def _title(table: ClientTable | None, wrong: Array) -> str:
+def _title(table: ClientTable | None, wrong: Bools) -> str:
     return "all clients" if table is None else table.name_of(int(np.argmax(wrong)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from fedcell.network.channel import rate_per_hertz, upload_energy
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.hardware.radio import Radio
 from fedcell.scenario.scenario import Scenario
+
+if TYPE_CHECKING:
+    from fedcell.network.round import Problem, Schedule
 
 
 def ratio(decibels: float) -> float:
@@ -37,6 +40,25 @@ def usable_band(scenario: Scenario) -> float:
     """Return the band that carries bits of the uplink, on average over time [Hz]."""
     radio = scenario.radio or Radio()
     return scenario.cell.bandwidth * radio.usable_share * radio.uplink_share
+
+
+def shannon_noise(scenario: Scenario) -> float:
+    """Return the noise density with which Shannon's formula gives the rate: noise times gap."""
+    return noise_density(scenario) * ratio((scenario.radio or Radio()).gap_db)
+
+
+def whole_band_density(scenario: Scenario, fleet: Fleet) -> Array:
+    """Return the power density of each client over the whole band, its limit kept [W/Hz]."""
+    if fleet.hardware is None:
+        return fleet.power
+    return np.minimum(fleet.power, fleet.hardware.power_max / scenario.cell.bandwidth)
+
+
+def uploads_per_second(problem: Problem, schedule: Schedule) -> Array:
+    """Return the part of a model that each client sends in a second: a_j B r_j^0 over z_m."""
+    if problem.extras is None or problem.extras.limit is None:
+        return np.asarray(schedule.share / problem.band_time)
+    return 1 / problem.extras.limit.upload_time(schedule.share)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

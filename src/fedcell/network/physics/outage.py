@@ -30,4 +30,4 @@ def least_gains(scenario: Scenario, fleet: Fleet, which: Any = slice(None)) -> A
     if radio.power_law != "full":
         density = np.minimum(density, fleet.power[which])
     least = ratio(radio.snr_min_db) * noise_density(scenario) / density
-    return np.maximum(least, scenario.min_gain)
+    return np.asarray(np.maximum(least, scenario.min_gain))

@@ -94,8 +94,11 @@ def _equal_finish_of_devices(problem: Problem, freq: Array) -> Schedule:
     assert extras is not None
     train = extras.memory_time + problem.cycles / freq
     share = equal_finish(u, train)
-    for _ in range(0 if extras.limit is None else REFINEMENTS):
-        at = np.sqrt(share * equal_finish(extras.limit.upload_time(share) * share, train))
+    if (limit := extras.limit) is None:
+        return Schedule(share=share, freq=freq)
+    for _ in range(REFINEMENTS):
+        linear = limit.upload_time(share) * share
+        at = np.sqrt(share * equal_finish(linear, train))
         share = at / at.sum(-1, keepdims=True)
     return Schedule(share=share, freq=freq)
 

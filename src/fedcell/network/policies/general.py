@@ -74,7 +74,7 @@ def linear_at(problem: Problem, share: Array) -> Problem:
 def _solve(terms: Terms) -> tuple[Array, Array, Array]:
     """Return t, s and beta of rounds with one axis, by Newton's method for (log(H - floor), log R)
     within the box that the signs of the two sums leave."""
-    out = tuple(np.empty_like(terms.u) for _ in range(3))
+    out = (np.empty_like(terms.u), np.empty_like(terms.u), np.empty_like(terms.u))
     left = np.arange(len(terms.u))
     floor = (terms.m + terms.shortest).max(-1)
     x = _start(terms, floor)
@@ -115,7 +115,7 @@ def _start(terms: Terms, floor: Array) -> Array:
     total = terms.u.sum(-1)
     s = total[:, None] + (top[:, None] - terms.m - t)
     R = (terms.second + terms.q.sum(-1)) / (terms.u / s**2).sum(-1)
-    return np.log(np.stack((np.maximum(top - floor + total, 1e-12 * top), R)))
+    return np.asarray(np.log(np.stack((np.maximum(top - floor + total, 1e-12 * top), R))))
 
 
 @dataclass(frozen=True, eq=False)
