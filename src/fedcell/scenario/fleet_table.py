@@ -110,12 +110,12 @@ def client_table(
         except BadInput as error:
             faults += error.faults
     try:
-        named = expand_columns(columns, NUMBERS, catalogue or Catalogue.load())
+        of_catalogue = expand_columns(columns, NUMBERS, catalogue or Catalogue.load())
     except BadInput as error:
         faults += (f"clients.table: {fault}" for fault in error.faults)
     if faults:
         raise BadInput(*faults[:MAX_FAULTS])
-    for column, cells in named.items():
+    for column, cells in of_catalogue.items():
         merged[column] = _filled(merged[column], cells) if column in merged else cells
     return ClientTable(**merged, labels=labels)
 

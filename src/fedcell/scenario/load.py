@@ -118,7 +118,7 @@ def _with_arrays(
         given["learning"] = _with_paths(given["learning"], folder)
     if isinstance(cell := given.get("cell"), dict) and isinstance(cell.get("channel"), dict):
         cell["channel"] = dict(cell["channel"])
-    readers = {
+    readers: dict[tuple[str, ...], Callable[[Any, Path], Any]] = {
         ("cell", "gains"): _gains,
         ("cell", "channel", "measured"): read_measured,
         ("clients", "table"): partial(_table, catalogue=catalogue),

@@ -3,9 +3,10 @@
 from rich.console import Console
 from rich.padding import Padding
 
+from fedcell.core.errors import printable
 from fedcell.scenario.catalogue.entries import Catalogue, Entry, Fact
 
-from .console import counted, print_table, printable
+from .console import counted, print_table
 
 ASSUMED = "assumed: set your own"
 
