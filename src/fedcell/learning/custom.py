@@ -20,7 +20,7 @@ from fedcell.core.files.checksums import checksum_of
 from fedcell.core.types import Floats, Ints
 from fedcell.scenario.scenario import Scenario
 
-from .learner import Buffered, Differentiable, Learner, Scores, first_model, warm_up
+from .learner import Buffered, Differentiable, Learner, Scores, first_model, measured_by, warm_up
 
 LearnerFactory = Callable[[Scenario, int], Learner]
 LearnerLike = LearnerFactory | str  # a function, or its name, module:callable
@@ -139,6 +139,7 @@ class Guarded:
         self.sizes: Ints = learner.sizes
         size = first_model(learner).size
         self.trained = learner.trained if isinstance(learner, Buffered) else size
+        self.better = measured_by(learner)
 
     def warm_up(self) -> None:
         with blaming(self.failure):

@@ -7,7 +7,7 @@ import numpy as np
 from fedcell.core.errors import BadInput
 from fedcell.learning.aggregate import Rule
 from fedcell.learning.custom import CustomLearner
-from fedcell.learning.learner import Learner, Scores, first_model
+from fedcell.learning.learner import Learner, Scores, first_model, measured_by
 from fedcell.learning.setup import TrainingSetup
 from fedcell.scenario.learning import Learning
 from fedcell.scenario.scenario import Scenario, check_scenario
@@ -101,13 +101,19 @@ def own_learner_setup(scenario: Scenario, learner: Learner, seed: int) -> Traini
 
 
 def check_scored(target: Target | None, scores: Scores) -> None:
-    """Refuse a first model without a loss, and an accuracy as the target without test data."""
+    """Refuse a first model without a loss, and a target that needs test data without them."""
     if isnan(scores.train_loss):
         raise BadInput(
             "the training loss of the first model is not a number: check the data, or the learner"
         )
-    if target is not None and target.accuracy is not None and isnan(scores.accuracy):
+    if target is not None and target.needs_test and isnan(scores.of(target.column)):
         raise BadInput(
             f"the target is {target}, but there is no test data to measure it on: give a training "
             "loss as the target"
         )
+
+
+def goal_of(target: Target | None, learner: Learner) -> Target | None:
+    """Return a target with the direction of its metric; refuse one that the learner does not
+    measure."""
+    return None if target is None else target.with_directions(measured_by(learner))

@@ -5,7 +5,7 @@ Most runs have one segment, with one K and E_l. A controller may begin a new one
 
 from pathlib import Path
 
-from fedcell.learning.learner import Learner, Scores, evaluated, warm_up
+from fedcell.learning.learner import Learner, Scores, evaluated, own_metrics, warm_up
 from fedcell.learning.server_optimizer import CustomServer, ServerOptimizer
 from fedcell.scenario.scenario import Scenario
 
@@ -106,7 +106,7 @@ class _Execution:
         """Return the result of the rounds that are done."""
         run, state, segments = self.run, self.state, self.segments
         ledgers = {
-            policy: with_training(ledger, state)
+            policy: with_training(ledger, state, own_metrics(run.first.learner))
             for policy, ledger in segments.ledgers.items()
             if state.rounds
         }

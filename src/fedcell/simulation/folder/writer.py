@@ -60,7 +60,8 @@ class RunWriter(NoFolder):
         self._home.begin(self._run.used, input_of(self._run.setup))
         if segments.changes:  # a run that was killed may not have written its last change
             self._write_changes(segments)
-        self._ledger_file = LedgerFile(self._home.path, segments.ledgers)
+        metrics = self._run.start.history.metrics
+        self._ledger_file = LedgerFile(self._home.path, segments.ledgers, metrics)
         self._ledgers = segments.ledgers
 
     def start(self, state: State, result: RunResult) -> None:
