@@ -22,38 +22,11 @@ FLAT = "expected a flat vector of finite 32-bit floats"
 ACCURACY: dict[str, Direction] = {"accuracy": USUAL["accuracy"]}
 # Columns of ledgers and of tables of runs, which no metric may be called.
 RESERVED = frozenset(
-    [
-        "policy",
-        "round",
-        "rounds",
-        "seed",
-        "duration",
-        "energy",
-        "upload_cost",
-        "compute_cost",
-        "staged_cost",
-        "cost",
-        "objective",
-        "called",
-        "draws",
-        "received",
-        "excluded_by_channel",
-        "excluded_by_data",
-        "totals",
-        "spending",
-        "discarded_uploads",
-        "train_loss",
-        "loss",
-        "test_loss",
-        "majority",
-        "metrics",
-        "better",
-        "total_duration",
-        "total_energy",
-        "checksum",
-        "clients",
-        "target",
-    ]
+    ["policy", "round", "rounds", "seed", "duration", "energy", "upload_cost", "compute_cost"]
+    + ["staged_cost", "cost", "objective", "called", "draws", "received", "excluded_by_channel"]
+    + ["excluded_by_data", "totals", "spending", "discarded_uploads", "train_loss", "loss"]
+    + ["test_loss", "majority", "metrics", "better", "total_duration", "total_energy", "checksum"]
+    + ["clients", "target"]
 )
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # of Adam, as in Kingma and Ba (2015) and PyTorch
 

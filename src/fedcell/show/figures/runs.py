@@ -170,8 +170,10 @@ def _finish(panel: Any, drawing: RunsDrawing, measure: str) -> None:
     )
 
 
-PANELS: Mapping[str, Callable[[Any, RunsDrawing], None]] = {
+Panel = Callable[[Any, RunsDrawing], None]
+PANELS: Mapping[str, Panel] = {
     "rounds": draw_rounds,
+    "accuracy": lambda panel, drawing: draw_rounds(panel, drawing, "accuracy"),
     "duration": lambda panel, drawing: draw_over(panel, drawing, "duration"),
     "energy": lambda panel, drawing: draw_over(panel, drawing, "energy"),
 }
@@ -195,7 +197,8 @@ def runs_figure(drawing: RunsDrawing, columns: int | None = None) -> Any:
     """Return the panels of one run or of several seeds, for a screen or for columns of a paper."""
     # The metrics that are known and not shown by all panels anyway, after the first panel.
     shown = {m: partial(draw_rounds, measure=m) for m in drawing.metrics if m != drawing.measure}
-    known = {"rounds": PANELS["rounds"], **shown, **PANELS}
+    others = {name: panel for name, panel in PANELS.items() if name not in ("rounds", "accuracy")}
+    known: dict[str, Panel] = {"rounds": draw_rounds, **shown, **others}
     names = list(known)
     figure, panels = panel_grid(len(names), columns)
     lines: dict[int, int] = {}  # of the longest legend, by row
