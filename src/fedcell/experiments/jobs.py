@@ -168,7 +168,7 @@ def train_curve(
             return True
 
         rules: list[Stop] = [diverged, at_target(until.target, is_baseline=is_baseline_state)]
-        rules.append(lambda at: is_cut(getattr(at.history, column), until, begin))
+        rules.append(lambda at: is_cut(at.history.column(column), until, begin))
         watch = Stopwatch()
         states = train_rounds(
             *(scenario, learner, fleet, trace, first, rules, server), stopwatch=watch

@@ -22,11 +22,13 @@ FLAT = "expected a flat vector of finite 32-bit floats"
 ACCURACY: dict[str, Direction] = {"accuracy": USUAL["accuracy"]}
 # Columns of ledgers and of tables of runs, which no metric may be called.
 RESERVED = frozenset(
-    ["policy", "round", "rounds", "seed", "duration", "energy", "upload_cost", "compute_cost"]
-    + ["staged_cost", "cost", "objective", "called", "draws", "received", "excluded_by_channel"]
-    + ["excluded_by_data", "totals", "spending", "discarded_uploads", "train_loss", "loss"]
-    + ["test_loss", "majority", "metrics", "better", "total_duration", "total_energy", "checksum"]
-    + ["clients", "target"]
+    (
+        *("policy", "round", "rounds", "seed", "duration", "energy", "upload_cost", "compute_cost"),
+        *("staged_cost", "cost", "objective", "called", "draws", "received", "majority", "metrics"),
+        *("excluded_by_channel", "excluded_by_data", "totals", "spending", "discarded_uploads"),
+        *("train_loss", "loss", "test_loss", "better", "total_duration", "total_energy", "target"),
+        *("checksum", "clients"),
+    )
 )
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # of Adam, as in Kingma and Ba (2015) and PyTorch
 
@@ -54,6 +56,14 @@ class Scores:
     accuracy: float = float("nan")
     majority: float = float("nan")
     metrics: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Have one NaN, which is equal to itself as an object: so equal scores are equal."""
+        for name in ("train_loss", "test_loss", "accuracy", "majority"):
+            if getattr(self, name) != getattr(self, name):
+                object.__setattr__(self, name, nan)
+        known = {name: nan if value != value else value for name, value in self.metrics.items()}
+        object.__setattr__(self, "metrics", known)
 
     def of(self, column: str) -> float:
         """Return a score by the name of its column; NaN if it was not measured."""
@@ -180,6 +190,40 @@ class Measured(Learner, Protocol):
     def better(self) -> Mapping[str, Direction]:
         """The metrics of its `Scores` by name, and whether higher or lower values are better:
         "accuracy" where there is one, and those of `Scores.metrics`."""
+        ...
+
+
+@runtime_checkable
+class Priced(Learner, Protocol):
+    """A learner that knows what its model costs, where task.model_bits or task.cycles_per_sample
+    are left out."""
+
+    @property
+    def model_bits(self) -> float:
+        """z_m: size of an upload [bit]."""
+        ...
+
+    @property
+    def cycles_per_sample(self) -> float | None:
+        """alpha_0: cycles of a training step for one sample; None if that is not known."""
+        ...
+
+
+@runtime_checkable
+class Stateful(Learner, Protocol):
+    """A learner whose clients remember something from one of their rounds to the next.
+
+    `train` changes the memory of the clients that it trains; a run keeps it with the model, and
+    gives it back to resume.
+    """
+
+    @property
+    def memory(self) -> Mapping[int, Any]:
+        """What clients remember, arrays of uint8 by client; new objects wherever it changes."""
+        ...
+
+    def remember(self, memory: Mapping[int, Any]) -> None:
+        """Take over what clients remember; those that are not in it remember nothing."""
         ...
 
 

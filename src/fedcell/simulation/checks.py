@@ -6,7 +6,7 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.learning.aggregate import Rule
-from fedcell.learning.custom import CustomLearner
+from fedcell.learning.custom import CustomLearner, costs_of
 from fedcell.learning.learner import Learner, Scores, first_model, measured_by
 from fedcell.learning.setup import TrainingSetup
 from fedcell.scenario.learning import Learning
@@ -87,8 +87,12 @@ def learning_of(scenario: Scenario, own: CustomLearner | None) -> Learning | Non
 
 
 def own_learner_setup(scenario: Scenario, learner: Learner, seed: int) -> TrainingSetup:
-    """Return the setup of a custom learner: the scenario with its D_j. The scenario must give z_m
-    and alpha_0, as fedcell does not know the model."""
+    """Return the setup of a custom learner: the scenario with its D_j, and with z_m and alpha_0
+    where the learner knows them; else the scenario must give them."""
+    left_out = {k: v for k, v in costs_of(learner).items() if getattr(scenario.task, k) is None}
+    if left_out and scenario.task.samples_per_step is None:
+        left_out["samples_per_step"] = "batch"  # as those of our own (DECISIONS.md, 2)
+    scenario = scenario.using(task=left_out)
     task = scenario.task
     names = ("model_bits", "cycles_per_sample")
     if missing := [f"task.{name}" for name in names if getattr(task, name) is None]:

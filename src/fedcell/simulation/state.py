@@ -77,6 +77,10 @@ class History:
         """Metrics of the learner on test data, by name."""
         return {name: np.asarray(self._column(name)) for name in self.names[len(COLUMNS) :]}
 
+    def column(self, name: str) -> Array:
+        """Return a column by its name, also that of a metric."""
+        return np.asarray(self._column(name))
+
     def _column(self, name: str) -> Any:
         column = self._rows.data[name][: self.rounds]
         column.flags.writeable = False
@@ -144,6 +148,7 @@ class State:
     history: History
     average: Floats  # of the last models: `moved_average`
     server: Floats | None = None  # memory of the server, (vector, number), if it has one
+    clients: Mapping[int, Any] | None = None  # what they remember, if the learner keeps anything
     deliver: Deliver = field(kw_only=True)  # which of both models is evaluated and exported
 
     @property

@@ -15,6 +15,7 @@ from fedcell.core.errors import BadInput, FedcellWarning
 from fedcell.core.streams import check_count
 from fedcell.core.types import Floats
 from fedcell.learning.aggregate import aggregate
+from fedcell.learning.custom import memory_of, remember
 from fedcell.learning.learner import Learner, Remote, Scores, evaluated, own_metrics
 from fedcell.learning.server_optimizer import CustomServer, ServerOptimizer
 from fedcell.network.draw import draw_fleet, draw_trace, has_enough_data
@@ -127,11 +128,12 @@ def train_rounds(
         clients, counts = trace.uploads(t - trace.first_round)
         begin = time.perf_counter()
         state.model.flags.writeable = False  # a learner trains a copy
+        remember(learner, state.clients)
         uploads = learner.train(state.model, clients, t)
         mean, discarded = aggregate(
             rule, state.model, clients, counts, uploads, shares, t, isinstance(learner, Remote)
         )
-        state = _with_mean(state, mean, serving, t)
+        state = replace(_with_mean(state, mean, serving, t), clients=memory_of(learner))
         due = (t + 1) % every == 0 or t + 1 == end
         trained = time.perf_counter()
         scores = _scores(state, learner, evaluator, t + 1, end) if due else NOT_EVALUATED
