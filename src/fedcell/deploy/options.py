@@ -22,13 +22,14 @@ from fedcell.core.schema import (
     documented,
     field_infos,
 )
+from fedcell.learning.learner import check_metrics
 from fedcell.network.policies.names import PolicyLike, policy_name
 from fedcell.network.round import Problem, Schedule
 from fedcell.planning.adaptive.run import Adaptation
 from fedcell.planning.choice.plan import TrainingPlan
 from fedcell.scenario.load import load_scenario
 from fedcell.scenario.scenario import Scenario
-from fedcell.scenario.target import Target
+from fedcell.scenario.target import Direction, Target
 from fedcell.simulation.folder.run_folder import IDENTITY
 
 from .exchanges import Exchange
@@ -66,6 +67,9 @@ class FederationOptions:
     judged_by : {"server", "devices"}, optional
         Evaluate models on the server's copy of the data, or on all devices, each on its own samples
         (2). With `arrays`, always by the devices.
+    metrics : mapping of str to {"higher", "lower"}, optional
+        Metrics that devices report for a model by name beside losses and accuracy, and which values
+        are better; they can be targets. For models that devices evaluate.
     join_timeout : float, optional
         Seconds in which all devices introduce themselves.
     start_with : int, optional
@@ -102,6 +106,7 @@ class FederationOptions:
     policy: PolicyLike = "distributed"
     arrays: Mapping[str, Any] | None = None
     judged_by: Evaluator = "server"
+    metrics: Mapping[str, Direction] = field(default_factory=dict)
     join_timeout: float = 120.0  # [s]
     start_with: int | None = None
     keys: str | Path | None = None
@@ -121,6 +126,9 @@ class FederationOptions:
             raise BadInput(f"`deadline` = {self.deadline}: expected seconds above 0")
         if self.judged_by not in get_args(Evaluator):
             raise BadInput(f"`judged_by` = {self.judged_by!r}: expected server or devices")
+        check_metrics(self.metrics)
+        if self.metrics and self.evaluator == "server":
+            raise BadInput("`metrics`: devices report them: give `arrays`, or judged_by='devices'")
         if self.screen not in get_args(Screen):
             ways = ", ".join(get_args(Screen))
             raise BadInput(f"`screen` = {self.screen!r}: expected one of {ways}")
@@ -144,6 +152,7 @@ class FederationOptions:
             "screen": self.screen,
             "screen_factor": None if self.screen == "none" else self.screen_factor,
             "judged_by": self.evaluator,
+            **({"metrics": dict(self.metrics)} if self.metrics else {}),
         }
 
 

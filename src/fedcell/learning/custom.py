@@ -218,6 +218,15 @@ def costs_of(learner: Learner) -> dict[str, float]:
     return {name: float(value) for name, value in known.items() if value is not None}
 
 
+def scale_of(learner: Learner, scenario: Scenario) -> str | None:
+    """Return what a run of a large learner takes, and a question; None where it is not large."""
+    forecast = getattr(unguarded(learner), "forecast_if_large", None)
+    taken = None if forecast is None else forecast(scenario.plan.cohort)
+    if taken is None:
+        return None
+    return f"{taken}. Is that the scale you want? Fewer trained weights, clients or steps lower it"
+
+
 def name_of(given: Any) -> str:
     """Return module:callable of a function or a class, or of the class of an object."""
     named = given if hasattr(given, "__qualname__") else type(given)

@@ -291,7 +291,12 @@ def measured_by(learner: Learner) -> dict[str, Direction]:
     """Return what a learner measures on test data, and which values are better."""
     if not isinstance(learner, Measured):
         return dict(ACCURACY)
-    better = dict(learner.better)
+    return check_metrics(learner.better)
+
+
+def check_metrics(given: Mapping[str, Direction]) -> dict[str, Direction]:
+    """Return metrics by name with their directions; refuse names that no metric may have."""
+    better = dict(given)
     for name, each in better.items():
         if name in RESERVED or not NAME.fullmatch(name):
             raise BadInput(

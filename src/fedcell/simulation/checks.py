@@ -1,6 +1,8 @@
 """Check that the parts of a scenario fit: selection, aggregation, learner, target."""
 
+from collections.abc import Mapping
 from math import isnan
+from typing import Any
 
 import numpy as np
 
@@ -86,13 +88,20 @@ def learning_of(scenario: Scenario, own: CustomLearner | None) -> Learning | Non
     return scenario.learning
 
 
+def with_costs(scenario: Scenario, known: Mapping[str, float]) -> Scenario:
+    """Return the scenario with z_m and alpha_0 of a learner, where it leaves them out; a local step
+    is then a batch, as that of the built-in learners (DECISIONS.md, 2)."""
+    task = scenario.task
+    left_out: dict[str, Any] = {k: v for k, v in known.items() if getattr(task, k) is None}
+    if left_out and task.samples_per_step is None:
+        left_out["samples_per_step"] = "batch"
+    return scenario.using(task=left_out) if left_out else scenario
+
+
 def own_learner_setup(scenario: Scenario, learner: Learner, seed: int) -> TrainingSetup:
     """Return the setup of a custom learner: the scenario with its D_j, and with z_m and alpha_0
     where the learner knows them; else the scenario must give them."""
-    left_out = {k: v for k, v in costs_of(learner).items() if getattr(scenario.task, k) is None}
-    if left_out and scenario.task.samples_per_step is None:
-        left_out["samples_per_step"] = "batch"  # as those of our own (DECISIONS.md, 2)
-    scenario = scenario.using(task=left_out)
+    scenario = with_costs(scenario, costs_of(learner))
     task = scenario.task
     names = ("model_bits", "cycles_per_sample")
     if missing := [f"task.{name}" for name in names if getattr(task, name) is None]:

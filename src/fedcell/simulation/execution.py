@@ -5,6 +5,7 @@ Most runs have one segment, with one K and E_l. A controller may begin a new one
 
 from pathlib import Path
 
+from fedcell.learning.custom import scale_of
 from fedcell.learning.learner import Learner, Scores, evaluated, own_metrics, warm_up
 from fedcell.learning.server_optimizer import CustomServer, ServerOptimizer
 from fedcell.scenario.scenario import Scenario
@@ -40,6 +41,8 @@ def execute(
         check_scored(run.goal, initial)
         with observer.compile():
             warm_up(segments.last.learner)
+        if (notice := scale_of(segments.last.learner, run.first.scenario)) is not None:
+            observer.say(notice)
         writer.begin(segments)
         state = state.with_majority(initial.majority)
         execution = _Execution(run, writer, observer, initial, segments, state)

@@ -157,6 +157,14 @@ class State:
         return self.history.rounds
 
     @property
+    def bytes(self) -> int:
+        """Size of the models, and of what the server and clients remember."""
+        known = [self.model, self.average, *(self.clients or {}).values()]
+        return sum(values.nbytes for values in known if values is not None) + (
+            0 if self.server is None else self.server.nbytes
+        )
+
+    @property
     def delivered(self) -> Floats:
         """The model that is evaluated, compared with the target and exported (learning.deliver)."""
         return self.average if self.deliver == "average" else self.model

@@ -48,6 +48,8 @@ __all__ = ["TorchLearner", "load_weights", "tensors", "travelling", "without_sin
 PROBED = 2  # samples of the pass that counts cycles
 PIECE, SMALL_PIECE = 1000, 100  # samples that are evaluated at a time, of small and large modules
 SMALL_MODULE = 2_000_000  # weights
+# Multiply-adds of a round, and weights, below which no run is large (`Forecast.large`).
+LITTLE_WORK, FEW_NUMBERS = 1e10, 10_000_000
 
 
 def without_single_samples(sizes: Ints) -> Ints:
@@ -361,6 +363,17 @@ class TorchLearner:
             states=states,
             numbers=numbers,
         )
+
+    def forecast_if_large(self, cohort: int) -> Forecast | None:
+        """Return a forecast if a run is large; small ones are known by their work, and nothing is
+        measured."""
+        sizes = self.training.sizes(int(self.sizes.max()))
+        work = (self.cycles_per_sample or 0.0) * float(sizes.sum()) * cohort
+        numbers = sum(p.numel() for p in self.module.parameters())
+        if work < LITTLE_WORK and numbers < FEW_NUMBERS:
+            return None
+        forecast = self.forecast(cohort)
+        return forecast if forecast.large else None
 
     def full_state(self, model: Floats) -> dict[str, Tensor]:
         """Return the state_dict of the whole module with a model in it."""

@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from fedcell.core.errors import NotReached
 from fedcell.core.quantities import readable_duration
-from fedcell.core.schema import NotNegative, Text
+from fedcell.core.schema import NotNegative, Positive, Text
 from fedcell.core.showing import Showable
 from fedcell.learning.custom import Sources
 from fedcell.planning.law.base import LossKind
@@ -72,6 +72,9 @@ class Pilot(Showable):
     server: Text | None = None  # of a user's server; a name is not loaded
     # Sources of both, as they were when the pilot began.
     code: Annotated[Mapping[str, Sources], Stored(Code)] = field(default_factory=dict)
+    # z_m [bit] and alpha_0 [cycle] of a user's learner that knows them.
+    model_bits: Positive | None = None
+    cycles_per_sample: Positive | None = None
     path: Path | None = None  # where it was read from
 
     def fit(self, target: Target | float | None = None) -> FittedLaw:

@@ -16,7 +16,7 @@ from fedcell.core.quantities import parse_duration, readable_duration
 from fedcell.core.streams import check_count
 from fedcell.experiments.executors import Executor, LocalProcesses, leave_if_started_by_a_script
 from fedcell.experiments.store import Store
-from fedcell.learning.custom import CustomLearner, changed_sources, code_of, name_of
+from fedcell.learning.custom import CustomLearner, changed_sources, code_of, costs_of, name_of
 from fedcell.learning.learner import ACCURACY, measured_by, warm_up
 from fedcell.learning.server_optimizer import ServerOptimizer
 from fedcell.planning.setting import Region, Setting, trial_seeds
@@ -123,6 +123,7 @@ def prepare_pilot(
         learner=None if whose is None else whose.name,
         server=None if server is None else name_of(server),
         code=code_of(whose, server),
+        **({} if mine is None else costs_of(mine)),
     )
     return runner, empty, settled
 

@@ -22,6 +22,8 @@ from fedcell.core.files.regular import NO_LINKS, open_handle, open_regular
 from fedcell.scenario.learning import Deliver
 from fedcell.simulation.state import COLUMNS, History, State
 
+from .client_states import STATES, ClientStates
+
 DELIVERIES: tuple[Deliver, ...] = ("last", "average")  # by their number in checkpoint.npz
 HISTORY, CHECKPOINT = "history.csv", "checkpoint.npz"
 ENDING = b",%08x\n"  # of a line: its checksum
@@ -50,7 +52,7 @@ class Checkpoint:
         self.state: State | None = None  # as loaded; None: no round was saved
         self._names = (*COLUMNS, *metrics)
         self._header = (",".join(["round", *self._names, "checksum"]) + "\n").encode()
-        self._path = folder
+        self._path, self._clients = folder, ClientStates(folder)
         self._lines = 0  # rounds in history.csv
         self._size = 0  # [byte] of these lines with the header
         self._checksum = 0  # of the last line; the next is chained to it
@@ -79,7 +81,9 @@ class Checkpoint:
         columns = dict(zip(checkpoint._names, zip(*rows, strict=True), strict=True))
         history, server = History.of(columns), arrays.get("server")
         checkpoint.state = State(
-            *(arrays["model"], history, arrays["average"], server), deliver=delivery_of(arrays)
+            *(arrays["model"], history, arrays["average"], server),
+            clients=checkpoint._clients.load(arrays[STATES]) if STATES in arrays else None,
+            deliver=delivery_of(arrays),
         )
         return checkpoint
 
@@ -97,7 +101,11 @@ class Checkpoint:
         }
         if state.server is not None:
             arrays["server"] = state.server
+        if state.clients is not None:
+            arrays[STATES] = self._clients.save(state.clients, state.rounds)
         write_file(self._path / CHECKPOINT, lambda path: _save(path, arrays))
+        if state.clients is not None:
+            self._clients.tidy()
 
     def finish(self, state: State) -> None:
         """Save a state once more, as an interrupt may have come before it was saved or evaluated,
@@ -212,13 +220,15 @@ def _read_checkpoint(path: Path, start: State | None, columns: int) -> Arrays:
             wanted = expected(announced["model"].ravel(), announced.get("server"))
         if "deliver" in announced:
             wanted |= {"deliver": (np.int64, ())}
+        if STATES in announced:
+            wanted |= {STATES: (np.int64, (len(announced[STATES]), 2))}
         if {n: (a.dtype, a.shape) for n, a in announced.items()} != wanted:
             raise BadFile(f"{path}: does not fit this run: delete it to start again")
 
     try:
         nothing = np.empty(0)
         names = expected(nothing, None if start is None else start.server)
-        optional = ("deliver", "server") if start is None else ("deliver",)
+        optional = ("deliver", "server", STATES) if start is None else ("deliver", STATES)
         arrays = read_npz(path, names, check, optional=optional)
     except BadFile:
         raise
