@@ -28,7 +28,16 @@ try:
 except ImportError as error:  # pragma: no cover
     raise BadInput("TorchLearner needs PyTorch: pip install 'fedcell[torch]'") from error
 
-from .torch_costs import SMALL_STEP, Forecast, Probe, probe, state_bytes, threads_of, timed
+from .torch_costs import (
+    SMALL_STEP,
+    Forecast,
+    Probe,
+    probe,
+    seeded,
+    state_bytes,
+    threads_of,
+    timed,
+)
 from .torch_local import LocalOptimizer, LocalSteps, Memory, as_optimizer, usual_optimizer
 from .torch_parts import Travelling, load_weights, travelling
 from .torch_tasks import (
@@ -194,9 +203,9 @@ class TorchLearner:
     def train(self, model: Floats, clients: Sequence[int], round: int) -> Iterator[Floats]:
         for client in clients:
             seed = stream(Purpose.NOISE, self.training.seed, client, round).integers(2**63)
-            with torch.random.fork_rng(devices=[]), threads_of(self._threads()):
-                torch.manual_seed(int(seed))  # what the module draws, as in dropout, depends on
-                upload = self._client(model, client, round)  # client and round alone
+            # What the module draws, as in dropout, depends on client and round alone.
+            with seeded(self.module, int(seed)), threads_of(self._threads()):
+                upload = self._client(model, client, round)
             yield upload
 
     def _client(self, model: Floats, client: int, round: int) -> Floats:
@@ -239,6 +248,8 @@ class TorchLearner:
     def _batch_loss(self, x: Any, y: Any, checked: bool = False) -> Tensor:
         """Return the mean loss of a batch in training."""
         outputs = self.module(x if self.transform is None else self.transform(x))
+        if checked and self.loss is sample_losses:
+            return nn.functional.cross_entropy(outputs, y)  # the same mean in fewer operations
         losses = self.loss(outputs, y)
         # All samples have as many values, so the mean of all is that of their means.
         return (losses if checked else each_sample(losses, outputs, y)).mean()

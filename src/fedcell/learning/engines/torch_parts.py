@@ -56,7 +56,7 @@ class Travelling:
     def vector(self) -> Floats:
         """Return the tensors as one vector of 32-bit floats."""
         flat = [tensor.detach().reshape(-1).float().cpu() for tensor in self.tensors]
-        vector: Floats = torch.cat(flat).numpy().copy()
+        vector: Floats = torch.cat(flat).numpy()  # new memory
         return vector
 
     @torch.no_grad()

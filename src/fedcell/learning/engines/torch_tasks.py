@@ -186,7 +186,7 @@ def _tensor(values: Any) -> Tensor:
 
 def _channels_last(x: Tensor) -> Tensor:
     """Return images with the strides of channels last, also where there is one channel."""
-    count, channels, height, width = x.shape
+    channels, height, width = x.shape[1:]
     strides = (height * width * channels, 1, width * channels, channels)
     return x.contiguous(memory_format=torch.channels_last).as_strided(x.shape, strides)
 
