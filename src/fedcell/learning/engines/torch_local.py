@@ -114,7 +114,7 @@ class LocalSteps:
     def memory(self) -> Memory:
         """Return what optimiser and scheduler remember."""
         states = {"optimiser": self.optimiser.state_dict()}
-        if self.training.rate_decay:  # the rate is set anew in each step
+        if self.training.rate_decay:  # steps set the rate from that of the optimiser
             for group, first in zip(states["optimiser"]["param_groups"], self._first, strict=True):
                 group["lr"] = first
         if self.scheduler is not None:
