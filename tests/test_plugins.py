@@ -1,4 +1,4 @@
-"""A small package with plugins, installed by pip and found by its names (docs/extending.md)."""
+"""A small package with plugins, installed by pip and found by name (docs/how-to/extending.md)."""
 
 import json
 import os
@@ -89,7 +89,7 @@ def test_without_the_package_the_names_are_refused(tmp_path):
 
 
 def test_the_page_shows_the_package():
-    page = (HERE.parent / "docs" / "extending.md").read_text()
+    page = (HERE.parent / "docs" / "how-to" / "extending.md").read_text()
     for line in (PACKAGE / "entry_points.txt").read_text().splitlines():
         if "=" in line:
             name, where = (part.strip() for part in line.split("="))

@@ -280,7 +280,7 @@ def test_import_is_light():
 
 def equation_rows() -> list[tuple[int, str, str]]:
     rows = []
-    for line in (ROOT / "docs" / "equations.md").read_text().splitlines():
+    for line in (ROOT / "docs" / "reference" / "equations.md").read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
         if len(cells) == 5 and cells[0].isdigit():
             rows.append((int(cells[0]), cells[3], cells[4].strip("`")))
@@ -368,7 +368,9 @@ def identifiers() -> set[str]:
     return names
 
 
-@pytest.mark.parametrize("page", ["docs/architecture.md", "docs/glossary.md", "CONTRIBUTING.md"])
+@pytest.mark.parametrize(
+    "page", ["docs/explanation/architecture.md", "docs/reference/glossary.md", "CONTRIBUTING.md"]
+)
 def test_names_on_the_pages_are_names_of_the_code(page):
     known = identifiers()
     named = re.findall(r"`([A-Za-z_][\w.]*?)(?:\(.*?\))?`", (ROOT / page).read_text())
@@ -385,4 +387,4 @@ def test_the_diagram_of_the_data_flow_names_code_that_exists():
     assert names <= identifiers()
 
 
-PICTURE = ROOT / "docs" / "way-of-the-data.svg"
+PICTURE = ROOT / "docs" / "images" / "way-of-the-data.svg"

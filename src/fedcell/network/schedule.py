@@ -234,7 +234,7 @@ def is_round_file(path: Path) -> bool:
 
 
 def load_round(path: str | Path) -> Problem:
-    """Load the problem of one round from a TOML or JSON file (see docs/files.md).
+    """Load the problem of one round from a TOML or JSON file (see docs/reference/files.md).
 
     Parameters
     ----------

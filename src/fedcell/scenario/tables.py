@@ -118,8 +118,9 @@ class Clients(Table, frozen=True, kw_only=True):
         Any,
         Doc(
             "real clients instead, one entry each: any of name, samples, kappa, power, distance or "
-            "gain, freq_min, freq_max, cycles_per_sample, loss_rate, battery (docs/files.md). "
-            "ClientTable in Python; in a file the path of a .csv, or [[clients.table]] entries",
+            "gain, freq_min, freq_max, cycles_per_sample, loss_rate, battery "
+            "(docs/reference/files.md). ClientTable in Python; in a file the path of a .csv, or "
+            "[[clients.table]] entries",
             example='"fleet.csv"',
         ),
     ] = None

@@ -82,8 +82,8 @@ def learning_of(scenario: Scenario, own: CustomLearner | None) -> Learning | Non
     """Return the [learning] of a scenario; a scenario with a custom learner needs none."""
     if own is None and check_scenario(scenario).learning is None:
         raise BadInput(
-            "the scenario has no [learning]: say what is trained, see docs/training.md, or give a "
-            "`learner` of your own"
+            "the scenario has no [learning]: say what is trained, see docs/how-to/data.md, or "
+            "give a `learner` of your own"
         )
     return scenario.learning
 
