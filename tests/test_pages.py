@@ -35,7 +35,10 @@ QUICK = {
     "docs/reference/files.md",
     "docs/tutorials/3-own-policy.md",
 }
-EXTRAS = {"docs/tutorials/4-own-pytorch-model.md": "torch"}
+EXTRAS = {
+    "docs/how-to/pytorch.md": "torch",
+    "docs/tutorials/4-own-pytorch-model.md": "torch",
+}
 
 
 @dataclass

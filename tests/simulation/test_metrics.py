@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from math import isnan, nan
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from fedcell.learning import Scores
 from fedcell.learning.learner import RESERVED, evaluated
 from fedcell.network.ledger import Ledger
 from fedcell.scenario.target import Scored
+from fedcell.show.figures.runs import run_figure
 from fedcell.simulation import simulate
+from fedcell.simulation.folder.checkpoint import Checkpoint
 from fedcell.simulation.trackers import measures
 
 WORLD = Scenario().using(
@@ -28,12 +31,12 @@ class Falling:
     """One number that halves in each round: the loss is its square, and mae the number."""
 
     sizes = np.array([10, 20, 10, 20])
-    better = {"mae": "lower", "score": "higher"}
+    better: ClassVar[dict[str, str]] = {"mae": "lower", "score": "higher"}
 
     def start(self):
         return np.ones(1, np.float32)
 
-    def train(self, model, clients, round):
+    def train(self, model, clients, round):  # noqa: ARG002
         for _ in clients:
             yield model / 2
 
@@ -98,7 +101,7 @@ def test_a_run_does_not_resume_with_other_metrics(tmp_path):
     run(WORLD, ["even"], rounds=2, compute=CUSTOM, folder=tmp_path / "a")
 
     class Other(Falling):
-        better = {"mae": "lower"}
+        better: ClassVar[dict[str, str]] = {"mae": "lower"}
 
         def evaluate(self, model):
             return replace(super().evaluate(model), metrics={"mae": 1.0})
@@ -111,25 +114,25 @@ def test_a_run_does_not_resume_with_other_metrics(tmp_path):
         run(WORLD, ["even"], compute=Compute(learner=other), folder=tmp_path / "a", resume=True)
 
 
-def test_tables_figures_seeds_and_trackers_have_the_names_and_no_accuracy(tmp_path):
+def test_tables_figures_seeds_and_trackers_have_the_names_and_no_accuracy():
     seen = []
     result = run(WORLD, ["even"], compute=CUSTOM, observer=Observer(round=seen.append))
     text = str(result.summary())
-    assert "mae 0.00391" in text
+    assert "mae 0.006" in text
     assert "accuracy" not in text
     assert measures(seen[-1])["mae"] == result.ledgers["even"].metrics["mae"][-1]
     assert "accuracy" not in measures(seen[-1])
     seeds = run_seeds(WORLD, ["even"], seeds=2, compute=CUSTOM)
     assert seeds.scores()["mae"].value == result.ledgers["even"].metrics["mae"][-1]
     assert "mae at the end" in str(seeds.summary())
-    panels = [panel.get_ylabel() for panel in result.figure().axes]
+    panels = [panel.get_ylabel() for panel in run_figure(result.ledgers).axes]
     assert "mae on test data" in panels
     assert not any("accuracy" in label for label in panels)
 
 
 def test_a_metric_that_is_not_named_is_refused():
     class Silent(Falling):
-        better = {"mae": "lower"}
+        better: ClassVar[dict[str, str]] = {"mae": "lower"}
 
     with pytest.raises(BadInput, match=r"metrics mae, score: expected those .*\(mae\)"):
         evaluated(Silent(), np.ones(1, np.float32))
@@ -167,3 +170,43 @@ def test_targets_say_what_they_cannot_be():
         Target(metric="mae", level=1).reached([1.0])
     assert Target(metric="train_loss", level=1) == Target(loss=1)
     assert Target(**Target(metric="mae", level=1, better="lower").to_dict()).sign == 1
+
+
+class Large(Falling):
+    """The same with so many numbers that saving them takes a while."""
+
+    better: ClassVar[dict[str, str]] = {}
+
+    def start(self):
+        return np.ones(3_000_000, np.float32)
+
+    def evaluate(self, model):
+        return Scores(float(model[0]) ** 2 + 1e-6)
+
+
+def test_large_states_are_saved_less_often(tmp_path, monkeypatch):
+    saved, clock = [], [0.0]
+    monkeypatch.setattr("time.perf_counter", lambda: clock[0])
+
+    def save(checkpoint, state):
+        saved.append(state.rounds)
+        clock[0] += 2.0
+        return write(checkpoint, state)
+
+    def tick(_report):
+        clock[0] += 9.0
+        if len(saved) == 2:
+            raise KeyboardInterrupt
+
+    write = Checkpoint.save
+    monkeypatch.setattr(Checkpoint, "save", save)
+    large = Compute(learner=lambda *_: Large())
+    whole = run(WORLD, ["even"], rounds=5, compute=large)
+    half = run(
+        *(WORLD, ["even"]), rounds=5, compute=large, folder=tmp_path / "a",
+        observer=Observer(round=tick),
+    )  # fmt: skip
+    assert saved == [1, 4, 4]  # at most every 20 s, as a save takes 2 s; and at the end
+    assert not half.complete
+    again = run(WORLD, ["even"], rounds=5, compute=large, folder=tmp_path / "a", resume=True)
+    assert_array_equal(again.ledgers["even"].train_loss, whole.ledgers["even"].train_loss)
