@@ -173,7 +173,7 @@ def test_targets_say_what_they_cannot_be():
 
 
 class Large(Falling):
-    """The same with so many numbers that saving them takes a while."""
+    """The same with millions of numbers, so that saving them takes a while."""
 
     better: ClassVar[dict[str, str]] = {}
 

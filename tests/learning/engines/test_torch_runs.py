@@ -145,8 +145,8 @@ def frozen(scenario, seed):
         module = nn.Sequential(
             nn.Linear(4, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 2), nn.BatchNorm1d(2)
         )
-    for part in module[:3]:
-        part.requires_grad_(False).eval()
+    for part in range(3):
+        module[part].requires_grad_(False).eval()
     return learner_from_torch(module, DATA, scenario, seed, loss=nn.MSELoss(), metrics=MAE)
 
 
@@ -236,7 +236,7 @@ def test_schedulers_and_clipping_take_part():
 
 
 def test_whole_metrics_datasets_and_transforms():
-    class Items(torch.utils.data.Dataset):
+    class Items:
         def __len__(self):
             return 200
 

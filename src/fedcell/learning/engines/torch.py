@@ -15,9 +15,9 @@ from fedcell.core.streams import Purpose, stream
 from fedcell.core.types import Floats, Ints
 from fedcell.learning.data.dataset import Dataset
 from fedcell.learning.evaluation import subset_of_test, subset_of_training
-from fedcell.learning.learner import USUAL, LocalTraining, Scores, majority_of
+from fedcell.learning.learner import LocalTraining, Scores, majority_of
 from fedcell.learning.partition.make import Partition
-from fedcell.scenario.target import Direction
+from fedcell.scenario.target import USUAL, Direction
 
 from .engine import available_threads
 

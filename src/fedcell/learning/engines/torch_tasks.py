@@ -91,7 +91,8 @@ class TorchData:
 
     def samples(self, part: Any) -> "Samples":
         """Return samples that can be read by their places."""
-        return Samples.of(part, self.collate)
+        made: Samples = Samples.of(part, self.collate)
+        return made
 
 
 class Samples:
@@ -169,7 +170,8 @@ class Samples:
             every = self.read(torch.from_numpy(order))
             if isinstance(every[0], Tensor) and isinstance(every[1], Tensor):
                 lengths = sizes.tolist()
-                yield from zip(every[0].split(lengths), every[1].split(lengths), strict=True)
+                parts = (torch.split(values, lengths) for values in every)
+                yield from zip(*parts, strict=True)
                 return
             for first, last in pairwise(ends):
                 yield tree_map(lambda values, a=first, b=last: values[a:b], every)
@@ -215,8 +217,9 @@ def unreduced(loss: Loss) -> Loss:
                 "a loss with weights of classes is no mean over samples: give a function of "
                 "outputs and labels to a loss for each sample"
             )
-        loss = copy.copy(loss)
-        loss.reduction = "none"
+        each = copy.copy(loss)
+        setattr(each, "reduction", "none")  # noqa: B010
+        return each
     return loss
 
 

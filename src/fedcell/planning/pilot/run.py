@@ -102,6 +102,7 @@ def prepare_pilot(
     runner = replace(runner, engine=pilot_engine(scenario, compute.workers, runner))
     mine = None if whose is None else whose(scenario, seed)
     measured = ACCURACY if mine is None else measured_by(mine)
+    costs = {} if mine is None else costs_of(mine)
     goal = goal.with_directions(measured)
     runner = replace(runner, target=goal)
     if mine is None:
@@ -123,7 +124,8 @@ def prepare_pilot(
         learner=None if whose is None else whose.name,
         server=None if server is None else name_of(server),
         code=code_of(whose, server),
-        **({} if mine is None else costs_of(mine)),
+        model_bits=costs.get("model_bits"),
+        cycles_per_sample=costs.get("cycles_per_sample"),
     )
     return runner, empty, settled
 
