@@ -39,6 +39,7 @@ QUICK = {
 }
 # Pages that need an extra, with a package of it.
 EXTRAS = {
+    "docs/how-to/pytorch.md": "torch",
     "docs/tutorials/4-own-pytorch-model.md": "torch",
     "docs/tutorials/lora.md": "torch",
     "docs/tutorials/watch.md": "seglearn",
