@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from fedcell import Scenario, schedule_round
+from fedcell.core.schema import field_infos
 from fedcell.errors import BadInput
 from fedcell.network import draw_fleet, draw_trace, simulate_network
 from fedcell.network.physics.frequency import average_freq
@@ -14,6 +15,8 @@ from fedcell.network.policies.names import NAMED
 from fedcell.network.round import Schedule, make_problem, price
 from fedcell.network.simulate import price_trace
 from fedcell.scenario.fleet_table import client_table
+from fedcell.scenario.hardware.device import Device
+from fedcell.scenario.hardware.radio import Radio
 
 SMALL = {
     "clients": {"count": 12, "spread": 0.5},
@@ -230,3 +233,58 @@ def test_the_device_of_a_table_that_draws_less_busy_than_idle_is_named():
     scenario = Scenario().using(clients={"table": table}, plan={"cohort": 2})
     with pytest.raises(BadInput, match="busy_power is below idle_power: b"):
         draw_fleet(scenario)
+
+
+EFFECTS = {  # each key, with the keys that it needs, and another value
+    "radio": {
+        "power_max": ({}, 0.2),
+        "power_law": ({"power_max": 5.0}, "full"),
+        "p0_dbm": ({"power_law": "open-loop", "p0_dbm": -120.0}, -115.0),
+        "alpha": ({"power_law": "open-loop", "p0_dbm": -120.0}, 0.9),
+        "resource_block": ({"power_law": "open-loop", "p0_dbm": -120.0}, 360e3),
+        "efficiency": ({}, 0.4),
+        "circuit_power": ({}, 0.9),
+        "receive_power": (DOWN, 0.9),
+        "tail_energy": ({}, 1.5),
+        "usable_share": ({}, 0.83),
+        "uplink_share": ({}, 0.25),
+        "spectral_cap": ({}, 0.5),
+        "gap_db": ({}, 3.0),
+        "snr_min_db": ({}, 2.0),
+        "noise_figure_db": ({}, 5.0),
+        "noise_rise_db": ({}, 3.0),
+        "receive_gain_db": ({}, 15.0),
+        "access": ({"power_max": 0.2}, "time"),
+        "downlink": (DOWN, "multicast"),
+        "cell_power": (DOWN, 20.0),
+        "downlink_share": (DOWN, 0.5),
+        "device_noise_figure_db": (DOWN, 9.0),
+    },
+    "device": {
+        "idle_power": ({}, 0.5),
+        "busy_power": ({}, 0.8),
+        "power_exponent": ({}, 2.5),
+        "energy_per_cycle": ({}, 1.7e-10),
+        "cycles_per_step": ({}, 1e8),
+        "memory_time": ({}, 1e-3),
+        "when_done": ({"idle_power": 0.5}, "sleep"),
+        "sleep_power": ({"idle_power": 0.5, "when_done": "sleep"}, 0.1),
+        "count_energy": ({}, "sum"),
+    },
+}
+OF_LIVES_AND_CARBON = {"battery", "rounds_per_day", "between_rounds", "carbon_intensity"}
+
+
+@pytest.mark.parametrize("table", EFFECTS)
+def test_each_key_changes_what_rounds_cost(table):
+    kind = {"radio": Radio, "device": Device}[table]
+    names = {info.name for info in field_infos(kind)}
+    assert names - OF_LIVES_AND_CARBON == EFFECTS[table].keys()
+    for key, (needed, value) in EFFECTS[table].items():
+        before = Scenario().using(**SMALL, **{table: needed})
+        after = before.using(**{table: {key: value}})
+        was, now = (
+            np.concatenate([ledger.duration, ledger.energy, ledger.objective])
+            for ledger in (simulate_network(s, "even", 3) for s in (before, after))
+        )
+        assert not np.allclose(was, now, rtol=1e-9), key
