@@ -19,7 +19,7 @@ import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,6 +56,8 @@ class Committed:
 
 
 PLAN = "fedcell plan digits --pilot pilot-digits.json --out plan.json --figure plan.png"
+LAW = "--mixing 200 --drift 0.1 --start 200 --floor 20"  # of the worlds
+SITE_LAW = "--mixing 60 --drift 0.05 --start 300 --floor 15"
 OF_PAGES = (
     Committed("docs/images/plan-digits.png", (PLAN,), "plan.png"),
     Committed(
@@ -81,6 +83,34 @@ OF_PAGES = (
         "docs/images/round.png",
         ("fedcell schedule docs/round.json --figure round.png",),
         "round.png",
+    ),
+    Committed(
+        "docs/images/world-phones-5g.png",
+        (f"fedcell plan phones-5g {LAW} --figure world.png",),
+        "world.png",
+    ),
+    Committed(
+        "docs/images/world-factory.png",
+        (f"fedcell plan factory {LAW} --figure world.png",),
+        "world.png",
+    ),
+    Committed(
+        "docs/images/world-meters.png",
+        (f"fedcell plan meters {LAW} --figure world.png",),
+        "world.png",
+    ),
+    Committed(
+        "docs/images/world-pis-wifi.png",
+        (f"fedcell plan pis-wifi {LAW} --figure world.png",),
+        "world.png",
+    ),
+    Committed(
+        "docs/images/world-site.png",
+        (
+            "python docs/tutorials/data-sheet.md",
+            f"fedcell plan site.toml {SITE_LAW} --figure plan.png",
+        ),
+        "plan.png",
     ),
     Committed("docs/images/pumps.png", ("python docs/tutorials/2-your-fleet.md",), "pumps.png"),
     Committed(
@@ -143,7 +173,7 @@ def draw(committed: Committed) -> Drawn:
             shutil.copy(ROOT / "docs" / name, Path(folder) / "docs")
         with chdir(folder):
             for command in committed.commands:
-                figures = _run(command)
+                figures = _run(command, committed.drawn)
     return figures[committed.drawn]
 
 
@@ -156,7 +186,7 @@ def _testbed() -> Drawn:
         return Drawn.now(all_uploads().plot())
 
 
-def _run(command: str) -> dict[str, Drawn]:
+def _run(command: str, wanted: str) -> dict[str, Drawn]:
     """Runs a command in this process; the figures that it would have written, by name."""
     drawn: dict[str, Drawn] = {}
 
@@ -174,7 +204,7 @@ def _run(command: str) -> dict[str, Drawn]:
     ):
         try:
             if words[0] == "python":
-                _python(words[1])
+                _python(words[1], lambda: wanted in drawn)
             else:
                 fedcell()
         except SystemExit as end:
@@ -185,11 +215,12 @@ def _run(command: str) -> dict[str, Drawn]:
     return drawn
 
 
-def _python(page: str) -> None:
-    """Runs the Python of a page, one block after the other."""
+def _python(page: str, done: Callable[[], bool]) -> None:
+    """Runs the Python of a page, one block after the other, until done."""
     names: dict[str, Any] = {}
     for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL):
-        exec(block, names)
+        if not done():
+            exec(block, names)
 
 
 # What a figure shows, in plain values.

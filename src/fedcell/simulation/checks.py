@@ -46,7 +46,7 @@ def _heard_unequally(scenario: Scenario) -> bool:
     if table is not None and np.ptp(table.filled("loss_rate", cell.loss_rate)) > 0:
         return True
     placed = table is not None and (table.gain is not None or table.distance is not None)
-    apart = placed or cell.gains is not None or cell.ring[0] != cell.ring[1]
+    apart = placed or cell.recorded is not None or cell.ring[0] != cell.ring[1]
     return apart and cell.gain_threshold > 0
 
 

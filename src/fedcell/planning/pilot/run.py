@@ -38,7 +38,9 @@ def most_rounds(scenario: Scenario, rounds: int | None) -> int:
     """Rounds that a run ends after: those that are measured, or more than are wanted."""
     if rounds is not None:
         return check_count(rounds, "`rounds`")
-    return scenario.rounds if scenario.cell.gains is not None else max(MAX_ROUNDS, scenario.rounds)
+    return (
+        scenario.rounds if scenario.cell.recorded is not None else max(MAX_ROUNDS, scenario.rounds)
+    )
 
 
 def pilot_engine(scenario: Scenario, workers: int | None, runner: PilotRunner) -> Executor | None:
