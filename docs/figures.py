@@ -19,7 +19,7 @@ import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -143,7 +143,7 @@ def draw(committed: Committed) -> Drawn:
             shutil.copy(ROOT / "docs" / name, Path(folder) / "docs")
         with chdir(folder):
             for command in committed.commands:
-                figures = _run(command)
+                figures = _run(command, committed.drawn)
     return figures[committed.drawn]
 
 
@@ -156,7 +156,7 @@ def _testbed() -> Drawn:
         return Drawn.now(all_uploads().plot())
 
 
-def _run(command: str) -> dict[str, Drawn]:
+def _run(command: str, wanted: str) -> dict[str, Drawn]:
     """Runs a command in this process; the figures that it would have written, by name."""
     drawn: dict[str, Drawn] = {}
 
@@ -174,7 +174,7 @@ def _run(command: str) -> dict[str, Drawn]:
     ):
         try:
             if words[0] == "python":
-                _python(words[1])
+                _python(words[1], lambda: wanted in drawn)
             else:
                 fedcell()
         except SystemExit as end:
@@ -185,11 +185,12 @@ def _run(command: str) -> dict[str, Drawn]:
     return drawn
 
 
-def _python(page: str) -> None:
-    """Runs the Python of a page, one block after the other."""
+def _python(page: str, done: Callable[[], bool]) -> None:
+    """Runs the Python of a page, one block after the other, until done."""
     names: dict[str, Any] = {}
     for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL):
-        exec(block, names)
+        if not done():
+            exec(block, names)
 
 
 # What a figure shows, in plain values.

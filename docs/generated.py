@@ -14,7 +14,7 @@ import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args, get_type_hints
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -90,21 +90,17 @@ def command_line() -> str:
     ]
     for name in COMMANDS:
         command = load_command(name)
+        function = inspect.unwrap(command.callback)
+        hints = get_type_hints(function, include_extras=True)
         words = [f"fedcell {name}"]
-        words += [
-            p.name.upper() if p.required else f"[{p.name.upper()}]" for p in _arguments(command)
-        ]
-        about = inspect.getdoc(inspect.unwrap(command.callback)) or ""
-        lines = [
-            f"## `fedcell {name}`\n",
-            f"```text\n{' '.join(words)} [OPTIONS]\n```\n",
-            about,
-            "",
-        ]
-        lines += ["| argument or option | value | meaning |", "|---|---|---|"]
         for param in command.params:
-            if param.name != "help":
-                lines.append(_row(param))
+            if param.param_type_name == "argument":
+                word = param.name.upper()
+                words.append(word if param.required else f"[{word}]")
+        lines = [f"## `fedcell {name}`\n", f"```text\n{' '.join(words)} [OPTIONS]\n```\n"]
+        lines += [inspect.getdoc(function) or "", ""]
+        lines += ["| argument or option | value | meaning |", "|---|---|---|"]
+        lines += [_row(p, hints[p.name]) for p in command.params if p.name in hints]
         examples = re.findall(r"```\n(.*?)```", command.epilog or "", re.DOTALL)
         if examples:
             lines += ["", "```sh", *(e for e in examples[0].split("\n") if e), "```"]
@@ -112,27 +108,25 @@ def command_line() -> str:
     return "\n".join(parts)
 
 
-def _arguments(command: Any) -> list[Any]:
-    return [param for param in command.params if param.param_type_name == "argument"]
-
-
-def _row(param: Any) -> str:
-    is_argument = param.param_type_name == "argument"
-    names = param.name.upper() if is_argument else ", ".join([*param.opts, *param.secondary_opts])
-    choices = getattr(param.type, "choices", None)
-    value = " or ".join(map(str, choices)) if choices else (param.metavar or "")
-    if not value and not is_argument and not getattr(param, "is_flag", False):
-        value = param.type.name.upper()
-    low, high = getattr(param.type, "min", None), getattr(param.type, "max", None)
-    bounds = {(True, True): f", {low} to {high}", (True, False): f", from {low}"}
-    value += bounds.get((low is not None, high is not None), "")
-    text = (param.help or "").rstrip()
-    if param.default not in (None, False, (), []) and not callable(param.default):
-        default = getattr(param.default, "value", param.default)
-        text += f" Default: `{default}`." if not isinstance(default, (list, tuple)) else ""
+def _row(param: Any, hint: Any) -> str:
+    """Return the line of an argument or option, by its type and declaration."""
+    kind, *_, declared = get_args(hint)
+    names = ", ".join([*param.opts, *param.secondary_opts])
+    if param.param_type_name == "argument":
+        names = param.name.upper()
+    # Literal, or one of it: Literal | None
+    choices = [word for part in (kind, *get_args(kind)) for word in get_args(part)]
+    value = declared.metavar or "|".join(word for word in choices if isinstance(word, str))
+    if value and declared.min is not None:
+        value += f", from {declared.min}" if declared.max is None else ""
+        value += f", {declared.min} to {declared.max}" if declared.max is not None else ""
+    text = (declared.help or "").rstrip()
+    default = getattr(param.default, "value", param.default)
     if param.required:
         text += " Required."
-    cells = (f"`{names}`", f"`{value.strip(', ')}`" if value.strip(", ") else "", text)
+    elif isinstance(default, (str, int, float, Path)) and not isinstance(default, bool):
+        text += f" Default: `{default}`."
+    cells = (f"`{names}`", f"`{value}`" if value else "", text)
     return "| " + " | ".join(map(_cell, cells)) + " |"
 
 

@@ -119,3 +119,12 @@ def test_the_landing_page_is_short():
     text = (ROOT / "README.md").read_text("utf-8")
     assert len(text.splitlines()) <= 120
     assert len(text.split()) <= 700
+
+
+def test_version_changelog_and_citation_agree():
+    from fedcell import __version__
+
+    citation = (ROOT / "CITATION.cff").read_text("utf-8")
+    (date,) = re.findall(r"^date-released: (.*)$", citation, re.MULTILINE)
+    assert f"\nversion: {__version__}\n" in citation
+    assert f"\n## [{__version__}] - {date}\n" in (ROOT / "CHANGELOG.md").read_text("utf-8")

@@ -115,8 +115,8 @@ def prose(page: str) -> str:
 
 
 def unreleased(changelog: str) -> str:
-    """Drop the released sections of a changelog: they are history."""
-    return re.split(r"^## \[\d", changelog, maxsplit=1, flags=re.MULTILINE)[0]
+    """Drop the sections of older releases of a changelog: they are history."""
+    return "".join(re.split(r"^(?=## \[\d)", changelog, flags=re.MULTILINE)[:2])
 
 
 def denied_on_page(path: str, text: str) -> list[tuple[int, str]]:
