@@ -64,18 +64,15 @@ def test_lives_are_said_with_two_digits():
 
 
 def test_a_battery_of_all_devices_limits_a_plan_as_a_column_does():
-    wide = Region(policy="even", steps=(1, 4))
-    free = plan_training(world(device=None), LAW, region=wide)
-    most = 0.95 * max(device.energy for device in free.devices)
-    by_key = plan_training(world(device={"battery": most}), LAW, region=wide)
-    column = world(device=None).using(
-        clients={"table": {"battery": [None, *[most] * 5]}}, device={"battery": most}
-    )
-    listed = plan_training(column, LAW, region=wide)
-    for plan in (by_key, listed):
+    free = plan_training(world(device=None), LAW, region=REGION)
+    most = max(device.energy for device in free.devices)
+    column = {"clients": {"table": {"battery": [None, *[2 * most] * 5]}}}
+    for tables in ({"device": {"battery": 2 * most}}, column):
+        plan = plan_training(world(device=None).using(**tables), LAW, region=REGION)
         assert "batteries" in plan.chances
-        assert plan.cost.value >= free.cost.value
-        assert max(device.battery_share for device in plan.devices) <= 1
+        assert_allclose(plan.cost.value, free.cost.value, rtol=0.01)
+    with pytest.raises(NoPlan, match="no plan keeps the batteries"):
+        plan_training(world(device={"battery": most / 10}), LAW, region=REGION)
 
 
 def test_the_least_power_keeps_the_deadline_and_a_percent_less_does_not():

@@ -250,7 +250,7 @@ EFFECTS = {  # each key, with the keys that it needs, and another value
         "uplink_share": ({}, 0.25),
         "spectral_cap": ({}, 0.5),
         "gap_db": ({}, 3.0),
-        "snr_min_db": ({}, 12.0),
+        "snr_min_db": ({}, 2.0),
         "noise_figure_db": ({}, 5.0),
         "noise_rise_db": ({}, 3.0),
         "receive_gain_db": ({}, 15.0),
