@@ -189,6 +189,8 @@ CASES: dict[str, tuple[Tables, Any]] = {  # key: tables before, another value
     "learning.server_tau": (learning(server="yogi"), 1e-2),
     "learning.target": (LEARN, 0.2),
     "learning.target_accuracy": (LEARN, 0.9),
+    "learning.target_metric": (learning(target_metric="mae", target_level=0.3), "rmse"),
+    "learning.target_level": (learning(target_metric="mae", target_level=0.3), 0.2),
     "learning.deliver": (LEARN, "last"),
     "learning.hold": (LEARN, 2),
     "learning.evaluate_every": (LEARN, 3),
@@ -529,6 +531,7 @@ SAYS_NO_KEY = {  # what is asked, where answers go, how they are computed
     *("--mixing", "--drift", "--start", "--floor", "--dropped", "--sensitivity", "--solve-for"),
     *("--pilot", "--plan", "--learner", "--adaptive", "--every", "--draws", "--quick"),
     *("--simulation", "--judged-by", "--screen", "--join-timeout", "--start-with"),
+    "--target",  # the same as --target-loss and others: tests/cli/test_named_targets.py
 }
 OTHER_DEFAULT = {  # rounds of a trial: plan.rounds, 1000 at the least
     *(("pilot", "--rounds"), ("validate", "--rounds")),

@@ -37,7 +37,13 @@ QUICK = {
     "docs/reference/files.md",
     "docs/tutorials/3-own-policy.md",
 }
-EXTRAS = {"docs/tutorials/4-own-pytorch-model.md": "torch"}
+# Pages that need an extra, with a package of it.
+EXTRAS = {
+    "docs/how-to/pytorch.md": "torch",
+    "docs/tutorials/4-own-pytorch-model.md": "torch",
+    "docs/tutorials/lora.md": "torch",
+    "docs/tutorials/watch.md": "seglearn",
+}
 
 
 @dataclass

@@ -109,6 +109,7 @@ def test_arguments_named_in_messages_are_translated_to_options():
         "plot",
         "samples",
     }
+    only_from_python |= {"metric", "better", "metrics", "optimizer", "clip", "arrays"}
     only_from_python |= {"start"} & named  # of an `Adaptation`
     assert named - set(WORDS) <= only_from_python
 
@@ -234,6 +235,7 @@ def test_only_streams_draw_random_numbers():
 
 SPACES = ["policies", "network", "learning", "simulation", "experiments", "planning", "deploy"]
 NEEDS_EXTRAS = {"TorchLearner", "tensors", "run_federation", "pilot_federation"}
+NEEDS_EXTRAS |= {"LocalOptimizer", "Metric", "TorchData", "learner_from_torch"}
 
 
 def public_things() -> dict[str, object]:
