@@ -37,7 +37,7 @@ Learning over Wireless Networks", Sections II and V. SI units. Every key may be 
 these are the defaults. Keys marked * are left open by the paper and chosen by us.
 """
 ROWS_AT_A_TIME = 10_000  # of a table that are in memory as text
-SHIPPED = ("paper", "cnn", "digits", "mnist")
+SHIPPED = ("paper", "cnn", "digits", "mnist", "watch")
 
 
 def shipped(name: str) -> str:
@@ -51,7 +51,7 @@ def shipped(name: str) -> str:
 
 def shipped_scenario(name: str) -> Scenario:
     """Return a shipped scenario."""
-    return decode(Scenario, tomllib.loads(shipped(name)))
+    return scenario_of(tomllib.loads(shipped(name)), Path())
 
 
 def load_scenario(source: str | Path) -> Scenario:
@@ -60,8 +60,8 @@ def load_scenario(source: str | Path) -> Scenario:
     Parameters
     ----------
     source : str or Path
-        Path of a file, or "paper", "cnn", "digits" or "mnist". Paths in the file (gains, a table
-        of clients, data, owners) are relative to its folder.
+        Path of a file, or "paper", "cnn", "digits", "mnist" or "watch". Paths in the file (gains, a
+        table of clients, data, owners) are relative to its folder.
 
     Returns
     -------

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 COMMANDS: Mapping[str, str] = {
     "demo": "Run a pilot, a plan and a training of the scenario digits, in under two minutes.",
     "scenario": "Print a shipped scenario file, commented, to start your own from.",
+    "data": "Write data with real devices in it from an installed package, as an .npz with owners.",
     "partition": "Show how a scenario deals its training data to the clients.",
     "pilot": "Measure by short trials how many rounds training takes, near the likely plan.",
     "plan": "Plan before training: clients a round, steps of each, time and energy.",
