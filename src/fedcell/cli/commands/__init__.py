@@ -7,7 +7,6 @@ from collections.abc import Mapping
 COMMANDS: Mapping[str, str] = {
     "demo": "Run a pilot, a plan and a training of the scenario digits, in under two minutes.",
     "scenario": "Print a shipped scenario file, commented, to start your own from.",
-    "data": "Write data with real devices in it from an installed package, as an .npz with owners.",
     "partition": "Show how a scenario deals its training data to the clients.",
     "pilot": "Measure by short trials how many rounds training takes, near the likely plan.",
     "plan": "Plan before training: clients a round, steps of each, time and energy.",
@@ -24,5 +23,6 @@ COMMANDS: Mapping[str, str] = {
     "sweep": "Run an experiment: every setting of its lists on all seeds, each training once.",
     "reproduce": "Reproduce figures of the paper: run, draw, and check its claims.",
     "figure": "Draw a run, several seeds or a sweep from its folder, without a simulation.",
+    "data": "Write data with real devices in it from an installed package, as an .npz with owners.",
     "constants": "Measure Theorem 1's constants along a training: L, mu, lambda, C_1, ...",
 }
