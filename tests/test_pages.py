@@ -9,12 +9,20 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from support.figures import faults
+
 ROOT = Path(__file__).parents[1]
-PAGES = ["README.md", *sorted(f"docs/{file.name}" for file in ROOT.glob("docs/*.md"))]
+PAGES = [
+    "README.md",
+    *sorted(file.relative_to(ROOT).as_posix() for file in ROOT.glob("docs/**/*.md")),
+]
+# They need extras, and train: numbers agree to a tenth. Their figures are in docs/images.
+WITH_EXTRAS = {"docs/tutorials/watch.md": ("seglearn",)}
 PILOT = ROOT / "benchmarks" / "results" / "planning" / "pilot-digits.json"
 TRAINS = (
     "run",
@@ -83,8 +91,21 @@ def missing(shown: list[str], said: list[str], agree: Callable[[str, str], bool]
     return [line for line in shown if not any(agree(line, other) for other in rest)]
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
+def marked(pages: list[str]) -> list[object]:
+    """Return pages as cases of tests, those that need extras with their mark."""
+    extras = pytest.mark.extras
+    return [pytest.param(page, marks=extras) if page in WITH_EXTRAS else page for page in pages]
+
+
+def require_extras(page: str) -> None:
+    """Skip the test of a page whose extras are not installed."""
+    for package in WITH_EXTRAS.get(page, ()):
+        pytest.importorskip(package)
+
+
+@pytest.mark.parametrize("page", marked([page for page in PAGES if commands(page)]))
 def test_a_page_shows_the_output_of_its_commands(page, fedcell, folder):
+    require_extras(page)
     for block in commands(page):
         words = block.words
         if ">" in words:
@@ -111,13 +132,32 @@ def python_blocks(page: str) -> list[str]:
 
 
 @pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("page", [page for page in PAGES if python_blocks(page)])
+@pytest.mark.parametrize("page", marked([page for page in PAGES if python_blocks(page)]))
 def test_python_on_a_page_runs_and_prints_its_output(page, capsys):
+    require_extras(page)
     names: dict[str, object] = {}
     for block in python_blocks(page):
         exec(block, names)
         said = [line for line in capsys.readouterr().out.splitlines() if line]
-        assert said == re.findall(r"^# > (.*)$", block, re.MULTILINE)
+        shown = re.findall(r"^# > (.*)$", block, re.MULTILINE)
+        if page in WITH_EXTRAS:
+            assert len(said) == len(shown)
+            assert missing(shown, said, alike) == []
+        else:
+            assert said == shown
+    if page in WITH_EXTRAS:
+        same_figure(names["figure"], Path(page).stem)
+
+
+def same_figure(figure: Any, name: str) -> None:
+    """Compare a figure that a tutorial drew with the committed one."""
+    figures = runpy.run_path(str(ROOT / "docs" / "figures.py"))
+    file = ROOT / "docs" / "images" / f"{name}.png"
+    drawn = figures["Drawn"].now(figure)
+    assert faults(figure) == []
+    kept = figures["read"](file)
+    assert kept is not None, f"python docs/figures.py {file.relative_to(ROOT)}"
+    assert figures["differences"](kept, figures["describe"](drawn), trained=True) == []
 
 
 def test_the_round_on_the_page_is_that_of_the_file():

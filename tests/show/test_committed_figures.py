@@ -28,6 +28,7 @@ QUICK += [f"experiments/results/{name}/{name}.png" for name in ("fig3a", "fig5b"
 EVERY = [
     pytest.param(each, id=each.file, marks=[] if each.file in QUICK else [pytest.mark.long])
     for each in FIGURES.FIGURES.values()
+    if not each.page  # tests/test_pages.py compares them when it runs the page
 ]
 
 
@@ -40,7 +41,7 @@ def test_a_committed_figure_is_what_is_drawn_today(committed):
 
 
 def test_every_committed_figure_is_compared():
-    files = [*ROOT.glob("docs/*.p[nd][gf]"), *ROOT.glob("experiments/results/*/*.p[nd][gf]")]
+    files = [*ROOT.glob("docs/**/*.p[nd][gf]"), *ROOT.glob("experiments/results/*/*.p[nd][gf]")]
     assert {str(file.relative_to(ROOT)) for file in files} == set(FIGURES.FIGURES)
 
 

@@ -25,7 +25,7 @@ INSTALL = "pip install 'fedcell[watch]'"
 VERSION = "1.2.5"
 FILE = "seglearn/data/watch_dataset.npy"  # one pickled dictionary
 CONTENT = Content(18_118_091, "eb122f23cdf06ef6bd6c6c5312958ec5cf9d038e2e6d457b8081662c75a42537")
-EXERCISES = ("PEN", "ABD", "FEL", "IR", "ER", "TRAP", "ROW")  # the classes, in order
+EXERCISES = ("PEN", "ABD", "FEL", "IR", "ER", "TRAP", "ROW")  # the classes; codespell:ignore abd
 ARMS = ("left", "right")
 RATE = 50  # [1/s]
 WINDOW, HOP = 2 * RATE, RATE  # samples: two seconds, one second from each to the next
@@ -80,7 +80,8 @@ class WatchWindows:
     def standardised(self, by: Bools) -> Floats:
         """Return x with mean 0 and deviation 1 over the windows `by`, (window,) of bool."""
         mean, deviation = self.x[by].mean(0), self.x[by].std(0)
-        return ((self.x - mean) / deviation).astype(np.float32)
+        standard: Floats = ((self.x - mean) / deviation).astype(np.float32)
+        return standard
 
     def split(self, train: Bools, test: Bools, name: str = "watch") -> Dataset:
         """Return a dataset with the watches as owners.
