@@ -59,7 +59,7 @@ def run_identity(
         tables["clients"]["table"] = {name: _checksum(c) for name, c in columns.items()}
     tables["plan"].pop("rounds")  # the length of a run may change,
     if "learning" in tables:  # a user's learner needs none
-        for name in ("target", "target_accuracy", "hold"):
+        for name in ("target", "target_accuracy", "target_metric", "target_level", "hold"):
             tables["learning"].pop(name, None)
         learning, partition = tables["learning"], tables["learning"]["partition"]
         partition.setdefault("kind", "iid")

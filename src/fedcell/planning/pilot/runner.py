@@ -116,7 +116,7 @@ class PilotRunner:
         if self.trained_by is not None:
             return setup.scenario, self.trained_by(setup), None
         judge = setup.learner(self.threads)
-        if self.target.accuracy is not None:
+        if self.target.needs_test:
             return setup.scenario, judge, None
         return setup.scenario, setup.learner(self.threads, test=False), judge
 
@@ -180,4 +180,5 @@ class PilotRunner:
             guessing=() if self.target.loss is None else tuple(curve.baseline_rounds),
             errors=() if curve.sampled is None else curve.sampled.errors,
             samples=() if curve.sampled is None else curve.sampled.samples,
+            measured=tuple(curve.metrics.get(self.target.metric, ())),
         )

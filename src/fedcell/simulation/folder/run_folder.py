@@ -38,6 +38,7 @@ from .checkpoint import Checkpoint, knows_delivery
 FORMAT = 3
 IDENTITY, SCENARIO, LOCK = "run.json", "scenario.json", ".lock"
 SUMMARY, CLIENTS, CHANGES = "summary.json", "clients.csv", "changes.csv"
+METRICS = "metrics"  # in run.json: of the learner, and which values are better
 FILES = "files"  # in summary.json: checksums of other files
 
 
@@ -97,7 +98,10 @@ class RunFolder:
     def checkpoint(self, start: State, rounds: int, resume: bool) -> Checkpoint:
         """Return the checkpoint to resume, of at most `rounds` rounds and of a run that began with
         the state `start`; an empty one for a new run."""
-        return Checkpoint.load(self.path, start, rounds) if resume else Checkpoint(self.path)
+        metrics = list(start.history.metrics)
+        if not resume:
+            return Checkpoint(self.path, metrics)
+        return Checkpoint.load(self.path, start, rounds, metrics)
 
     def begin(
         self,
