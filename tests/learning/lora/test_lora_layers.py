@@ -327,3 +327,28 @@ def test_a_model_of_peft_trains_only_its_adapters():
     learner = learner_from_torch(module, data(), WORLD, loss=of_logits)
     assert learner.model_bits == 32 * 2 * (6 + 8)
     assert all("lora_" in name for name in learner.parts.names)
+
+
+def test_a_model_of_transformers_trains_over_the_cell_and_is_merged():
+    transformers = pytest.importorskip("transformers")
+    shape = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2}
+    torch.manual_seed(0)
+    llama = transformers.LlamaForCausalLM(transformers.LlamaConfig(vocab_size=61, **shape, **heads))
+    module = apply_lora(llama, 4, targets=["q_proj", "v_proj"])
+    x = torch.randint(0, 61, (30, 9))
+    learner = learner_from_torch(
+        module,
+        TorchData((x[:, :-1], x[:, 1:]), owners=np.arange(30) % 3),
+        WORLD,
+        loss=lambda out, y: nn.functional.cross_entropy(
+            out.logits.transpose(1, 2), y, reduction="none"
+        ),
+    )
+    assert learner.model_bits == 32 * 2 * 4 * ((32 + 32) + (32 + 16))
+    first = learner.start()
+    (upload,) = learner.train(first, [0], 0)
+    learner.parts.load(upload)
+    assert learner.evaluate(upload).train_loss < learner.evaluate(first).train_loss
+    learner.parts.load(upload)
+    assert torch.allclose(merge_lora(module)(x).logits, module(x).logits, atol=1e-5)

