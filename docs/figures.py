@@ -75,7 +75,7 @@ OF_PAGES = (
 )
 OF_TUTORIALS = tuple(
     Committed(f"docs/images/{name}.png", (), "", True, f"docs/tutorials/{name}.md")
-    for name in ("watch",)
+    for name in ("watch", "regression", "lora", "head")
 )
 
 
