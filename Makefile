@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: install demo test test-long test-extras test-flower check wheel-check coverage fuzz benchmarks figures clean
+.PHONY: install demo test test-long test-extras test-flower docs check wheel-check coverage fuzz benchmarks figures clean
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -29,6 +29,10 @@ $(VENV)/.extras: constraints.txt $(VENV)/.test
 
 $(VENV)/.check: $(VENV)/.installed
 	$(PIP) install --editable '.[check,test]'
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.installed
+	$(PIP) install --editable '.[docs]'
 	touch $@
 
 install: $(VENV)/.installed
@@ -56,6 +60,13 @@ check: $(VENV)/.check
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/codespell
+	$(BIN)/zizmor --offline --no-progress --quiet .github
+	$(BIN)/python docs/site.py --links
+
+# The site in build/site; fails on a warning, a broken link or anchor, and on other hosts.
+docs: $(VENV)/.docs
+	$(BIN)/python docs/site.py
 
 coverage: $(VENV)/.test
 	rm -rf build/coverage && mkdir -p build/coverage

@@ -150,7 +150,9 @@ def measured(folder=RESULTS, tighten=1.0):
 
 def page():
     """Return the updated page."""
-    before, rest = (ROOT / "docs" / "planning.md").read_text().split("<!-- adaptive -->", 1)
+    before, rest = (
+        (ROOT / "docs" / "explanation" / "adaptive.md").read_text().split("<!-- adaptive -->", 1)
+    )
     after = rest.split("<!-- end adaptive -->", 1)[1]
     text = "\n".join(table(measured()))
     return f"{before}<!-- adaptive -->\n\n{text}\n\n<!-- end adaptive -->{after}"
@@ -165,7 +167,7 @@ if __name__ == "__main__":
     parser.add_argument("--page", action="store_true", help="update the page")
     options = parser.parse_args()
     if options.page:
-        (ROOT / "docs" / "planning.md").write_text(page())
+        (ROOT / "docs" / "explanation" / "adaptive.md").write_text(page())
         sys.exit()
     warnings.simplefilter("ignore", FedcellWarning)
     options.folder.mkdir(parents=True, exist_ok=True)

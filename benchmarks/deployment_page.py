@@ -1,4 +1,4 @@
-"""Writes the measured tables of docs/deployment.md from the results that are kept.
+"""Writes the measured tables of docs/explanation/testbed.md from the results that are kept.
 
 fedcell testbed --rounds 4 --bandwidth 1.2e7 --json > benchmarks/results/testbed/1.2e7.json
 python benchmarks/flower.py --out benchmarks/results/flower.json
@@ -17,7 +17,7 @@ from flower import told
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results"
-PAGE = ROOT / "docs" / "deployment.md"
+PAGE = ROOT / "docs" / "explanation" / "testbed.md"
 
 
 def testbeds() -> list[Any]:
@@ -78,4 +78,4 @@ def filled(page: str) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(filled(PAGE.read_text("utf-8")), "utf-8")
-    all_uploads().plot(PAGE.parent / "testbed.png")
+    all_uploads().plot(ROOT / "docs" / "images" / "testbed.png")

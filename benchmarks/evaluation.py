@@ -30,7 +30,7 @@ from fedcell.simulation import evaluation as judging
 from fedcell.simulation.train import simulate, train_rounds
 
 FILE = Path(__file__).parent / "results" / "evaluation.json"
-PAGE = Path(__file__).parents[1] / "docs" / "benchmarks.md"
+PAGE = Path(__file__).parents[1] / "docs" / "reference" / "benchmarks.md"
 TRIALS = {  # K, E_l and the target of a trial
     "digits": [(1, 10, 0.6), (4, 10, 0.4), (10, 20, 0.3)],
     "mnist": [(1, 9, 0.9), (3, 20, 0.9), (10, 20, 0.81)],

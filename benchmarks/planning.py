@@ -303,9 +303,9 @@ def pages():
     rows = measured()
     lines = table(rows)
     told = {
-        "docs/planning.md": "\n".join(lines),
-        "docs/benchmarks.md": "\n".join(lines[-6:]),
-        "README.md": textwrap.fill(sentence(rows), 100),
+        "docs/explanation/accuracy.md": "\n".join(lines),
+        "docs/reference/benchmarks.md": "\n".join(lines[-6:]),
+        "docs/index.md": textwrap.fill(sentence(rows), 100),
     }
     found = {}
     for name, text in told.items():

@@ -5,8 +5,8 @@
 
 Each command is a new process, so its time includes imports and reading. The minimum of the repeats
 is reported. `--accuracy` plans for 100,000 clients twice: like the command, with fewer rounds where
-they have many clients, and with 50 to 200 rounds of every K; it takes minutes. docs/benchmarks.md
-shows benchmarks/results/planning_scale.json.
+they have many clients, and with 50 to 200 rounds of every K; it takes minutes.
+docs/reference/benchmarks.md shows benchmarks/results/planning_scale.json.
 """
 
 import argparse

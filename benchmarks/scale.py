@@ -4,7 +4,7 @@
     python benchmarks/scale.py --json     # for programs
 
 Each case runs in its own process, with its peak memory from the system; cases are
-interleaved and repeated, and minimum and median are reported. docs/benchmarks.md shows
+interleaved and repeated, and minimum and median are reported. docs/reference/benchmarks.md shows
 benchmarks/results/scale.json.
 """
 

@@ -1,11 +1,11 @@
 """Draws the figures of the pages again: those that a command would draw differently today.
 
-    python docs/figures.py              # all of them; or name some: docs/cost-cnn.png
+    python docs/figures.py              # all of them; or name some: docs/images/cost-cnn.png
     python docs/figures.py --check      # only say which are stale, and in what
 
-Each is drawn by the commands that its page shows, or from tables that are kept. A file carries what
-it shows (limits, ticks, texts and data) in its metadata, so a picture is compared with what is
-drawn today by its content, not by its pixels.
+Each is drawn by the commands or the Python that its page shows, or from tables that are kept. A
+file carries what it shows (limits, ticks, texts and data) in its metadata, so a picture is compared
+with what is drawn today by its content, not by its pixels.
 """
 
 import argparse
@@ -19,7 +19,7 @@ import shutil
 import sys
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,21 +44,28 @@ NUMBER = r"[+-]?\d+\.?\d*(?:e[+-]?\d+)?"
 
 @dataclass(frozen=True)
 class Committed:
-    """A file, and the commands that draw it, in a folder that has the kept pilot."""
+    """A file, and the commands that draw it, in a folder that has the kept pilot.
+
+    `python PAGE` runs the Python of a page."""
 
     file: str
     commands: tuple[str, ...]
     drawn: str  # what the last of them calls it
     trained: bool = False
+    extra: str = ""  # a package that it needs
     page: str = ""  # a tutorial whose Python draws it instead, as `figure`; it needs extras
 
 
 PLAN = "fedcell plan digits --pilot pilot-digits.json --out plan.json --figure plan.png"
+LAW = "--mixing 200 --drift 0.1 --start 200 --floor 20"  # of the worlds
+SITE_LAW = "--mixing 60 --drift 0.05 --start 300 --floor 15"
 OF_PAGES = (
-    Committed("docs/plan-digits.png", (PLAN,), "plan.png"),
-    Committed("docs/loss-digits.png", (PLAN, "fedcell run --plan plan.json"), "loss.png", True),
+    Committed("docs/images/plan-digits.png", (PLAN,), "plan.png"),
     Committed(
-        "docs/cost-cnn.png",
+        "docs/images/loss-digits.png", (PLAN, "fedcell run --plan plan.json"), "loss.png", True
+    ),
+    Committed(
+        "docs/images/cost-cnn.png",
         (
             "fedcell scenario cnn > mine.toml",
             "fedcell cost mine.toml --rounds 1000 --figure cost.png",
@@ -66,15 +73,71 @@ OF_PAGES = (
         "cost.png",
     ),
     Committed(
-        "docs/constants-digits.png",
+        "docs/images/constants-digits.png",
         ("fedcell constants digits --figure constants.png",),
         "constants.png",
         True,
     ),
-    Committed("docs/testbed.png", (), "testbed.png"),
+    Committed("docs/images/testbed.png", (), "testbed.png"),
+    Committed("docs/images/outcome-digits.png", ("python README.md",), "outcome.png", True),
+    Committed(
+        "docs/images/round.png",
+        ("fedcell schedule docs/round.json --figure round.png",),
+        "round.png",
+    ),
+    Committed(
+        "docs/images/world-phones-5g.png",
+        (f"fedcell plan phones-5g {LAW} --figure world.png",),
+        "world.png",
+    ),
+    Committed(
+        "docs/images/world-factory.png",
+        (f"fedcell plan factory {LAW} --figure world.png",),
+        "world.png",
+    ),
+    Committed(
+        "docs/images/world-meters.png",
+        (f"fedcell plan meters {LAW} --figure world.png",),
+        "world.png",
+    ),
+    Committed(
+        "docs/images/world-pis-wifi.png",
+        (f"fedcell plan pis-wifi {LAW} --figure world.png",),
+        "world.png",
+    ),
+    Committed(
+        "docs/images/world-site.png",
+        (
+            "python docs/tutorials/data-sheet.md",
+            f"fedcell plan site.toml {SITE_LAW} --figure plan.png",
+        ),
+        "plan.png",
+    ),
+    Committed("docs/images/pumps.png", ("python docs/tutorials/2-your-fleet.md",), "pumps.png"),
+    Committed(
+        "docs/images/pumps-loss.png",
+        ("python docs/tutorials/2-your-fleet.md",),
+        "pumps-loss.png",
+        True,
+    ),
+    Committed(
+        "docs/images/policies.png", ("python docs/tutorials/3-own-policy.md",), "policies.png"
+    ),
+    Committed(
+        "docs/images/torch-loss.png",
+        ("python docs/tutorials/4-own-pytorch-model.md",),
+        "torch-loss.png",
+        True,
+        "torch",
+    ),
+    Committed(
+        "docs/images/fig6b-quick.png",
+        ("fedcell reproduce fig6b --quick",),
+        "fig6b.png",
+    ),
 )
 OF_TUTORIALS = tuple(
-    Committed(f"docs/images/{name}.png", (), "", True, f"docs/tutorials/{name}.md")
+    Committed(f"docs/images/{name}.png", (), "", True, page=f"docs/tutorials/{name}.md")
     for name in ("watch", "regression", "lora", "head")
 )
 
@@ -112,9 +175,12 @@ def draw(committed: Committed) -> Drawn:
         return _testbed()
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(PILOT, Path(folder) / "pilot-digits.json")
+        (Path(folder) / "docs").mkdir()
+        for name in ("round.json", "fleet.csv", "fleet.toml"):
+            shutil.copy(ROOT / "docs" / name, Path(folder) / "docs")
         with chdir(folder):
             for command in committed.commands:
-                figures = _run(command)
+                figures = _run(command, committed.drawn)
     return figures[committed.drawn]
 
 
@@ -137,7 +203,7 @@ def _testbed() -> Drawn:
         return Drawn.now(all_uploads().plot())
 
 
-def _run(command: str) -> dict[str, Drawn]:
+def _run(command: str, wanted: str) -> dict[str, Drawn]:
     """Runs a command in this process; the figures that it would have written, by name."""
     drawn: dict[str, Drawn] = {}
 
@@ -154,13 +220,24 @@ def _run(command: str) -> dict[str, Drawn]:
         redirect_stderr(io.StringIO()),
     ):
         try:
-            fedcell()
+            if words[0] == "python":
+                _python(words[1], lambda: wanted in drawn)
+            else:
+                fedcell()
         except SystemExit as end:
             if end.code:
                 raise RuntimeError(f"{command}: ended with {end.code}") from end
     if target:
         Path(target).write_text(said.getvalue())
     return drawn
+
+
+def _python(page: str, done: Callable[[], bool]) -> None:
+    """Runs the Python of a page, one block after the other, until done."""
+    names: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", (ROOT / page).read_text("utf-8"), re.DOTALL):
+        if not done():
+            exec(block, names)
 
 
 # What a figure shows, in plain values.
@@ -351,7 +428,7 @@ def stale(committed: Committed, drawn: Drawn) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("files", nargs="*", help="docs/cost-cnn.png, ...; default: all")
+    parser.add_argument("files", nargs="*", help="docs/images/cost-cnn.png, ...; default: all")
     parser.add_argument("--check", action="store_true", help="only say which are stale")
     options = parser.parse_args()
     if unknown := set(options.files) - set(FIGURES):

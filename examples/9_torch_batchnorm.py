@@ -1,7 +1,7 @@
 """Use a PyTorch module with BatchNorm as your own learner, also on the command line.
 
 `fedcell pilot`, `validate` and `run` take it as `--learner net:batchnorm` where this file is saved
-as net.py (docs/training.md). It needs the extra: pip install 'fedcell[torch]'.
+as net.py (docs/how-to/learner.md). It needs the extra: pip install 'fedcell[torch]'.
 """
 
 import torch

@@ -1,4 +1,4 @@
-"""Update the numbers of docs/reproduction.md from experiments/results.
+"""Update the numbers of docs/reference/reproduction.md from experiments/results.
 
     python experiments/page.py            # --check: only compare
 
@@ -17,7 +17,7 @@ from fedcell.paper.reproduce import load_reproduction
 
 ROOT = Path(__file__).parents[1]
 ESCAPED = r"\|"
-PAGE, RESULTS = ROOT / "docs" / "reproduction.md", ROOT / "experiments" / "results"
+PAGE, RESULTS = ROOT / "docs" / "reference" / "reproduction.md", ROOT / "experiments" / "results"
 
 
 def panel_part(name):
@@ -32,7 +32,7 @@ def panel_part(name):
     lines = [
         f"    fedcell reproduce {name}{option}",
         "",
-        f"![{found.table.title}](../experiments/results/{name}/{name}.png)",
+        f"![{found.table.title}](../../experiments/results/{name}/{name}.png)",
         "",
         f"{len(found.table.runs)} runs, {seeds} seeds{took}.",
         *(f"Note: {note}." for note in found.notes),
@@ -127,5 +127,7 @@ def page():
 
 if __name__ == "__main__":
     if "--check" in sys.argv:
-        sys.exit(0 if page() == PAGE.read_text() else "docs/reproduction.md is out of date")
+        sys.exit(
+            0 if page() == PAGE.read_text() else "docs/reference/reproduction.md is out of date"
+        )
     PAGE.write_text(page())

@@ -18,14 +18,18 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # as the command sets it: te
 
 from fedcell.cli.main import main  # noqa: E402
 
-# Hypothesis' profile for build servers always tries the same examples. These try new ones each
-# time, store failures, and print how to reproduce them.
+# On a build server (CI is set) every run tries the same examples: a change is judged, not luck.
+# Elsewhere, and in `make fuzz`, each run tries new ones, stores failures, and prints how to
+# reproduce them.
+SAME = bool(os.environ.get("CI"))
 for profile, examples in (("quick", 20), ("default", 100), ("deep", 5000)):
     settings.register_profile(
         profile,
         max_examples=examples,
-        derandomize=False,
-        database=DirectoryBasedExampleDatabase(Path(__file__).parents[1] / ".hypothesis/examples"),
+        derandomize=SAME,
+        database=None
+        if SAME
+        else DirectoryBasedExampleDatabase(Path(__file__).parents[1] / ".hypothesis/examples"),
         print_blob=True,
         deadline=None,
         suppress_health_check=[HealthCheck.function_scoped_fixture],

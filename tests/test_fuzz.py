@@ -406,7 +406,7 @@ def tiny(monkeypatch):
 
 
 @given(seed=seeds)
-@examples(200)
+@examples(50)
 def test_published_files_and_their_cache(tiny, tmp_path, seed):
     rng = random.Random(seed)
     name = rng.choice(["mnist", "cifar10"])

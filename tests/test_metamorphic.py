@@ -5,6 +5,7 @@ import csv
 import json
 import tomllib
 from collections.abc import Callable, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,9 @@ from fedcell.core.showing import Showable
 from fedcell.deploy.options import RunConfig
 from fedcell.errors import BadInput
 from fedcell.experiments.experiment import load_experiment
-from fedcell.network import draw_fleet, simulate_network
+from fedcell.network import draw_fleet, draw_trace, simulate_network
+from fedcell.network.physics.hardware import COLUMNS as HARDWARE
+from fedcell.network.physics.hardware import OF_RADIO
 from fedcell.network.schedule import COLUMNS
 from fedcell.planning.choice.limits import Limits
 from fedcell.planning.whatif import COMPRESSED
@@ -63,7 +66,25 @@ def dealt(**keys: Any) -> Tables:
     return learning(partition=keys)
 
 
+def channel(**keys: Any) -> Tables:
+    """Small tables with a channel, in clients at several distances."""
+    return {**SMALL, "cell": {"distance": [20.0, 200.0], "channel": {"model": "umi", **keys}}}
+
+
+def radio(**keys: Any) -> Tables:
+    """Tables with the keys of [radio] that the checked key needs."""
+    return {**SMALL, "radio": keys}
+
+
+def device(**keys: Any) -> Tables:
+    """The same with keys of [device]."""
+    return {**SMALL, "device": keys}
+
+
+MEASURED = {"file": "drive.csv", "rate_mbps": "up", "device": "phone"}
 QUADRATIC = learning(model="quadratic-apart")
+OPEN_LOOP = radio(power_law="open-loop", p0_dbm=-95.0)
+DOWN = radio(downlink="multicast", cell_power=10.0)
 CASES: dict[str, tuple[Tables, Any]] = {  # key: tables before, another value
     "cell.bandwidth": (SMALL, 5e6),
     "cell.noise": (SMALL, 1e-19),
@@ -76,6 +97,27 @@ CASES: dict[str, tuple[Tables, Any]] = {  # key: tables before, another value
     "cell.loss_kind": (SMALL, "worst-case"),
     "cell.broadcast_time": (SMALL, 2.0),
     "cell.gains": (SMALL, "gains.npy"),
+    "cell.channel.model": (SMALL, "umi"),
+    "cell.channel.carrier": (channel(), 2e9),
+    "cell.channel.station_height": (channel(), 8.0),
+    "cell.channel.device_height": (channel(), 2.0),
+    "cell.channel.line_of_sight": (channel(), "never"),
+    "cell.channel.shadowing": (channel(), 2.0),
+    "cell.channel.correlation_distance": (channel(move=5.0), 100.0),
+    "cell.channel.building_height": (channel(model="rma", line_of_sight="never"), 10.0),
+    "cell.channel.street_width": (channel(model="rma", line_of_sight="never"), 30.0),
+    "cell.channel.clutter_density": (channel(model="inf-dl"), 0.1),
+    "cell.channel.clutter_size": (channel(model="inf-dl"), 80.0),
+    "cell.channel.clutter_height": (channel(model="inf-dh"), 1.6),
+    "cell.channel.indoor_share": (channel(), 0.5),
+    "cell.channel.building": (channel(indoor_share=0.5), "high"),
+    "cell.channel.indoor_depth": (channel(indoor_share=0.5), 5.0),
+    "cell.channel.fading": (channel(), "rician"),
+    "cell.channel.diversity": (channel(), "auto"),
+    "cell.channel.delay_spread": (channel(diversity="auto"), 1e-6),
+    "cell.channel.rician_db": (channel(fading="rician", line_of_sight="always"), 3.0),
+    "cell.channel.move": (channel(), 3.0),
+    "cell.channel.measured": (SMALL, MEASURED),
     "clients.count": (SMALL, 7),
     "clients.samples": (SMALL, 300.0),
     "clients.kappa": (SMALL, 2e-27),
@@ -97,6 +139,41 @@ CASES: dict[str, tuple[Tables, Any]] = {  # key: tables before, another value
     "plan.rounds": (SMALL, 3),
     "plan.selection": (SMALL, "weighted"),
     "plan.cohort_drawn": (SMALL, "after-training"),
+    "radio.power_max": (SMALL, 0.2),
+    "radio.power_law": (radio(power_max=0.2), "full"),
+    "radio.p0_dbm": (OPEN_LOOP, -85.0),
+    "radio.alpha": (OPEN_LOOP, 0.8),
+    "radio.resource_block": (OPEN_LOOP, 360e3),
+    "radio.efficiency": (SMALL, 0.4),
+    "radio.circuit_power": (SMALL, 0.9),
+    "radio.receive_power": (DOWN, 0.6),
+    "radio.tail_energy": (SMALL, 1.5),
+    "radio.usable_share": (SMALL, 0.83),
+    "radio.uplink_share": (SMALL, 0.25),
+    "radio.spectral_cap": (SMALL, 2.0),
+    "radio.gap_db": (SMALL, 3.0),
+    "radio.snr_min_db": (SMALL, 12.0),
+    "radio.noise_figure_db": (SMALL, 5.0),
+    "radio.noise_rise_db": (SMALL, 3.0),
+    "radio.receive_gain_db": (SMALL, 15.0),
+    "radio.access": (radio(power_max=0.2), "time"),
+    "radio.downlink": (DOWN, "unicast"),
+    "radio.cell_power": (DOWN, 20.0),
+    "radio.downlink_share": (DOWN, 0.5),
+    "radio.device_noise_figure_db": (DOWN, 9.0),
+    "device.idle_power": (SMALL, 0.5),
+    "device.busy_power": (SMALL, 0.8),
+    "device.power_exponent": (SMALL, 2.5),
+    "device.energy_per_cycle": (SMALL, 1.7e-10),
+    "device.cycles_per_step": (SMALL, 1e8),
+    "device.memory_time": (SMALL, 1e-3),
+    "device.when_done": (device(idle_power=0.5), "sleep"),
+    "device.sleep_power": (device(idle_power=0.5, when_done="sleep"), 0.1),
+    "device.count_energy": (SMALL, "sum"),
+    "device.battery": (SMALL, 1e4),
+    "device.rounds_per_day": (device(battery=1e4), 24.0),
+    "device.between_rounds": (device(battery=1e4, rounds_per_day=24.0), "idle"),
+    "device.carbon_intensity": (SMALL, 300.0),
     "learning.dataset": (LEARN, "mnist"),
     "learning.model": (LEARN, "logistic"),
     "learning.rate": (LEARN, 0.05),
@@ -112,6 +189,8 @@ CASES: dict[str, tuple[Tables, Any]] = {  # key: tables before, another value
     "learning.server_tau": (learning(server="yogi"), 1e-2),
     "learning.target": (LEARN, 0.2),
     "learning.target_accuracy": (LEARN, 0.9),
+    "learning.target_metric": (learning(target_metric="mae", target_level=0.3), "rmse"),
+    "learning.target_level": (learning(target_metric="mae", target_level=0.3), 0.2),
     "learning.deliver": (LEARN, "last"),
     "learning.hold": (LEARN, 2),
     "learning.evaluate_every": (LEARN, 3),
@@ -148,6 +227,8 @@ def test_every_key_of_a_scenario_has_a_case():
 def test_a_key_means_the_same_however_it_is_said(key, tmp_path):
     np.save(tmp_path / "gains.npy", np.full((4, 6), 1e-12))
     (tmp_path / "fleet.csv").write_text("name,power_dbm,power\na,39,\nb,,2e-7\nc,,\n")
+    drive = [f"p{j},{5 + j + t}" for j in range(6) for t in range(4)]
+    (tmp_path / "drive.csv").write_text("\n".join(["phone,up", *drive]))
     (tmp_path / "owners.csv").write_text("client,first,last\n0,0,99\n1,100,1436\n")
     base, value = CASES[key]
     (_, edited), *others = ways_to_say(base, key, value, tmp_path)
@@ -176,6 +257,10 @@ def test_the_rounds_of_an_experiment_are_those_of_its_scenarios(tmp_path):
 # Columns of a fleet table, and the keys that they stand in for.
 
 COUNT = 3
+OF_DEVICE = (
+    *("idle_power", "busy_power", "sleep_power", "power_exponent", "energy_per_cycle"),
+    *("cycles_per_step", "memory_time", "battery"),
+)
 COLUMN_KEYS = {  # column: the key that says the same of all devices
     "samples": "clients.samples",
     "kappa": "clients.kappa",
@@ -185,12 +270,18 @@ COLUMN_KEYS = {  # column: the key that says the same of all devices
     "freq_max": "clients.freq_max",
     "cycles_per_sample": "task.cycles_per_sample",
     "loss_rate": "cell.loss_rate",
+    **{c: f"radio.{c}" for c in (*OF_RADIO, "spectral_cap")},
+    **{c: f"device.{c}" for c in OF_DEVICE},
 }
 COLUMN_VALUES = {
     **{"samples": 300.0, "kappa": 2e-27, "power": 2e-7, "distance": 150.0, "freq_min": 2e7},
     **{"freq_max": 3e8, "cycles_per_sample": 4e5, "loss_rate": 0.25},
+    **{"power_max": 0.2, "efficiency": 0.4, "circuit_power": 0.9, "receive_power": 0.6},
+    **{"tail_energy": 1.5, "spectral_cap": 2.0, "idle_power": 0.2, "busy_power": 0.8},
+    **{"sleep_power": 0.0, "power_exponent": 2.9, "energy_per_cycle": 1.7e-10},
+    **{"cycles_per_step": 1e8, "memory_time": 1e-3, "battery": 1e9},
 }
-WITHOUT_KEY = {"power_w", "gain", "battery"}  # what they say is compared with the columns above
+WITHOUT_KEY = {"power_w", "gain", "rate"}  # what they say is compared with the columns above
 DRAWN: Tables = {
     "clients": {"count": COUNT, "spread": 0.0},
     "plan": {"cohort": 2, "local_steps": 2, "rounds": 4},
@@ -253,6 +344,18 @@ def test_batteries_limit_a_plan_as_a_budget_for_each_client_does():
         assert getattr(limited, name) == getattr(budget, name)
 
 
+@pytest.mark.parametrize("key", [key for key in CASES if key.startswith("cell.channel.")])
+def test_a_key_of_the_channel_changes_the_gains(key, tmp_path):
+    drive = [f"p{j},{5 + j + t}" for j in range(6) for t in range(4)]
+    (tmp_path / "drive.csv").write_text("\n".join(["phone,up", *drive]))
+    base, value = CASES[key]
+    gains = []
+    for tables in (base, put(base, key, value)):
+        scenario = load_scenario(write_toml(tmp_path / "mine.toml", tables))
+        gains.append(draw_trace(scenario, draw_fleet(scenario), 4).gain)
+    assert not np.array_equal(*gains)
+
+
 HEADINGS = [(f"{column}_{unit}", unit) for unit, (of, _) in UNITS.items() for column in of]
 
 
@@ -265,17 +368,27 @@ def test_a_heading_with_a_unit_means_its_column(heading, unit):
         **{"w_per_hz": lambda x: x, "dbm_per_hz": lambda x: 10 ** (x / 10) / 1e3},
         **{"w": lambda x: x, "mw": lambda x: x / 1e3, "dbm": lambda x: 10 ** (x / 10) / 1e3},
         **{"j": lambda x: x, "kj": lambda x: x * 1e3, "wh": lambda x: x * 3600},
+        **{"s": lambda x: x, "ms": lambda x: x / 1e3, "us": lambda x: x / 1e6},
+        **{"nj": lambda x: x / 1e9, "pj": lambda x: x / 1e12},
         "percent": lambda x: x / 100,
+        **{"kbps": lambda x: x * 1e3, "mbps": lambda x: x * 1e6},
     }
     values = {"db": -110.0, "dbm_per_hz": -35.0, "hz": 2e9, "mhz": 2000.0, "w_per_hz": 3e-7}
     value, column = values.get(unit, 2.0), heading.removesuffix(f"_{unit}")
-    column = "power_w" if unit in ("w", "mw", "dbm") else column
-    units, si = listed({heading: value}), listed({column: to_si[unit](value)})
+    column = "power_w" if column == "power" and unit in ("w", "mw", "dbm") else column
+    others = {"idle_power": 5.0} if column == "sleep_power" else {}  # asleep it draws no more
+    units, si = (
+        listed({h: v} | others) for h, v in ((heading, value), (column, to_si[unit](value)))
+    )
     for name in ("power", "mean_gain", "freq_min", "freq_max", "loss_rate", "battery"):
         one, other = (getattr(draw_fleet(world), name) for world in (units, si))
         assert (one is None) == (other is None)
         if one is not None:
             assert_allclose(one, other, rtol=1e-12)
+    if column in HARDWARE:
+        one, other = (draw_fleet(world).hardware for world in (units, si))
+        for field in fields(one):
+            assert_allclose(getattr(one, field.name), getattr(other, field.name), rtol=1e-12)
 
 
 # What-ifs, and the file edited by hand.
@@ -410,13 +523,15 @@ SAYS_A_KEY: dict[tuple[str, str], tuple[Tables, str, Any]] = {  # tables before,
 }
 SAYS_NO_KEY = {  # what is asked, where answers go, how they are computed
     *("--json", "--details", "--figure", "--out", "--report", "--track", "--all-keys"),
-    *("--reference", "--columns", "--by", "--axis", "--which", "--app", "--store"),
+    *("--reference", "--file", "--columns", "--by", "--axis", "--which", "--app"),
+    "--store",
     *("--seed", "--seeds", "--most-seeds", "--precision", "--fleets", "--round", "--policy"),
     *("--data-dir", "--threads", "--workers", "--cluster", "--budget", "--retry", "--resume"),
     *("--minimise", "--deadline", "--energy-budget", "--confidence", "--clients", "--steps"),
     *("--mixing", "--drift", "--start", "--floor", "--dropped", "--sensitivity", "--solve-for"),
     *("--pilot", "--plan", "--learner", "--adaptive", "--every", "--draws", "--quick"),
     *("--simulation", "--judged-by", "--screen", "--join-timeout", "--start-with"),
+    "--target",  # the same as --target-loss and others: tests/cli/test_named_targets.py
 }
 OTHER_DEFAULT = {  # rounds of a trial: plan.rounds, 1000 at the least
     *(("pilot", "--rounds"), ("validate", "--rounds")),

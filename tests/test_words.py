@@ -43,7 +43,8 @@ DENIED = {
     r"what is there": "existing files, existing results",
     r"said so": "reported it",
 }
-DEFINED_ONCE = {"docs/glossary.md": "dice"}  # the only page that may use it: it defines the word
+# The only page that may use a word: it defines it.
+DEFINED_ONCE = {"docs/reference/glossary.md": "dice"}
 PATTERN = re.compile(
     r"\b(?:" + "|".join(phrase.replace(" ", r"\s+") for phrase in DENIED) + r")\b", re.IGNORECASE
 )
@@ -114,8 +115,8 @@ def prose(page: str) -> str:
 
 
 def unreleased(changelog: str) -> str:
-    """Drop the released sections of a changelog: they are history."""
-    return re.split(r"^## \[\d", changelog, maxsplit=1, flags=re.MULTILINE)[0]
+    """Drop the sections of older releases of a changelog: they are history."""
+    return "".join(re.split(r"^(?=## \[\d)", changelog, flags=re.MULTILINE)[:2])
 
 
 def denied_on_page(path: str, text: str) -> list[tuple[int, str]]:
@@ -127,7 +128,7 @@ def denied_on_page(path: str, text: str) -> list[tuple[int, str]]:
 
 def checked_files() -> list[str]:
     code = [file for folder in CODE for file in (ROOT / folder).rglob("*.py")]
-    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
     paths = sorted({file.relative_to(ROOT).as_posix() for file in [*code, *pages]})
     return [path for path in paths if path != "tests/test_words.py"]
 
@@ -155,4 +156,4 @@ def test_words_inside_longer_words_and_printed_blocks_pass() -> None:
     assert denied_in_code("# modest dicey canew\n") == []
     page = "Text\n\n    $ fedcell\n    nobody\n\n```text\ndice\n```"
     assert denied_on_page("docs/x.md", page) == []
-    assert len(denied_on_page("docs/glossary.md", "dice and dice")) == 1
+    assert len(denied_on_page("docs/reference/glossary.md", "dice and dice")) == 1

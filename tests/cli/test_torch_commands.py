@@ -1,4 +1,4 @@
-"""A PyTorch module through the commands of docs/training.md: pilot, plan, run, kill, resume."""
+"""A PyTorch module through the commands of docs/how-to/learner.md: from pilot to resume."""
 
 import re
 import shlex
@@ -21,8 +21,8 @@ MAIN = "from fedcell.cli.main import main; main()"
 
 def commands() -> list[list[str]]:
     """Those of the page, in order, with what the page says is added to the scenario."""
-    page = (ROOT / "docs/training.md").read_text()
-    lines = page[page.index("### PyTorch") :].splitlines()
+    page = (ROOT / "docs/how-to/learner.md").read_text()
+    lines = page[page.index("## PyTorch") :].splitlines()
     found = [line for line in lines if line.startswith("    fedcell ")]
     return [shlex.split(line, comments=True)[1:] for line in found]
 
@@ -31,7 +31,7 @@ def test_the_commands_of_the_page_plan_train_and_resume(tmp_path, monkeypatch, f
     monkeypatch.chdir(tmp_path)
     shutil.copy(ROOT / "examples/9_torch_batchnorm.py", "net.py")
     scenario, pilot, plan, run, resume = commands()
-    page = (ROOT / "docs/training.md").read_text()
+    page = (ROOT / "docs/how-to/learner.md").read_text()
     added = re.search(r"add to \[task\]: (.*), (.*)", page)
     assert added is not None
     text = fedcell(*scenario[:2]).out.replace(

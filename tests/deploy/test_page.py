@@ -1,4 +1,4 @@
-"""docs/deployment.md, line by line: what it says to type works, and prints what it shows."""
+"""Pages on federations, line by line: what they say to type works, and prints what it shows."""
 
 import os
 import random
@@ -29,7 +29,7 @@ from support.federations import ENOUGH, environment, same, until  # noqa: E402
 from test_pages import alike, commands, missing, text_of  # noqa: E402
 
 MARK = "FEDCELL_TEST"  # variable by which what a script started is found
-PAGE = "docs/deployment.md"
+PAGE, TRIED = "docs/tutorials/5-flower-tls.md", "docs/how-to/deploy.md"
 EXAMPLE = Path(__file__).parents[2] / "examples" / "flower_pytorch"
 # People need some seconds to type the next line; a script looks whether the server is up.
 UP = "until (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null; do sleep 0.2; done\n"
@@ -37,7 +37,7 @@ UP = "until (exec 3<>/dev/tcp/127.0.0.1/{port}) 2>/dev/null; do sleep 0.2; done\
 
 def section(title):
     """What stands on the page under a heading, up to the next one of any kind."""
-    found = re.search(rf"^#+ {re.escape(title)}\n(.*?)(?=^#+ )", text_of(PAGE), re.M | re.S)
+    found = re.search(rf"^#+ {re.escape(title)}\n(.*?)(?=^#+ |\Z)", text_of(PAGE), re.M | re.S)
     assert found, title
     return found[1]
 
@@ -171,7 +171,7 @@ kill -9 $(jobs -p | head -n 1)
 
 
 def test_trying_it_out_prints_what_the_page_shows(shell):
-    blocks = [block for block in commands(PAGE) if block.words[0] == "deploy" and block.shown]
+    blocks = [block for block in commands(TRIED) if block.words[0] == "deploy" and block.shown]
     (block,) = blocks
     typed = f"fedcell {shlex.join(block.words)}\nfedcell exchanges deploy-digits-seed0"
     home, said = shell.home, shell.run(typed)

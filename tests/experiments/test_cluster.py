@@ -109,7 +109,7 @@ def test_the_file_for_slurm_works(tmp_path, monkeypatch, capsys):
 
 @pytest.mark.usefixtures("tiny")
 def test_a_cluster_behind_tls_is_reached_with_a_certificate_only(tmp_path):
-    """As docs/experiments.md has it: certificates by settings of Dask, the address as tls://."""
+    """As docs/how-to/cluster.md has it: certificates by settings of Dask, the address as tls://."""
     key, cert = tmp_path / "key.pem", tmp_path / "cert.pem"
     subprocess.run(
         [

@@ -69,7 +69,7 @@ def test_curves_of_another_processor_or_version_are_named_once(store):
     assert [str(note.message).split(": ")[1] for note in said] == [
         f"has trainings of a processor that takes {2 * vector_width()} numbers at a time, and "
         f"this one takes {vector_width()}",
-        "has trainings of fedcell 0.0.1, and this is 0.2.0, which may train to other bits",
+        "has trainings of fedcell 0.0.1, and this is 0.3.0, which may train to other bits",
     ]
 
 

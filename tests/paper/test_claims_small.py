@@ -1,5 +1,5 @@
 """The paper's sentences on small runs of digits: those that hold, and those that do not, with
-their number. docs/reproduction.md has them on MNIST and CIFAR-10.
+their number. docs/reference/reproduction.md has them on MNIST and CIFAR-10.
 """
 
 import re

@@ -17,7 +17,7 @@ RESULTS = ROOT / "experiments" / "results"
 
 def test_the_page_says_what_the_tables_say():
     made = runpy.run_path(str(ROOT / "experiments" / "page.py"))
-    assert made["page"]() == (ROOT / "docs" / "reproduction.md").read_text()
+    assert made["page"]() == (ROOT / "docs" / "reference" / "reproduction.md").read_text()
 
 
 def test_the_tables_say_what_the_trainings_say():

@@ -22,18 +22,24 @@ def script():
 
 
 FIGURES = script()
-# `make test` draws these, and of the panels of the paper one of each kind; `make test-flower` all.
-QUICK = [each.file for each in FIGURES.OF_PAGES]
+# `make test` draws what takes less than half a second, of the panels of the paper one of each kind.
+QUICK = [f"docs/images/{name}.png" for name in ("plan-digits", "round", "policies", "testbed")]
 QUICK += [f"experiments/results/{name}/{name}.png" for name in ("fig3a", "fig5b", "laws", "theory")]
-EVERY = [
-    pytest.param(each, id=each.file, marks=[] if each.file in QUICK else [pytest.mark.long])
-    for each in FIGURES.FIGURES.values()
-    if not each.page  # tests/test_pages.py compares them when it runs the page
-]
 
 
-@pytest.mark.parametrize("committed", EVERY)
+def marked(each):
+    marks = [] if each.file in QUICK else [pytest.mark.long]
+    return pytest.param(each, id=each.file, marks=[pytest.mark.extras] if each.extra else marks)
+
+
+# tests/test_pages.py compares the others when it runs their pages.
+DRAWN = [marked(each) for each in FIGURES.FIGURES.values() if not each.page]
+
+
+@pytest.mark.parametrize("committed", DRAWN)
 def test_a_committed_figure_is_what_is_drawn_today(committed):
+    if committed.extra:
+        pytest.importorskip(committed.extra)
     drawn = FIGURES.draw(committed)
     assert FIGURES.stale(committed, drawn) == [], "draw it again: make figures"
     with matplotlib.rc_context(drawn.settings):
@@ -46,10 +52,14 @@ def test_every_committed_figure_is_compared():
 
 
 def test_figures_are_drawn_by_the_commands_of_the_pages():
-    pages = "".join(page.read_text() for page in [ROOT / "README.md", *ROOT.glob("docs/*.md")])
+    pages = "".join(page.read_text() for page in [ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
     for each in FIGURES.OF_PAGES:
         for command in each.commands:
-            assert f"    $ {command}" in pages, command
+            if command.startswith("python "):  # the Python of a page
+                page = (ROOT / command.removeprefix("python ")).read_text()
+                assert f'.plot("{each.drawn}")' in page, command
+            else:
+                assert f"    $ {command}" in pages, command
 
 
 def a_figure(values, top=None):

@@ -42,8 +42,9 @@ from fedcell.paper.reproduce import Reproduction
 from fedcell.planning.constants import measure_constants
 from fedcell.planning.pilot.validation import validate_pilot
 from fedcell.policies import make_problem
+from fedcell.show.drawing import FIGURES, PANELS
 from fedcell.show.figures.style import drawing
-from fedcell.show.results import FIGURES, PANELS, TABLES
+from fedcell.show.results import TABLES
 from fedcell.simulation.summary import RunResult
 from support.figures import faults
 from support.printed import is_plus_minus, tables

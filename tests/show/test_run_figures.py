@@ -24,8 +24,8 @@ from fedcell import (
 )
 from fedcell.errors import BadInput
 from fedcell.network import simulate_network, sweep_costs
+from fedcell.show.drawing import FIGURES, PANELS
 from fedcell.show.figures.curves import Curve
-from fedcell.show.results import FIGURES, PANELS
 from support.quadratics import NARROW
 
 QUADRATIC = Scenario().using(

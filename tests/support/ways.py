@@ -9,6 +9,9 @@ from typing import Any
 from fedcell import Scenario, load_scenario, save_scenario
 from fedcell.core.schema import Table, field_infos
 from fedcell.experiments.experiment import load_experiment
+from fedcell.scenario.channel.spec import ChannelSpec
+from fedcell.scenario.hardware.device import Device
+from fedcell.scenario.hardware.radio import Radio
 from fedcell.scenario.learning import Conv, Layers, Learning, Quadratic
 from fedcell.scenario.partition import PartitionSpec
 from fedcell.scenario.save import _toml as toml_value
@@ -17,9 +20,12 @@ from fedcell.scenario.tables import Cell, Clients, RoundPlan, Task
 Tables = dict[str, Any]
 KINDS: Mapping[str, type[Table]] = {
     "cell": Cell,
+    "cell.channel": ChannelSpec,
     "clients": Clients,
     "task": Task,
     "plan": RoundPlan,
+    "radio": Radio,
+    "device": Device,
     "learning": Learning,
     "learning.partition": PartitionSpec,
     "learning.quadratic": Quadratic,

@@ -64,7 +64,7 @@ class Showable(ABC):
         matplotlib.figure.Figure or matplotlib.axes.Axes
             The new figure, or `ax`.
         """
-        from fedcell.show.results import plot
+        from fedcell.show.drawing import plot
 
         return plot(self, path, ax, panel, **options)
 

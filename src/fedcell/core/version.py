@@ -1,6 +1,6 @@
 """The version of the package, which every file that it writes holds."""
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 
 def versions() -> dict[str, str]:

@@ -44,9 +44,12 @@ class RoundScores:
     @property
     def counted(self) -> Scores:
         """Scores that the run uses."""
-        values = (self.train_loss, self.test_loss, self.accuracy)
+        train_loss, test_loss, accuracy = (
+            nan if value is None else value
+            for value in (self.train_loss, self.test_loss, self.accuracy)
+        )
         metrics = {name: nan if value is None else value for name, value in self.metrics.items()}
-        return Scores(*(nan if value is None else value for value in values), metrics=metrics)
+        return Scores(train_loss, test_loss, accuracy, metrics=metrics)
 
 
 def aggregate_scores(

@@ -11,12 +11,12 @@ from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.schema import suggestion
 from fedcell.scenario.load import scenario_of
 from fedcell.scenario.save import to_tables
-from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.scenario import TABLE_NAMES, Scenario
 from fedcell.scenario.target import Target
 
 from .training import Training, Until
 
-TABLES = ("cell", "clients", "task", "plan", "learning")
+TABLES = TABLE_NAMES
 MAX_POINTS = 10_000
 KIND = "learning.partition.kind"
 ARRAYS = ("clients.table", "clients.sizes")  # keys that take a list, which their types hide

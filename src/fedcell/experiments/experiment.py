@@ -142,7 +142,7 @@ class Experiment:
 
 
 def load_experiment(path: str | Path, policies: Policies | None = None) -> Experiment:
-    """Load an experiment from a TOML or JSON file (docs/experiments.md).
+    """Load an experiment from a TOML or JSON file (docs/how-to/sweeps.md).
 
     Parameters
     ----------

@@ -149,7 +149,8 @@ class SeedsResult(Showable):
 def _flat(scores: Scores) -> dict[str, float]:
     """Return all scores by name, metrics of the learner among them."""
     values = scores.to_dict()
-    return {**values, **values.pop("metrics", {})}
+    metrics = values.pop("metrics", {})
+    return {**values, **metrics}
 
 
 Watch = Callable[[int], AbstractContextManager[Observer]]  # the observer of each seed's run

@@ -72,8 +72,9 @@ class Training:
     @classmethod
     def of(cls, scenario: Scenario, seed: int) -> "Training":
         """Return the training of a scenario on one seed, evaluated after each round."""
-        if scenario.cell.gains is not None:
-            raise BadInput("cell.gains: a sweep draws its channels; leave measured gains out")
+        if scenario.cell.recorded is not None:
+            key = "gains" if scenario.cell.gains is not None else "channel.measured"
+            raise BadInput(f"cell.{key}: a sweep draws its channels; leave measured ones out")
         world = scenario.using(learning={"evaluate_every": 1, **goal_keys(None)})
         return cls(json.dumps(to_tables(world), sort_keys=True), seed)
 

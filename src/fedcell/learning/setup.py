@@ -244,7 +244,9 @@ def require_learning(scenario: Scenario) -> Learning:
     """Return the [learning] table of a scenario; refuse a scenario without one."""
     learning = check_scenario(scenario).learning
     if learning is None:
-        raise BadInput("the scenario has no [learning]: say what is trained, see docs/training.md")
+        raise BadInput(
+            "the scenario has no [learning]: say what is trained, see docs/how-to/data.md"
+        )
     return learning
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from fedcell.core.errors import BadInput
 from fedcell.core.types import Array
 
+from .physics.certificate import certify_devices
 from .round import Certificate, Problem, Schedule, price
 
 ROUNDING_GAP = 1e-12  # a gap below it is rounding
@@ -46,6 +47,8 @@ def certify(problem: Problem, schedule: Schedule) -> Certificate:
     >>> bool(certify(problem, Optimal()(problem)).gap < 1e-12)
     True
     """
+    if problem.extras is not None:
+        return certify_devices(problem, schedule)
     a, f = schedule.share, schedule.freq
     low, high = problem.freq_min, problem.freq_max
     cost = price(problem, schedule)

@@ -15,7 +15,9 @@ from fedcell.core.streams import check_count, replicate_seeds
 from fedcell.core.types import Array
 from fedcell.scenario.scenario import Scenario, check_scenario
 
+from .draw import draw_fleet
 from .ledger import Ledger
+from .physics.notes import radio_notes
 from .policies.names import NAMED, Policies, PolicyLike, policies_by_name
 from .simulate import simulate_network
 
@@ -48,6 +50,15 @@ class Comparison(Showable):
     excluded_by_data: float
     short_rounds: int  # in which fewer than K could be called
     empty_rounds: int  # without any client; the means leave them out
+    notes: tuple[str, ...] = ()  # on powers, rates and shares
+
+    @property
+    def grams(self) -> dict[str, float]:
+        """Return the CO2 of a round by policy [g]; empty where no intensity is declared."""
+        if (device := self.scenario.device) is None or device.carbon_intensity is None:
+            return {}
+        means = {costs.policy: device.grams(costs.mean["energy"].value) for costs in self.policies}
+        return {policy: grams for policy, grams in means.items() if grams is not None}
 
     def __getitem__(self, policy: str) -> PolicyCosts:
         for costs in self.policies:
@@ -165,6 +176,7 @@ def compare(
     """
     check_scenario(scenario).require_sizes()
     known = policies_by_name(policies)
+    first_policy = next(iter(known.values()))
     rounds = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
     fleets = _check_fleets(scenario, fleets)
     costs: list[PolicyCosts] = []
@@ -182,6 +194,7 @@ def compare(
         rounds=rounds,
         fleets=fleets,
         policies=tuple(costs),
+        notes=tuple(radio_notes(scenario, draw_fleet(scenario, seed), first_policy, seed)),
         **{n: float(np.mean([counts[n] for counts in seen])) for n in COUNTED},
         short_rounds=sum(int(counts["short_rounds"]) for counts in seen),
         empty_rounds=sum(int(counts["empty_rounds"]) for counts in seen),
@@ -216,7 +229,7 @@ def _plain(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
 
 def _check_fleets(scenario: Scenario, fleets: int) -> int:
     fleets = check_count(fleets, "`fleets`")
-    if fleets > 1 and (scenario.clients.table is not None or scenario.cell.gains is not None):
+    if fleets > 1 and (scenario.clients.table is not None or scenario.cell.recorded is not None):
         raise BadInput(f"`fleets` = {fleets}: there is one fleet where clients or gains are listed")
     return fleets
 

@@ -22,7 +22,12 @@ from fedcell.core.streams import (
 from fedcell.core.types import Array, Bools, Ints
 from fedcell.scenario.scenario import Scenario
 
-from .channel import channel_gains, is_heard
+from .channel import is_heard
+from .channels.gains import channel_gains
+from .channels.links import Links, draw_links
+from .channels.rates import gains_of_rates
+from .physics.hardware import Hardware, coefficients, power_densities
+from .physics.outage import least_gains
 from .selection import ask_by_weight, ask_uniformly, first_joined, merge_repeated
 from .trace import Fleet, Trace, check_fleet
 
@@ -70,16 +75,22 @@ def draw_fleet(scenario: Scenario, seed: int = 0) -> Fleet:
     place = np.ravel(uniform(Purpose.PLACE, seed, range(1), n))
     distance = listed("distance", np.sqrt(near * near + (far * far - near * near) * place))
     samples = listed("samples", spread(clients.samples, Purpose.SAMPLES))
+    charge = None if scenario.device is None else scenario.device.battery
+    kappa = listed("kappa", spread(clients.kappa, Purpose.KAPPA))
+    power, hardware = powers(spread(clients.power, Purpose.POWER)), Hardware.of(scenario)
+    links, mean_gain = _mean_gains(scenario, distance, power, hardware, seed)
     fleet = Fleet(
         samples=samples if clients.sizes is None else clients.sizes.values,
-        kappa=listed("kappa", spread(clients.kappa, Purpose.KAPPA)),
-        power=powers(spread(clients.power, Purpose.POWER)),
-        mean_gain=listed("gain", cell.mean_gain(distance)),
+        kappa=coefficients(scenario, kappa),
+        power=power_densities(scenario, power, mean_gain),
+        mean_gain=mean_gain,
         freq_min=listed("freq_min", np.full(n, clients.freq_min)),
         freq_max=listed("freq_max", np.full(n, clients.freq_max)),
         cycles_per_sample=own("cycles_per_sample", scenario.cycles_per_sample),
         loss_rate=own("loss_rate", cell.loss_rate),
-        battery=own("battery", np.inf),
+        battery=own("battery", np.inf) if charge is None else listed("battery", np.full(n, charge)),
+        hardware=hardware,
+        links=links,
     )
     if not ((fleet.mean_gain >= SMALL) & (fleet.mean_gain <= 1)).all():
         raise BadInput(
@@ -87,6 +98,21 @@ def draw_fleet(scenario: Scenario, seed: int = 0) -> Fleet:
             "cell.distance, cell.reference_gain and cell.path_loss_exponent"
         )
     return fleet
+
+
+def _mean_gains(
+    scenario: Scenario, distance: Array, power: Array, hardware: Hardware | None, seed: int
+) -> tuple[Links | None, Array]:
+    """Return the links of the clients, None for the paper's law alone, and their mean gains."""
+    cell, table = scenario.cell, scenario.clients.table
+    if table is not None and table.rate is not None:
+        return None, gains_of_rates(scenario, power, hardware, table.rate)
+    known = np.full(distance.size, np.nan) if table is None else table.filled("gain", np.nan)
+    known = np.broadcast_to(known, distance.shape)
+    if cell.channel.is_paper or cell.recorded is not None:
+        return None, np.where(np.isnan(known), cell.mean_gain(distance), known)
+    links = draw_links(scenario, distance, ~np.isnan(known), seed)
+    return links, np.where(np.isnan(known), 10 ** (-links.loss / 10), known)
 
 
 def draw_trace(
@@ -128,7 +154,7 @@ def draw_all(scenario: Scenario, fleet: Fleet, rounds: range, seed: int = 0) -> 
     everyone = np.broadcast_to(np.arange(fleet.count), (len(rounds), fleet.count))
     enough = has_enough_data(scenario, fleet)
     gain = channel_gains(scenario, fleet, rounds, everyone, seed)
-    may = is_heard(scenario, gain) & enough
+    may = is_heard(scenario, gain, least_gains(scenario, fleet)) & enough
     # Clients that may be called come first, in their order.
     where, count = first_joined(may, fleet.count)
     present = count > 0
@@ -153,7 +179,8 @@ def candidates(scenario: Scenario, fleet: Fleet, rounds: range, seed: int = 0) -
     """Return which clients may be called, (round, client)."""
     everyone = np.broadcast_to(np.arange(fleet.count), (len(rounds), fleet.count))
     gain = channel_gains(scenario, fleet, rounds, everyone, seed)
-    return is_heard(scenario, gain) & has_enough_data(scenario, fleet)
+    heard = is_heard(scenario, gain, least_gains(scenario, fleet))
+    return heard & has_enough_data(scenario, fleet)
 
 
 def _draw(scenario: Scenario, fleet: Fleet, rounds: range, seed: int, asks: int) -> Trace:
@@ -164,7 +191,7 @@ def _draw(scenario: Scenario, fleet: Fleet, rounds: range, seed: int, asks: int)
     enough = has_enough_data(scenario, fleet)
     asked = _asked(scenario, fleet, rounds, seed, asks)
     heard_at = channel_gains(scenario, fleet, rounds, asked, seed)
-    is_weak = enough[asked] & ~is_heard(scenario, heard_at)
+    is_weak = enough[asked] & ~is_heard(scenario, heard_at, least_gains(scenario, fleet, asked))
     may = enough[asked] & ~is_weak
     if asks < n and (may.sum(1) < plan.cohort).any():
         return _draw(scenario, fleet, rounds, seed, min(n, 2 * asks))

@@ -14,6 +14,7 @@ from fedcell.core.showing import Showable, rows_from
 from fedcell.core.types import Array, Ints
 from fedcell.scenario.target import Direction, Scored, Target
 
+from .physics.timeline import PARTS
 from .spending import Spending, Totals
 
 
@@ -43,6 +44,8 @@ class Ledger(Showable):
         Numbers of clients; `draws` exceeds `called` where a client is drawn twice.
     totals : Totals
         Sums over rounds for each client.
+    download_energy, train_energy, upload_energy, wait_energy, tail_energy : ndarray
+        The parts of `energy` [J]; empty unless radios or devices are declared.
     train_loss, test_loss, accuracy, discarded_uploads : ndarray
         Empty unless a model was trained; NaN in rounds that were not evaluated.
     metrics : mapping of str to ndarray
@@ -72,6 +75,11 @@ class Ledger(Showable):
     excluded_by_data: Ints  # clients never called: too little data
     totals: Totals
     spending: Spending | None = None  # by round, where the ledger may be cut
+    download_energy: Array = field(default_factory=_none)  # by part, with declared hardware [J]
+    train_energy: Array = field(default_factory=_none)
+    upload_energy: Array = field(default_factory=_none)
+    wait_energy: Array = field(default_factory=_none)
+    tail_energy: Array = field(default_factory=_none)
     discarded_uploads: Ints = field(default_factory=_none)  # that arrived and were not finite
     train_loss: Array = field(default_factory=_none)  # (2) after the round; NaN: not evaluated
     test_loss: Array = field(default_factory=_none)
@@ -89,6 +97,13 @@ class Ledger(Showable):
     def trained(self) -> bool:
         """Return whether a model was trained, so that there are losses."""
         return self.train_loss.size > 0
+
+    @property
+    def energy_by_part(self) -> dict[str, float]:
+        """Return the joules of the run by part; empty unless radios or devices are declared."""
+        if self.train_energy.size == 0:
+            return {}
+        return {part: float(getattr(self, f"{part}_energy").sum()) for part in PARTS}
 
     @property
     def scored(self) -> Scored:

@@ -6,7 +6,7 @@ prices one round or ten thousand.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,8 @@ from fedcell.core.showing import described_axes, value_range
 from fedcell.core.types import Array, real_numbers
 from fedcell.scenario.scenario import Scenario
 
-from .channel import rate_per_hertz, upload_energy
+from .physics.extras import Extras, extras
+from .physics.link import uploads
 from .trace import Fleet, Trace, check_powers, check_samples
 
 VECTORS = ("band_time", "upload_energy", "samples", "kappa", "freq_min", "freq_max")
@@ -43,6 +44,8 @@ class Problem:
         E_l alpha_0 [cycle/sample].
     energy_weight : float
         l_0 [s/J].
+    extras : Extras, optional
+        Further powers and times of the clients; None: those of the paper.
 
     Examples
     --------
@@ -67,6 +70,7 @@ class Problem:
     freq_max: Array  # [cycle/s]
     work: float  # E_l alpha_0 [cycle/sample]
     energy_weight: float  # l_0 [s/J]
+    extras: Extras | None = None  # powers and times that the paper does not have
 
     def __post_init__(self) -> None:
         arrays = {name: real_numbers(name, getattr(self, name)) for name in VECTORS}
@@ -114,7 +118,7 @@ class Problem:
     def __getitem__(self, where: Any) -> Problem:
         """Return some of the rounds or clients: index every vector."""
         vectors = {name: getattr(self, name)[where] for name in VECTORS}
-        return Problem(**vectors, work=self.work, energy_weight=self.energy_weight)
+        return replace(self, **vectors, extras=self.extras and self.extras[where])
 
     def __repr__(self) -> str:
         freq = np.array((self.freq_min.min(), self.freq_max.max()))
@@ -274,22 +278,22 @@ def make_problem(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
     (3, 10)
     """
     check_samples(scenario, fleet)
-    cell, bits, cohort = scenario.cell, scenario.model_bits, trace.cohort
+    cohort = trace.cohort
     if (cohort < 0).any():
         raise BadInput("some rounds have fewer clients than others: take them by trace.by_size()")
     check_powers(scenario, fleet, cohort)
-    p = fleet.power[cohort]
     with np.errstate(all="ignore"):  # Problem refuses values out of range
-        r = rate_per_hertz(p, trace.gain, cell.noise)  # r_j^0 in (5), rate per unit band
+        sent = uploads(scenario, fleet, trace)
         return Problem(
-            band_time=bits / (cell.bandwidth * r),  # (6) at a_j = 1
-            upload_energy=upload_energy(bits, p, r),
+            band_time=sent.band_time,  # (6) at a_j = 1
+            upload_energy=sent.energy,
             samples=fleet.step_samples(scenario, cohort),
             kappa=fleet.kappa[cohort],
             freq_min=fleet.freq_min[cohort],
             freq_max=fleet.freq_max[cohort],
             work=scenario.work,
             energy_weight=scenario.task.energy_weight,
+            extras=extras(scenario, fleet, trace, sent),
         )
 
 
@@ -325,6 +329,8 @@ def price(problem: Problem, schedule: Schedule) -> Cost:
     a, f = schedule.share, schedule.freq
     if a.shape != u.shape or f.shape != u.shape:
         raise BadInput(f"the schedule has shapes {a.shape}, {f.shape}: expected {u.shape}")
+    if problem.extras is not None:
+        return problem.extras.price(problem, schedule)
     return Cost(
         upload_time=u / a,  # (6)
         compute_time=c / f,  # (9)

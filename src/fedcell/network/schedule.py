@@ -16,11 +16,13 @@ from fedcell.core.streams import check_count
 from fedcell.core.types import Array
 from fedcell.network.policies.base import Broadcast
 from fedcell.network.policies.names import PolicyLike, policy_name, resolve_policy
-from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.scenario import TABLE_NAMES, Scenario
 from fedcell.scenario.tables import Cell, Clients, RoundPlan, Task
 
 from .certificate import certify
 from .draw import draw_fleet, draw_trace
+from .physics.pricing import DeviceCost
+from .physics.timeline import STATES, Timeline
 from .round import Certificate, Cost, Problem, Schedule, make_problem, price
 from .simulate import pose
 from .trace import Fleet, Trace
@@ -55,7 +57,22 @@ class ScheduledRound(Showable):
         share = self.schedule.share
         given = {"share": share, "freq": self.schedule.freq}
         given |= {name: getattr(self.cost, name) for name in COLUMNS}
+        if self.has_devices:
+            line = self.timeline
+            given |= {f"{state}_begin": line.begin[state] for state in STATES}
+            given |= {f"{state}_end": line.end[state] for state in STATES}
+            given |= {f"{part}_energy": line.energy[part] for part in ("download", "wait", "tail")}
         return {name: np.broadcast_to(v, share.shape).tolist() for name, v in given.items()}
+
+    @property
+    def timeline(self) -> Timeline:
+        """What each client does when, and the joules of it."""
+        return Timeline.of(self.cost, 0.0 if self.of is None else self.of.broadcast_time)
+
+    @property
+    def has_devices(self) -> bool:
+        """Whether radios or devices are declared, beyond what the paper has."""
+        return isinstance(self.cost, DeviceCost)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each client."""
@@ -220,7 +237,8 @@ class RoundFile(Table, frozen=True, kw_only=True):
             plan=RoundPlan(cohort=n, local_steps=self.local_steps),
         )
         names = ("samples", "kappa", "power", "freq_min", "freq_max")
-        fleet = Fleet(**{name: column(name) for name in names}, mean_gain=gain)
+        columns: dict[str, Any] = {name: column(name) for name in names}
+        fleet = Fleet(**columns, mean_gain=gain)
         return make_problem(scenario, fleet, Trace.of(gain[None]))[0]
 
 
@@ -229,12 +247,12 @@ def is_round_file(path: Path) -> bool:
     if not path.exists() or path.is_dir():  # a shipped scenario, or nothing that can be read
         return False
     given = read_tables(path)
-    tables = {"cell", "task", "plan", "learning"} & given.keys()
+    tables = ({*TABLE_NAMES} - {"clients"}) & given.keys()
     return "bandwidth" in given or not (tables or isinstance(given.get("clients"), dict))
 
 
 def load_round(path: str | Path) -> Problem:
-    """Load the problem of one round from a TOML or JSON file (see docs/files.md).
+    """Load the problem of one round from a TOML or JSON file (see docs/reference/files.md).
 
     Parameters
     ----------
@@ -252,7 +270,7 @@ def load_round(path: str | Path) -> Problem:
     3
     """
     given = read_tables(Path(path))
-    if "bandwidth" not in given and {"cell", "task", "plan"} & given.keys():
+    if "bandwidth" not in given and ({*TABLE_NAMES} - {"clients"}) & given.keys():
         raise BadFile(f"{path}: is a scenario, not a single round: give it to `load_scenario`")
     with naming(Path(path)):
         return decode(RoundFile, given).problem()

@@ -18,6 +18,9 @@ from fedcell.scenario.scenario import Scenario, check_scenario
 from .draw import candidates, draw_all, draw_fleet, draw_trace
 from .ledger import Ledger, check_usable, require_usable
 from .participation import chance_heard
+from .physics.extras import memory_time
+from .physics.pricing import client_energy
+from .physics.timeline import PARTS, Timeline
 from .policies.base import Broadcast, Policy
 from .policies.names import PolicyLike, resolve_policy
 from .round import Problem, make_problem, price, training_energy
@@ -182,7 +185,7 @@ def pose_each(worlds: Sequence[Scenario], fleet: Fleet, trace: Trace) -> Iterato
     problem = pose(worlds[0], fleet, trace)
     yield problem
     for world in worlds[1:]:
-        if world.plan.cohort_drawn == "after-training":
+        if world.plan.cohort_drawn == "after-training" or problem.extras is not None:
             yield pose(world, fleet, trace)
         else:
             yield doing(problem, world.work, fleet.step_samples(world, trace.cohort))
@@ -229,6 +232,7 @@ def _price(
     """Return the ledger of a trace; add the costs of its clients to `totals`, if given."""
     names = ("duration", "energy", "upload_cost", "compute_cost", "objective")
     sums: dict[str, Any] = {name: np.zeros(trace.rounds) for name in names}
+    parts: dict[str, Any] = {f"{part}_energy": np.zeros(trace.rounds) for part in PARTS}
     duration, energy = np.zeros(trace.cohort.shape), np.zeros(trace.cohort.shape)
     for where, part in trace.by_size():
         if (size := part.cohort.shape[1]) > 0:
@@ -237,10 +241,15 @@ def _price(
             for name, values in sums.items():
                 values[where] = getattr(cost, name)
             duration[where, :size] = cost.compute_time + cost.upload_time
-            energy[where, :size] = cost.compute_energy + cost.upload_energy
+            energy[where, :size] = client_energy(cost)
+            if fleet.hardware is not None:
+                for name, joules in Timeline.of(cost).by_part.items():
+                    parts[f"{name}_energy"][where] = joules
     idle = None if trained is None else _idle(scenario, fleet, trace.cohort, trained)
     if idle is not None:
-        sums["energy"] += idle.energy_of_rounds()
+        in_vain = idle.energy_of_rounds()
+        sums["energy"] += in_vain
+        parts["train_energy"] += in_vain
     spending = Spending(
         client=trace.cohort, arrived=trace.arrived, duration=duration, energy=energy, idle=idle
     )
@@ -248,6 +257,7 @@ def _price(
     staged = sums["upload_cost"] + sums["compute_cost"]
     return Ledger(
         **sums,
+        **({} if fleet.hardware is None else parts),
         staged_cost=staged,
         cost=staged + scenario.cell.broadcast_time,
         totals=spending.add_to(Totals.none(fleet.count) if totals is None else totals),
@@ -286,4 +296,8 @@ def _idle(scenario: Scenario, fleet: Fleet, cohort: Ints, trained: Bools) -> Idl
 def idle_costs(scenario: Scenario, fleet: Fleet) -> tuple[Array, Array]:
     """Return seconds and joules of a training at each client's own frequency, (client,)."""
     c, f = scenario.work * fleet.step_samples(scenario), _own_freq(scenario, fleet)
+    if (own := fleet.hardware) is not None:
+        duration = memory_time(scenario, fleet) + c / f
+        energy = fleet.kappa * f ** (own.power_exponent - 1) * c + own.busy_power * duration
+        return duration, energy
     return c / f, training_energy(c, f, fleet.kappa)

@@ -17,6 +17,9 @@ from fedcell.core.showing import value_range
 from fedcell.core.types import Array, Bools, Ints
 from fedcell.scenario.scenario import Scenario
 
+from .channels.links import Links
+from .physics.hardware import Hardware
+
 MANY = 10_000  # clients; above it, means take fewer draws, and blocks fit in the cache
 
 
@@ -42,6 +45,10 @@ class Fleet:
         gamma of each client; None: the cell's.
     battery : ndarray, optional
         Energy that each client may spend in all [J]; infinite: no limit.
+    links : Links, optional
+        Where the clients are, for path-loss laws by name; None: `mean_gain` says all.
+    hardware : Hardware, optional
+        What radios and processors draw, and their limits; None: those of the paper.
 
     Examples
     --------
@@ -60,6 +67,8 @@ class Fleet:
     cycles_per_sample: Array | None = None  # alpha_0 of each [cycle]; None: the task's
     loss_rate: Array | None = None  # gamma of each; None: the cell's
     battery: Array | None = None  # energy that each may spend in all [J]; infinite: no limit
+    links: Links | None = None  # where each is and how it moves; None: mean_gain says all
+    hardware: Hardware | None = None  # radios and processors; None: those of the paper
 
     @property
     def count(self) -> int:
@@ -77,12 +86,18 @@ class Fleet:
 
         If a client needs other cycles per sample than the task, its samples are scaled by the
         ratio: E_l alpha_0 times these are its cycles, and by (26) all clients train for the same
-        time (DECISIONS.md, 55).
+        time (DECISIONS.md, 55). Cycles per step count as samples that take as many.
         """
-        samples = scenario.step_samples(self.samples[which])
-        if self.cycles_per_sample is None:
+        samples = passed = scenario.step_samples(self.samples[which])
+        if self.cycles_per_sample is not None:
+            ratio = self.cycles_per_sample[which] / scenario.cycles_per_sample
+            samples = np.asarray(samples * ratio)
+        if self.hardware is None or not self.hardware.cycles_per_step.any():
             return samples
-        return np.asarray(samples * (self.cycles_per_sample[which] / scenario.cycles_per_sample))
+        epochs = scenario.plan.local_epochs
+        steps = np.ceil(passed / scenario.task.batch_size) if epochs else 1.0  # of a local step
+        more = self.hardware.cycles_per_step[which] / scenario.cycles_per_sample
+        return np.asarray(samples + steps * more)
 
     def __repr__(self) -> str:
         freq = np.array((self.freq_min.min(), self.freq_max.max()))
@@ -119,8 +134,9 @@ def check_samples(scenario: Scenario, fleet: Fleet) -> None:
 def check_powers(scenario: Scenario, fleet: Fleet, clients: Ints) -> None:
     """Refuse a fleet that was drawn for another band, if some clients declare a power over the
     whole band: its density differs there."""
-    table = scenario.clients.table
-    if table is None or table.power_w is None:
+    table, radio = scenario.clients.table, scenario.radio
+    of_the_band = radio is None or radio.power_law == "constant-density"
+    if table is None or table.power_w is None or not of_the_band:
         return
     density = table.power_w[clients] / scenario.cell.bandwidth
     if (~np.isnan(density) & (density != fleet.power[clients])).any():

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from fedcell.planning.choice.planfile import load_plan as load_plan
     from fedcell.planning.constants import ConstantsReport as ConstantsReport
     from fedcell.planning.constants import measure_constants as measure_constants
+    from fedcell.planning.costs.batteries import BatteryLife as BatteryLife
+    from fedcell.planning.costs.batteries import battery_lives as battery_lives
     from fedcell.planning.law.base import RoundsLaw as RoundsLaw
     from fedcell.planning.law.fitted import FittedLaw as FittedLaw
     from fedcell.planning.law.given import GivenLaw as GivenLaw
@@ -41,6 +43,7 @@ __getattr__, __dir__, __all__ = attach(
         "fedcell.planning.choice.plan": ["PlanOutcome", "TrainingPlan", "WhatIf"],
         "fedcell.planning.choice.planfile": ["load_plan"],
         "fedcell.planning.constants": ["ConstantsReport", "measure_constants"],
+        "fedcell.planning.costs.batteries": ["BatteryLife", "battery_lives"],
         "fedcell.planning.law.base": ["RoundsLaw"],
         "fedcell.planning.law.fitted": ["FittedLaw"],
         "fedcell.planning.law.given": ["GivenLaw", "UnitCosts"],

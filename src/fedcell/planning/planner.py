@@ -15,9 +15,12 @@ from fedcell.core.types import Ints
 from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet
 from fedcell.network.participation import rarely_heard
+from fedcell.network.physics.notes import radio_notes
+from fedcell.network.policies.names import PolicyLike
 from fedcell.network.trace import Fleet
 from fedcell.planning.choice.limits import Limits, has_batteries
 from fedcell.planning.choice.plan import TrainingPlan, planned_identity
+from fedcell.planning.costs.batteries import battery_lives, battery_notes
 from fedcell.planning.costs.rounds import callable_clients
 from fedcell.planning.costs.units import unit_costs
 from fedcell.planning.law.base import RoundsLaw
@@ -31,7 +34,7 @@ from fedcell.simulation.compute import Compute
 from .law_source import LawSource, law_source
 from .question import Question
 from .setting import Region, Setting
-from .whatif import least_bandwidth, sensitivity
+from .whatif import least_bandwidth, least_power, sensitivity, with_power
 
 WORDS = {"cohort": "clients a round", "local_steps": "steps"}
 
@@ -43,7 +46,7 @@ def plan_training(
     target: Target | float | None = None,
     region: Region = Region(),  # noqa: B008
     limits: Limits = Limits(),  # noqa: B008
-    solve_for: Literal["bandwidth"] | None = None,
+    solve_for: Literal["bandwidth", "power"] | None = None,
     what_if: bool = False,
     seed: int = 0,
     compute: Compute = Compute(),  # noqa: B008
@@ -65,8 +68,9 @@ def plan_training(
         lowest objective.
     limits : Limits, optional
         Deadline [s], energy [J] and confidence that the plan must keep.
-    solve_for : {"bandwidth"}, optional
-        Find the narrowest band that keeps the deadline.
+    solve_for : {"bandwidth", "power"}, optional
+        Find the narrowest band, or the least transmit power of all clients, that keeps the
+        deadline.
     what_if : bool, optional
         Add how the plan changes in nearby worlds.
     seed : int, optional
@@ -100,8 +104,13 @@ def plan_training(
     rounds_from = law_source(world, fingerprint, pilot, law, target)
     fleet = draw_fleet(world, seed)
     question = _question(world, fleet, rounds_from, region, limits, seed)
+    power = None
     if solve_for:
-        world = least_bandwidth(world, question)
+        if solve_for == "power":
+            power = least_power(world, question)
+            world, scenario = with_power(world, power), with_power(scenario, power)
+        else:
+            world = least_bandwidth(world, question)
         fleet = draw_fleet(world, seed)
     best = question.best_plan(world, fleet)
     assert best.grid is not None
@@ -112,7 +121,8 @@ def plan_training(
         scenario=scenario.using(cell={"bandwidth": world.cell.bandwidth}),
         unit_costs=unit_costs(planned, best.grid.policy, seed, fleet),
         sensitivity=sensitivity(world, best, question) if what_if else (),
-        bandwidth=world.cell.bandwidth if solve_for else None,
+        bandwidth=world.cell.bandwidth if solve_for == "bandwidth" else None,
+        power=power,
         learner=None if pilot is None else pilot.learner,
         server=None if pilot is None else pilot.server,
         notes=(
@@ -120,6 +130,7 @@ def plan_training(
             *best.notes,
             *_edge_notes(question.tried, best, question.steps[1]),
             *rarely_heard(planned, fleet, label_counts),
+            *_hardware_notes(planned, fleet, best.grid.policy, seed),
         ),
     )
 
@@ -133,12 +144,20 @@ def _check_request(
         raise BadInput(f"`limits` = {limits!r}: expected Limits(deadline=..., energy=...)")
     if not isinstance(region, Region):
         raise BadInput(f"`region` = {region!r}: expected Region(clients=..., steps=...)")
-    if solve_for not in (None, "bandwidth"):
-        raise BadInput(f"`solve_for` = {solve_for}: expected bandwidth")
+    if solve_for not in (None, "bandwidth", "power"):
+        raise BadInput(f"`solve_for` = {solve_for}: expected bandwidth or power")
     if solve_for and limits.deadline == inf:
-        raise BadInput("`solve_for` bandwidth: give the deadline to keep (`limits`)")
+        raise BadInput(f"`solve_for` {solve_for}: give the deadline to keep (`limits`)")
     if limits.confidence is not None and not limits.any and not has_batteries(scenario):
         raise BadInput("`confidence`: give a deadline or an energy to keep (`limits`)")
+
+
+def _hardware_notes(world: Scenario, fleet: Fleet, policy: PolicyLike, seed: int) -> list[str]:
+    """What a radio engineer would say, and how long batteries last where devices are declared."""
+    notes = radio_notes(world, fleet, policy, seed)
+    if world.device is not None and fleet.battery is not None:
+        notes += battery_notes(battery_lives(world, policy, seed, fleet))
+    return notes
 
 
 def _checked_source(

@@ -2,8 +2,10 @@
 
 from collections.abc import Callable
 from decimal import ROUND_CEILING, Context
-from math import inf, sqrt
+from math import inf, log10, sqrt
 from typing import Any
+
+import numpy as np
 
 from fedcell.core.errors import NoPlan
 from fedcell.network.participation import mean_loss_rate
@@ -19,22 +21,66 @@ STRIDE = 2.0  # between bands that are tried one after the other
 TOLERANCE = 1.005  # of the least band, as a ratio
 BAND_DIGITS = 4  # of a band that is tried: a table shows exactly the band that was tried
 
+POWER_COLUMNS = ("power", "power_w", "power_max")  # of a table of clients
+
 COMPRESSED = "model compressed 4 times"
 NOTES = {COMPRESSED: "the rounds are those of the uncompressed model"}
 
 
 def least_bandwidth(scenario: Scenario, question: Question) -> Scenario:
-    """Return the scenario with the least band that has a plan within the limits, to 0.5 %.
+    """Return the scenario with the least band that has a plan within the limits, to 0.5 %."""
+    own = scenario.cell.bandwidth
+    return _least(
+        lambda factor: scenario.using(cell={"bandwidth": _rounded_up(own * factor)}),
+        question,
+        "however wide the band",
+    )
+
+
+def least_power(scenario: Scenario, question: Question) -> float:
+    """Return the least factor on all transmit powers with a plan within the limits, to 0.5 %."""
+    found = [1.0]
+
+    def there(factor: float) -> Scenario:
+        found[0] = _rounded_up(factor)
+        return with_power(scenario, found[0])
+
+    _least(there, question, "however much power clients send with")
+    return found[0]
+
+
+def with_power(scenario: Scenario, factor: float) -> Scenario:
+    """Return a scenario with all transmit powers of the clients times a factor, as they are
+    declared: densities, powers over the whole band, power_max and p0_dbm.
+
+    >>> with_power(Scenario().using(radio={"power_max": 0.2}), 0.5).radio.power_max
+    0.1
+    """
+    clients: dict[str, Any] = {"power": scenario.clients.power * factor}
+    if (table := scenario.clients.table) is not None:
+        columns = table.columns()
+        changed = {n: factor * columns[n] for n in POWER_COLUMNS if n in columns}
+        blank = {n: [None if np.isnan(x) else x for x in v.tolist()] for n, v in changed.items()}
+        clients["table"] = table.having(**blank)
+    changes: dict[str, Any] = {"clients": clients}
+    if (radio := scenario.radio) is not None:
+        keys: dict[str, Any] = {}
+        if radio.power_max is not None:
+            keys["power_max"] = radio.power_max * factor
+        if radio.p0_dbm is not None:
+            keys["p0_dbm"] = radio.p0_dbm + 10 * log10(factor)
+        changes["radio"] = keys
+    return scenario.using(**changes)
+
+
+def _least(there: Callable[[float], Scenario], question: Question, however: str) -> Scenario:
+    """Return the world with the least factor that has a plan within the limits, to 0.5 %.
 
     A wider band shortens every run, so the least for the deadline alone is bisected. Energy may
     fall with the band, where powers over the whole of it were declared, or rise, as policies share
     it out again and choose other frequencies. So from there wider bands are tried one after another
-    until one keeps the other limits as well.
+    until one keeps the other limits as well. More power is tried as a wider band is.
     """
-    own = scenario.cell.bandwidth
-
-    def there(factor: float) -> Scenario:
-        return scenario.using(cell={"bandwidth": _rounded_up(own * factor)})
 
     def is_in_time(factor: float) -> bool:
         grid = question.evaluate(there(factor))
@@ -54,7 +100,7 @@ def least_bandwidth(scenario: Scenario, question: Question) -> Scenario:
         low = high = _least_factor(is_in_time, 1 / MAX_BAND_FACTOR, MAX_BAND_FACTOR)
     while (none := obstacle(high)) is not None:
         if high >= MAX_BAND_FACTOR:
-            faults = (f"however wide the band, {fault}" for fault in none.faults)
+            faults = (f"{however}, {fault}" for fault in none.faults)
             raise NoPlan(*faults) from none
         low, high = high, min(MAX_BAND_FACTOR, STRIDE * high)
     if low < high:

@@ -106,6 +106,8 @@ class ClientTable(ArrayTable):
         Transmit power: p_j^0 per hertz [W/Hz], or p_j^0 B over the whole band [W].
     distance, gain : array_like, optional
         d_j [m], or the mean channel power gain (linear) instead.
+    rate : array_like, optional
+        Rate over the whole band [bit/s], constant, instead of either; of all clients.
     freq_min, freq_max : array_like, optional
         Bounds of the CPU frequency [cycle/s].
     cycles_per_sample : array_like, optional
@@ -114,6 +116,12 @@ class ClientTable(ArrayTable):
         gamma of each client, from 0 to below 1.
     battery : array_like, optional
         Energy that a client may spend in all [J]; no limit where left out.
+    power_max, efficiency, circuit_power, receive_power, tail_energy, spectral_cap : array_like, \
+            optional
+        As the keys of [radio] of these names.
+    idle_power, busy_power, sleep_power, power_exponent, energy_per_cycle, cycles_per_step, \
+            memory_time : array_like, optional
+        As the keys of [device] of these names.
     labels : mapping of str to sequence of str, optional
         Other columns of texts, such as a site.
 
@@ -130,12 +138,26 @@ class ClientTable(ArrayTable):
     power: Array | None = None  # p_j^0 [W/Hz]; or
     power_w: Array | None = None  # p_j^0 B, its transmit power over the whole band [W]
     distance: Array | None = None  # d_j [m]
-    gain: Array | None = None  # mean channel power gain, instead of a distance
+    gain: Array | None = None  # mean channel power gain, instead of a distance; or
+    rate: Array | None = None  # B r_j, its rate over the whole band, without fading [bit/s]
     freq_min: Array | None = None  # [cycle/s]
     freq_max: Array | None = None  # [cycle/s]
     cycles_per_sample: Array | None = None  # alpha_0 of this client [cycle]
     loss_rate: Array | None = None  # gamma of this client
     battery: Array | None = None  # energy that it may spend in all [J]; left out: no limit
+    power_max: Array | None = None  # highest transmit power [W]
+    efficiency: Array | None = None  # of the power amplifier
+    circuit_power: Array | None = None  # while sending, beside the amplifier [W]
+    receive_power: Array | None = None  # while downloading [W]
+    tail_energy: Array | None = None  # of each round [J]
+    spectral_cap: Array | None = None  # [bit/s/Hz]
+    idle_power: Array | None = None  # [W]
+    busy_power: Array | None = None  # while training, beside kappa f^alpha [W]
+    sleep_power: Array | None = None  # [W]
+    power_exponent: Array | None = None  # alpha of kappa f^alpha
+    energy_per_cycle: Array | None = None  # instead of kappa [J]
+    cycles_per_step: Array | None = None  # beside those of samples [cycle]
+    memory_time: Array | None = None  # of a sample, at any clock [s]
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # other columns of texts
 
     def __post_init__(self) -> None:
@@ -272,16 +294,39 @@ COLUMN_UNITS = {
     "power": "W/Hz",
     "power_w": "W",
     "distance": "m",
+    "rate": "bit/s",
     "freq_min": "cycle/s",
     "freq_max": "cycle/s",
     "cycles_per_sample": "cycle",
     "battery": "J",
+    "power_max": "W",
+    "circuit_power": "W",
+    "receive_power": "W",
+    "tail_energy": "J",
+    "spectral_cap": "bit/s/Hz",
+    "idle_power": "W",
+    "busy_power": "W",
+    "sleep_power": "W",
+    "energy_per_cycle": "J",
+    "cycles_per_step": "cycle",
+    "memory_time": "s",
 }
-EITHER = (("distance", "gain"), ("power", "power_w"))  # columns of which a client may have one
+MAY_BE_ZERO = (
+    *("circuit_power", "receive_power", "tail_energy", "idle_power", "busy_power"),
+    *("sleep_power", "cycles_per_step", "memory_time"),
+)
+EITHER = (
+    ("distance", "gain"),
+    ("distance", "rate"),
+    ("gain", "rate"),
+    ("power", "power_w"),
+)  # columns of which a client may have one
 EXPECTED = {  # of columns that do not take any number above 0
     "gain": "above 0, to 1 (linear; a path loss of 90 dB is -90 in gain_db)",
     "loss_rate": "0 to below 1",
-}
+    "efficiency": "above 0, to 1",
+    "power_exponent": "1 to 6",
+} | dict.fromkeys(MAY_BE_ZERO, f"0 to {LARGE:g}")
 
 
 def _same(one: Any, other: Any) -> bool:
@@ -304,7 +349,11 @@ def in_range(column: str, values: Array) -> Bools:
     """Return which values are allowed in a column of numbers."""
     if column == "loss_rate":
         return np.asarray((values >= 0) & (values < 1))
-    return np.asarray((values >= SMALL) & (values <= (1 if column == "gain" else LARGE)))
+    if column == "power_exponent":
+        return np.asarray((values >= 1) & (values <= 6))
+    least = 0 if column in MAY_BE_ZERO else SMALL
+    most = 1 if column in ("gain", "efficiency") else LARGE
+    return np.asarray((values >= least) & (values <= most))
 
 
 def _name_faults(names: tuple[Any, ...]) -> list[str]:

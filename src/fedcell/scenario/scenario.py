@@ -10,9 +10,15 @@ from fedcell.core.showing import shortened
 from fedcell.core.types import Array
 
 from .arrays import ClientTable
+from .channel.laws import LAWS
+from .channel.spec import PAPER
+from .hardware.device import Device
+from .hardware.radio import Radio
 from .learning import DELIVER, HOLDS, Deliver, Learning, goal_keys
 from .tables import DEFAULT_COUNT, PAPER_BITS, PAPER_CYCLES, Cell, Clients, RoundPlan, Task
 from .target import Target, as_target
+
+TABLE_NAMES = ("cell", "clients", "task", "plan", "radio", "device", "learning")
 
 
 @documented
@@ -28,6 +34,8 @@ class Scenario(Table, frozen=True, kw_only=True):
     clients: Annotated[Clients, Doc("the clients")] = Clients()
     task: Annotated[Task, Doc("what is learnt, as the network sees it")] = Task()
     plan: Annotated[RoundPlan, Doc("how the rounds are run: K, E_l, how many")] = RoundPlan()
+    radio: Annotated[Radio | None, Doc("the radios, if not those of the paper")] = None
+    device: Annotated[Device | None, Doc("the devices, if not those of the paper")] = None
     learning: Annotated[Learning | None, Doc("what is trained, if anything is")] = None
 
     def faults(self) -> list[str]:
@@ -39,20 +47,51 @@ class Scenario(Table, frozen=True, kw_only=True):
                 "trained: leave the column out"
             )
         faults += self._power_faults()
+        faults += self._hardware_faults()
         if self._count_follows:
             return faults  # checked when the data is loaded
-        cohort, count, gains = self.plan.cohort, self.clients.count, self.cell.gains
+        faults += self._distance_faults()
+        cohort, count, recorded = self.plan.cohort, self.clients.count, self.cell.recorded
         if cohort > count:
             faults.append(
                 f"plan.cohort = {cohort} is more than the {count} clients there are: "
                 f"choose 1 to {count}"
             )
-        if gains is not None and gains.values.shape[1] != count:
+        if self.cell.gains is not None and self.cell.gains.values.shape[1] != count:
             faults.append(
-                f"cell.gains has {gains.values.shape[1]} columns for {count} clients: "
+                f"cell.gains has {self.cell.gains.values.shape[1]} columns for {count} clients: "
                 "give one column per client"
             )
+        elif recorded is not None and (columns := recorded.values.shape[1]) != count:
+            faults.append(
+                f"cell.channel.measured has {columns} devices for {count} clients: set "
+                f"clients.count = {columns}"
+            )
+        measured, names = self.cell.channel.measured, self.clients.names
+        if measured is not None and None not in (measured.names, names) and measured.names != names:
+            faults.append(
+                "cell.channel.measured names other devices than clients.table, or in another "
+                f"order: {shortened(', '.join(measured.names), 60)}"
+            )
         return faults
+
+    def _distance_faults(self) -> list[str]:
+        """Return the faults of clients at distances at which the path loss is not known."""
+        channel, table = self.cell.channel, self.clients.table
+        if channel.model not in LAWS or channel.measured is not None or self.has_rates:
+            return []
+        distance = np.array(self.cell.ring)
+        if table is not None:
+            own = np.broadcast_to(table.filled("distance", np.nan), table.count)
+            known = np.broadcast_to(table.filled("gain", np.nan), table.count)
+            own = own[np.isnan(known)]  # a path loss is computed for these
+            distance = own if not np.isnan(own).any() else np.append(own, distance)
+            distance = distance[~np.isnan(distance)]
+        try:
+            channel.propagation(distance)
+        except BadInput as error:
+            return list(error.faults)
+        return []
 
     def _power_faults(self) -> list[str]:
         """Return the fault of a power over the whole band with a density out of range."""
@@ -68,6 +107,22 @@ class Scenario(Table, frozen=True, kw_only=True):
             f"clients.table.power_w: {table.name_of(j)} has {table.power_w[j]:g} W, in a band of "
             f"{band:g} Hz {density[j]:g} W/Hz: expected {SMALL:g} to {LARGE:g}"
         ]
+
+    def _hardware_faults(self) -> list[str]:
+        """Return what is wrong between [radio] and the other tables."""
+        if (radio := self.radio) is None:
+            return []
+        faults = []
+        limits = None if self.clients.table is None else self.clients.table.power_max
+        listed = limits is not None and not np.isnan(limits).any()
+        if radio.power_law == "full" and radio.power_max is None and not listed:
+            faults.append('radio.power_law = "full" needs radio.power_max, as 0.2 (W)')
+        if radio.downlink != "constant" and self.cell.broadcast_time:
+            faults.append(
+                f"cell.broadcast_time = {self.cell.broadcast_time:g} and radio.downlink = "
+                f'"{radio.downlink}" both give the time to send the model: leave one out'
+            )
+        return faults
 
     @property
     def _count_follows(self) -> bool:
@@ -142,23 +197,33 @@ class Scenario(Table, frozen=True, kw_only=True):
 
     @property
     def rounds(self) -> int:
-        """Return the default number of rounds: plan.rounds, or all rounds of cell.gains."""
-        gains = self.cell.gains
-        return self.plan.rounds if gains is None else len(gains.values)
+        """Return the default number of rounds: plan.rounds, or all measured rounds."""
+        recorded = self.cell.recorded
+        return self.plan.rounds if recorded is None else len(recorded.values)
 
     @property
     def min_gain(self) -> float:
         """Return the channel gain below which a client is in outage (DECISIONS.md, 9)."""
         cell, table = self.cell, self.clients.table
-        if cell.gains is not None:
+        measured = cell.channel.measured
+        if self.has_rates or (measured is not None and measured.quantity != "gain"):
+            return 0.0  # no rate, no upload
+        if measured is not None:
+            mean = measured.median  # the mean is that of the few best ones
+        elif cell.gains is not None:
             mean = cell.gains.mean
         elif table is None or (table.gain is None and table.distance is None):
             mean = cell.mean_gain(cell.ring[1])
         else:
             names = ("distance", "reference_gain", "reference_distance", "path_loss_exponent")
-            known_by = tuple(getattr(cell, name) for name in names)
+            known_by = (*(getattr(cell, name) for name in names), repr(cell.channel))
             mean = table.remembered(known_by, lambda: _median_gain(cell, table))
         return float(cell.gain_threshold * mean)
+
+    @property
+    def has_rates(self) -> bool:
+        """Return whether the clients of a table have rates of their own."""
+        return self.clients.table is not None and self.clients.table.rate is not None
 
     def require_sizes(self) -> None:
         """Refuse a scenario that trains a model and has no D_j yet."""
@@ -216,7 +281,9 @@ class Scenario(Table, frozen=True, kw_only=True):
         cell, clients, plan, learning = self.cell, self.clients, self.plan, self.learning
         epochs = f"{plan.local_epochs} local epochs"
         local = epochs if plan.local_epochs else f"E_l = {plan.local_steps} local steps"
-        gains = "" if cell.gains is None else f", {cell.gains!r}"
+        gains = "" if cell.recorded is None else f", {cell.recorded!r}"
+        if cell.channel.model != PAPER:
+            gains += f", channel {cell.channel.model} at {cell.channel.carrier / 1e9:g} GHz"
         trained = "nothing is trained" if learning is None else _described_learning(learning)
         return (
             f"<Scenario, {clients.count} clients{'' if clients.table is None else ' of a table'}: "

@@ -20,8 +20,8 @@ from fedcell.paper.verdicts import Verdict
 from fedcell.show.figures.paper import SPECIAL
 from fedcell.show.tables.sweeps import point_columns, policy_columns
 
+from .drawing import figure
 from .figures import style
-from .results import figure
 
 MAX_RUNS = 5000  # rows of single runs on a page; runs.csv has all
 

@@ -46,7 +46,7 @@ def _heard_unequally(scenario: Scenario) -> bool:
     if table is not None and np.ptp(table.filled("loss_rate", cell.loss_rate)) > 0:
         return True
     placed = table is not None and (table.gain is not None or table.distance is not None)
-    apart = placed or cell.gains is not None or cell.ring[0] != cell.ring[1]
+    apart = placed or cell.recorded is not None or cell.ring[0] != cell.ring[1]
     return apart and cell.gain_threshold > 0
 
 
@@ -82,8 +82,8 @@ def learning_of(scenario: Scenario, own: CustomLearner | None) -> Learning | Non
     """Return the [learning] of a scenario; a scenario with a custom learner needs none."""
     if own is None and check_scenario(scenario).learning is None:
         raise BadInput(
-            "the scenario has no [learning]: say what is trained, see docs/training.md, or give a "
-            "`learner` of your own"
+            "the scenario has no [learning]: say what is trained, see docs/how-to/data.md, or "
+            "give a `learner` of your own"
         )
     return scenario.learning
 

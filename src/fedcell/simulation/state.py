@@ -64,7 +64,7 @@ class History:
     @classmethod
     def none(cls, metrics: Iterable[str] = ()) -> "History":
         """Return a history of no rounds, with columns for metrics of a learner."""
-        columns = {name: np.empty(0, kind) for name, kind in COLUMNS.items()}
+        columns: dict[str, Any] = {name: np.empty(0, kind) for name, kind in COLUMNS.items()}
         return cls.of(columns | {name: np.empty(0) for name in metrics})
 
     @property
@@ -159,10 +159,8 @@ class State:
     @property
     def bytes(self) -> int:
         """Size of the models, and of what the server and clients remember."""
-        known = [self.model, self.average, *(self.clients or {}).values()]
-        return sum(values.nbytes for values in known if values is not None) + (
-            0 if self.server is None else self.server.nbytes
-        )
+        known = [self.model, self.average, self.server, *(self.clients or {}).values()]
+        return sum(int(values.nbytes) for values in known if values is not None)
 
     @property
     def delivered(self) -> Floats:

@@ -16,6 +16,7 @@ from fedcell.network.ledger import Ledger
 from fedcell.network.participation import rarely_heard
 from fedcell.network.trace import Fleet
 from fedcell.scenario.learning import Deliver
+from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target
 
 from .checks import aggregation_rule
@@ -299,9 +300,19 @@ def summarise(
         notes=(
             *target_doubts(ledgers, target),
             *rarely_heard(scenario, fleet, setup.label_counts),
+            *carbon_notes(scenario, ledgers),
         ),
         changes=changes,
     )
+
+
+def carbon_notes(scenario: Scenario, ledgers: Mapping[str, Ledger]) -> list[str]:
+    """Return the CO2 of each policy, where the intensity of the electricity is declared."""
+    device = scenario.device
+    if device is None or device.carbon_intensity is None:
+        return []
+    grams = {name: device.grams(float(ledger.energy.sum())) for name, ledger in ledgers.items()}
+    return ["CO2: " + ", ".join(f"{name} {value:.3g} g" for name, value in grams.items())]
 
 
 def shared_policies(runs: Sequence[RunSummary]) -> list[str]:

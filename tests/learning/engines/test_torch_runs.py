@@ -17,7 +17,7 @@ from fedcell import (
     run,
     run_pilot,
 )
-from fedcell.errors import BadInput
+from fedcell.errors import BadInput, FedcellError
 
 pytestmark = pytest.mark.extras
 torch = pytest.importorskip("torch", reason="torch is not installed: pip install fedcell[torch]")
@@ -94,7 +94,7 @@ def test_a_pilot_finds_the_round_of_a_run_and_its_plan_has_the_costs_of_the_lear
     )
     assert plan.duration == plan_training(said, tmp_path / "p.json").duration
     assert plan.target == target
-    with pytest.raises(BadInput, match="watched mae, and not rmse"):
+    with pytest.raises(FedcellError, match="watched mae, and not rmse"):
         plan_training(WORLD, tmp_path / "p.json", target=Target(metric="rmse", level=0.6))
 
 
@@ -145,8 +145,8 @@ def frozen(scenario, seed):
         module = nn.Sequential(
             nn.Linear(4, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 2), nn.BatchNorm1d(2)
         )
-    for part in module[:3]:
-        part.requires_grad_(False).eval()
+    for part in range(3):
+        module[part].requires_grad_(False).eval()
     return learner_from_torch(module, DATA, scenario, seed, loss=nn.MSELoss(), metrics=MAE)
 
 
@@ -208,6 +208,7 @@ def test_another_frozen_body_is_another_run(tmp_path):
         run(WORLD, ["even"], compute=Compute(learner=other), folder=tmp_path / "a", resume=True)
 
 
+@pytest.mark.filterwarnings("ignore:Using a target size")  # torch only warns
 def test_outputs_and_labels_that_are_broadcast_are_refused():
     data = TorchData((X[:200], Y[:200, 0]), owners=NAMES)
     learner = learner_from_torch(nn.Linear(4, 1), data, WORLD, loss=nn.MSELoss())
@@ -235,7 +236,7 @@ def test_schedulers_and_clipping_take_part():
 
 
 def test_whole_metrics_datasets_and_transforms():
-    class Items(torch.utils.data.Dataset):
+    class Items:
         def __len__(self):
             return 200
 

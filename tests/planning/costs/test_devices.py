@@ -25,7 +25,9 @@ LAW = GivenLaw(mixing=30.0, drift=0.5, start=40.0)
 WORDS = ("--mixing", 30, "--drift", 0.5, "--start", 40, "--steps", "1..12")
 
 
-@pytest.mark.parametrize("drawn", ["before-training", "after-training"])
+@pytest.mark.parametrize(
+    "drawn", ["before-training", pytest.param("after-training", marks=pytest.mark.long)]
+)
 @pytest.mark.parametrize("policy", ["even", "distributed", "optimal-staged", "optimal"])
 def test_expected_joules_are_those_of_many_rounds(policy, drawn):
     """Joules a round, against a long simulation; far devices are called too seldom to compare."""
@@ -40,6 +42,7 @@ def test_expected_joules_are_those_of_many_rounds(policy, drawn):
     assert known.mean.argmax() == seen.energy.argmax()
 
 
+@pytest.mark.long
 def test_how_a_device_s_energy_varies_is_that_of_many_runs():
     """In runs of 40 rounds, mostly by how often it is called."""
     fleet = draw_fleet(MIXED)
@@ -173,6 +176,7 @@ def test_shares_of_batteries_have_two_digits():
         assert f"gate-7 spends most of its own, {words} of 1e+06 J" in said
 
 
+@pytest.mark.long
 def test_the_chance_of_a_device_is_that_of_many_runs():
     """The payer's joules in runs as long as planned: how often within the limit?"""
     world = MIXED.using(plan={"cohort": 2, "local_steps": 3})

@@ -92,6 +92,7 @@ def test_the_best_steps_minimise_the_rounds(bound, k, gamma):
         assert least <= bound.rounds(k, factor * e, gamma) * (1 + 1e-12)
 
 
+@pytest.mark.long
 @given(bounds, costs, rates, steps, st.floats(1.01, 10))
 def test_the_best_cohort_moves_as_the_paper_says(bound, unit, gamma, e, more):
     def best(gamma=gamma, law=bound, **changes):

@@ -40,6 +40,7 @@ def test_a_forecast_is_never_too_late_on_curves_that_level_off(rate, noise):
         assert seen <= least_rounds(noisy[:seen], TARGET) <= 1.05 * there, seen
 
 
+@pytest.mark.long
 def test_a_curve_whose_luck_lasts_is_not_given_up_for_it():
     """Where one round is off the next is too: a stretch of bad ones looks like a curve at rest."""
     late = 0
@@ -167,7 +168,13 @@ def factory(k, e):
 
 @pytest.mark.parametrize(
     ("upload", "compute", "broadcast"),
-    [(3.0, 0.05, 0.0), (0.1, 0.3, 1.0), (0.02, 0.02, 20.0), (20.0, 0.01, 0.5), (1.0, 2.0, 0.0)],
+    [
+        (0.02, 0.02, 20.0),
+        *(
+            pytest.param(*costs, marks=pytest.mark.long)
+            for costs in [(3.0, 0.05, 0.0), (0.1, 0.3, 1.0), (20.0, 0.01, 0.5), (1.0, 2.0, 0.0)]
+        ),
+    ],
 )
 def test_a_plan_is_near_the_best_wherever_costs_put_it(upload, compute, broadcast, monkeypatch):
     """Dear uploads want few clients and many steps, dear steps the contrary."""
@@ -178,7 +185,9 @@ def test_a_plan_is_near_the_best_wherever_costs_put_it(upload, compute, broadcas
     assert regret < 0.12, (best, regret)
 
 
-@pytest.mark.parametrize("slowness", [1e-5, 1e-3, 3e-2])
+@pytest.mark.parametrize(
+    "slowness", [*(pytest.param(each, marks=pytest.mark.long) for each in (1e-5, 1e-3)), 3e-2]
+)
 def test_a_budget_is_kept_by_fast_and_by_slow_jobs(slowness, monkeypatch):
     costs = lambda k, e: 1.0 * k + 0.1 * e + 1
     seconds = lambda k, e: 0.01 + slowness * k * e
@@ -187,6 +196,7 @@ def test_a_budget_is_kept_by_fast_and_by_slow_jobs(slowness, monkeypatch):
     assert spent <= 1.1 * 300
 
 
+@pytest.mark.long
 def test_hopeless_runs_take_a_small_part_of_the_time(monkeypatch):
     costs = lambda k, e: 3.0 * k + 0.05 * e
     seconds = lambda k, e: 1e-3 + 1e-4 * k * e
@@ -220,6 +230,7 @@ def test_many_workers_are_given_something_to_do(monkeypatch):
     assert len({(t.setting, t.seed) for t in pilot.trials}) == len(pilot.trials)
 
 
+@pytest.mark.long
 def test_settings_that_diverge_are_run_only_once(monkeypatch):
     class Wild(Made):
         def run(self, ask):
@@ -233,6 +244,7 @@ def test_settings_that_diverge_are_run_only_once(monkeypatch):
     assert best.local_steps < 15
 
 
+@pytest.mark.long
 def test_a_setting_that_diverged_once_is_not_the_best(monkeypatch):
     """It reached the target before and may look best, but a plan must not use it."""
 

@@ -514,7 +514,7 @@ def test_a_plan_may_change_the_radio_and_not_the_learning(fedcell, piloted, worl
     ("damage", "said"),
     [
         (lambda d: d.pop("format"), "is not a pilot that fedcell wrote: run `fedcell pilot`"),
-        (lambda d: d.update(format=99), "is a pilot of a newer fedcell (0.2.0, format 99"),
+        (lambda d: d.update(format=99), "is a pilot of a newer fedcell (0.3.0, format 99"),
         (lambda d: d.update(trials=3), "trials = 3: expected a list of tables"),
         (lambda d: d["trials"][0].pop("losses"), "trials[0].losses is missing"),
         (lambda d: d["trials"][0].update(cohort=0), "trials[0].cohort = 0: expected a whole"),
@@ -686,7 +686,7 @@ def test_a_plan_is_run_and_compared_with_what_it_said(fedcell, piloted):
     ("damage", "said"),
     [
         (lambda d: d.clear(), "is not a plan that fedcell wrote: plan again with `fedcell plan`"),
-        (lambda d: d.update(format=1), "is a plan of an older fedcell (0.2.0, format 1; this one"),
+        (lambda d: d.update(format=1), "is a plan of an older fedcell (0.3.0, format 1; this one"),
         (lambda d: d.update(cohort=0), "cohort = 0: expected a whole number from 1"),
         (lambda d: d["rounds"].update(high=None), "rounds.high = None: expected a number above"),
         (lambda d: d["rounds"].update(low=-1), "rounds.low = -1: expected a number above 0"),

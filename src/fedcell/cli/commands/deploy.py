@@ -149,7 +149,7 @@ def deploy(
     Starts a SuperLink and a SuperNode for each device on 127.0.0.1, or a simulation, and stops all
     of it at the end. The folder is that of a run, with exchanges.csv: a line for each device and
     round, with modelled seconds and joules and measured seconds and bytes. For your own machines
-    see docs/deployment.md.
+    see docs/how-to/deploy.md.
     """
     if pilot_out is not None:
         check_target(pilot_out, ("json",))

@@ -79,8 +79,8 @@ Confidence = Annotated[
     real("Probability of keeping each limit, as 0.95. Default: limits hold for expected values."),
 ]
 SolveFor = Annotated[
-    Literal["bandwidth"] | None,
-    typer.Option(help="bandwidth: find the smallest band that keeps the deadline."),
+    Literal["bandwidth", "power"] | None,
+    typer.Option(help="Find the smallest band, or the least transmit power, for the deadline."),
 ]
 Sensitivity = Annotated[
     bool,

@@ -19,8 +19,8 @@ from fedcell.show.tables.console import print_json
 RoundOrScenario = Annotated[
     str | None,
     typer.Argument(
-        help="One round as TOML or JSON (docs/files.md), a scenario file, or a shipped one: "
-        f"{', '.join(SHIPPED)}. {BY_PLAN}",
+        help="One round as TOML or JSON (docs/reference/files.md), a scenario file, or a shipped "
+        f"one: {', '.join(SHIPPED)}. {BY_PLAN}",
     ),
 ]
 PlanFile = Annotated[

@@ -22,7 +22,7 @@ from .watcher import Record, Watcher, make_scratch
 
 MAX_QUOTE = 500  # characters of a process's last output
 FRAME = " │╭╮╰╯─"  # characters of the frame around errors of Flower
-OFFLINE = {  # no telemetry, no update checks, no downloads (docs/deployment.md)
+OFFLINE = {  # no telemetry, no update checks, no downloads (docs/tutorials/5-flower-tls.md)
     "FLWR_TELEMETRY_ENABLED": "0",
     "FLWR_DISABLE_UPDATE_CHECK": "1",
     "FLWR_DISABLE_RUNTIME_DEPENDENCY_INSTALLATION": "1",

@@ -15,6 +15,7 @@ from fedcell.core.showing import client_title
 from fedcell.core.types import Array
 from fedcell.deploy.exchanges import CAME, Exchange, Outcome
 from fedcell.network.channel import gain_at_rate, rate_per_hertz
+from fedcell.network.physics.link import shannon_noise, whole_band_density
 from fedcell.network.trace import Fleet
 from fedcell.scenario.scenario import Scenario
 
@@ -87,9 +88,9 @@ def corrected_fleet(fleet: Fleet, scenario: Scenario, training: Array, upload: A
     cycles = fleet.cycles_per_sample
     if cycles is None:
         cycles = np.full(fleet.count, scenario.cycles_per_sample)
-    noise = scenario.cell.noise
-    rate = rate_per_hertz(fleet.power, fleet.mean_gain, noise)  # r_j^0
-    gain = gain_at_rate(fleet.power, rate / np.exp(upload), noise)
+    noise, power = shannon_noise(scenario), whole_band_density(scenario, fleet)
+    rate = rate_per_hertz(power, fleet.mean_gain, noise)  # r_j^0
+    gain = gain_at_rate(power, rate / np.exp(upload), noise)
     return replace(
         fleet,
         cycles_per_sample=cycles * np.exp(training),

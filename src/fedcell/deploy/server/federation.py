@@ -23,6 +23,7 @@ from fedcell.deploy.wire.layout import Layout
 from fedcell.deploy.wire.messages import Reply
 from fedcell.learning.learner import Learner, Scores, measured_by
 from fedcell.network.draw import draw_trace
+from fedcell.network.physics.pricing import client_energy
 from fedcell.network.policies.base import Broadcast
 from fedcell.network.policies.names import policy_name, resolve_policy
 from fedcell.network.round import Cost, Problem, Schedule, price
@@ -235,7 +236,7 @@ class Federation:
                 freq=number_of(reply, "freq") or freq,
                 modelled_training=float(cost.compute_time[i]),
                 modelled_upload=float(cost.upload_time[i]),
-                modelled_energy=float(cost.upload_energy[i] + cost.compute_energy[i]),
+                modelled_energy=float(client_energy(cost)[i]),
             )
             rows.append(
                 row if reply is None else measured(row, reply, member.offset if member else 0.0)

@@ -90,8 +90,9 @@ def reported(reply: Reply, metrics: Sequence[str] = ()) -> Scores:
     accuracy = _first(reply, ACCURACIES)
     valid = accuracy is not None and accuracy <= 1
     values = (_first(reply, LOSSES), _first(reply, ("test_loss",)), accuracy if valid else None)
+    train_loss, test_loss, share = (nan if value is None else value for value in values)
     known = {name: _any_number(reply, name) for name in metrics}
-    return Scores(*(nan if value is None else value for value in values), metrics=known)
+    return Scores(train_loss, test_loss, share, metrics=known)
 
 
 def _any_number(reply: Reply, name: str) -> float:

@@ -16,6 +16,7 @@ from fedcell.deploy.scores import ScoreFile
 from fedcell.learning.custom import digest
 from fedcell.learning.engines.engine import Engine, vector_width
 from fedcell.learning.setup import TrainingSetup
+from fedcell.network.physics.link import uploads_per_second
 from fedcell.network.policies.names import policies_by_name
 from fedcell.planning.adaptive.run import adaptive
 from fedcell.planning.choice.plan import TrainingPlan
@@ -239,7 +240,7 @@ def _writer(path: Path) -> Callable[[Scheduled], None]:
             "share": answer.share.tolist(),
             "freq": answer.freq.tolist(),
             # a_j B r_j^0 over z_m: the part of a model that goes up in a second
-            "uploads_per_second": (answer.share / problem.band_time).tolist(),
+            "uploads_per_second": uploads_per_second(problem, answer).tolist(),
         }
         write_text(path, json.dumps(content))
 

@@ -1,7 +1,7 @@
 """Send messages to devices and collect their replies by a deadline.
 
 Each message has a thread that waits for its reply: the grid's own `send_and_receive` pulls replies
-one after the other, and a slow upload hides those that have arrived (docs/deployment.md).
+one after the other, and a slow upload hides those that have arrived (docs/how-to/deploy.md).
 """
 
 import threading

@@ -4,8 +4,7 @@ The same seed gives the clients the same batches as in the compiled engine.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from math import nan
 from typing import Any
 
@@ -16,9 +15,9 @@ from fedcell.core.streams import Purpose, stream
 from fedcell.core.types import Floats, Ints
 from fedcell.learning.data.dataset import Dataset
 from fedcell.learning.evaluation import subset_of_test, subset_of_training
-from fedcell.learning.learner import USUAL, LocalTraining, Scores, majority_of
+from fedcell.learning.learner import LocalTraining, Scores, majority_of
 from fedcell.learning.partition.make import Partition
-from fedcell.scenario.target import Direction
+from fedcell.scenario.target import USUAL, Direction
 
 from .engine import available_threads
 
@@ -29,8 +28,17 @@ try:
 except ImportError as error:  # pragma: no cover
     raise BadInput("TorchLearner needs PyTorch: pip install 'fedcell[torch]'") from error
 
-from .torch_costs import SMALL_STEP, Forecast, Probe, probe, state_bytes, threads_of, timed
-from .torch_local import LocalOptimizer, LocalSteps, Memory, as_optimizer
+from .torch_costs import (
+    SMALL_STEP,
+    Forecast,
+    Probe,
+    probe,
+    seeded,
+    state_bytes,
+    threads_of,
+    timed,
+)
+from .torch_local import LocalOptimizer, LocalSteps, Memory, as_optimizer, usual_optimizer
 from .torch_parts import Travelling, load_weights, travelling
 from .torch_tasks import (
     Loss,
@@ -68,19 +76,13 @@ def without_single_samples(sizes: Ints) -> Ints:
     return evened
 
 
-@contextmanager
-def _naming_single_samples(client: int, size: int) -> Iterator[None]:
-    """Explain what to do where a module cannot be trained on a batch of one."""
-    try:
-        yield
-    except ValueError as error:
-        if size > 1:
-            raise
-        raise BadInput(
-            f"client {client} trains on a batch of one sample, which the module refuses ({error}): "
-            "leave clients with a single sample out (clients.min_samples = 2), and let "
-            "task.batch_size be 3 at least"
-        ) from error
+def _refused_single_sample(client: int, error: Exception) -> BadInput:
+    """Return what to do where a module cannot be trained on a batch of one."""
+    return BadInput(
+        f"client {client} trains on a batch of one sample, which the module refuses ({error}): "
+        "leave clients with a single sample out (clients.min_samples = 2), and let "
+        "task.batch_size be 3 at least"
+    )
 
 
 class TorchLearner:
@@ -201,9 +203,9 @@ class TorchLearner:
     def train(self, model: Floats, clients: Sequence[int], round: int) -> Iterator[Floats]:
         for client in clients:
             seed = stream(Purpose.NOISE, self.training.seed, client, round).integers(2**63)
-            with torch.random.fork_rng(devices=[]), threads_of(self._threads()):
-                torch.manual_seed(int(seed))  # what the module draws, as in dropout, depends on
-                upload = self._client(model, client, round)  # client and round alone
+            # What the module draws, as in dropout, depends on client and round alone.
+            with seeded(self.module, int(seed)), threads_of(self._threads()):
+                upload = self._client(model, client, round)
             yield upload
 
     def _client(self, model: Floats, client: int, round: int) -> Floats:
@@ -216,24 +218,41 @@ class TorchLearner:
         self._training_mode()
         steps = self._steps(self._memory.get(client))
         batches = self.train_data.batches(own[order], sizes)
+        checked = False  # the shape of the loss, at the first batch
         for (x, y), size, rate in zip(batches, sizes.tolist(), rates, strict=True):
             steps.set_rate(rate)
             steps.zero()
-            with _naming_single_samples(client, size):
-                value = self._batch_loss(x, y)
+            try:
+                value = self._batch_loss(x, y, checked)
+            except ValueError as error:
+                if size > 1 or isinstance(error, BadInput):
+                    raise
+                raise _refused_single_sample(client, error) from error
             value.backward()  # type: ignore[no-untyped-call]
             steps.step()  # (3)
+            checked = True
         if self.optimizer is not None and self.optimizer.keep_state:
             self._memory = {**self._memory, client: steps.memory()}
         return self.parts.vector()
 
     def _steps(self, memory: Memory | None = None) -> LocalSteps:
-        return LocalSteps(self.parts.parameters, self.training, self.optimizer, memory)
+        return LocalSteps(self.parts.parameters, self.training, self.optimizer, memory, self._usual)
 
-    def _batch_loss(self, x: Any, y: Any) -> Tensor:
+    @cached_property
+    def _usual(self) -> torch.optim.Optimizer | None:
+        """The optimiser of [learning], which is made once and forgets in each round."""
+        if self.optimizer is not None:
+            return None
+        return usual_optimizer(self.parts.parameters, self.training)
+
+    def _batch_loss(self, x: Any, y: Any, checked: bool = False) -> Tensor:
         """Return the mean loss of a batch in training."""
         outputs = self.module(x if self.transform is None else self.transform(x))
-        return each_sample(self.loss(outputs, y), outputs, y).mean()
+        if checked and self.loss is sample_losses:
+            return nn.functional.cross_entropy(outputs, y)  # the same mean in fewer operations
+        losses = self.loss(outputs, y)
+        # All samples have as many values, so the mean of all is that of their means.
+        return (losses if checked else each_sample(losses, outputs, y)).mean()
 
     def _training_mode(self) -> None:
         self.module.train()
@@ -323,9 +342,14 @@ class TorchLearner:
         """Return what a pass over a few training samples shows."""
         some = torch.from_numpy(self.partition.index[:PROBED].copy())
         modes = [(part, part.training) for part in self.module.modules()]
-        self._training_mode()
-        x, y = self.train_data.read(some)
-        found = probe(self.module, len(some), lambda: self._batch_loss(x, y))
+        for last in (True, False):  # a module that views images as vectors refuses the first
+            self._training_mode()
+            for samples in filter(None, (self.train_data, self.test_data)):
+                samples.channels_last = last
+            x, y = self.train_data.read(some)
+            found = probe(self.module, len(some), partial(self._batch_loss, x, y))
+            if found.cycles is not None:
+                break
         for part, mode in modes:
             part.training = mode
         return found

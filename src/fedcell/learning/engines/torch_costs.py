@@ -124,6 +124,22 @@ def threads_of(count: int) -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+@contextmanager
+def seeded(module: nn.Module, seed: int) -> Iterator[None]:
+    """Draw from a seed meanwhile, and go on as before afterwards."""
+    if any(p.device.type != "cpu" for p in module.parameters()):
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            yield
+        return
+    before = torch.get_rng_state()
+    torch.default_generator.manual_seed(seed)  # `manual_seed` also keeps a stack for each device
+    try:
+        yield
+    finally:
+        torch.set_rng_state(before)
+
+
 def timed(work: Callable[[], Any]) -> float:
     """Return the seconds that work takes, after once to warm up."""
     work()

@@ -67,11 +67,13 @@ class LocalSteps:
         training: LocalTraining,
         own: LocalOptimizer | None,
         memory: Memory | None = None,
+        usual: Any = None,  # the optimiser of [learning], to be used again
     ) -> None:
         self.parameters, self.training, self.own = parameters, training, own
         self.scheduler: Any = None
         if own is None:
-            self.optimiser = _usual(parameters, training)
+            self.optimiser = usual_optimizer(parameters, training) if usual is None else usual
+            self.optimiser.state.clear()
         else:
             self.optimiser = own.make(parameters)
             if not isinstance(self.optimiser, torch.optim.Optimizer):
@@ -112,7 +114,7 @@ class LocalSteps:
     def memory(self) -> Memory:
         """Return what optimiser and scheduler remember."""
         states = {"optimiser": self.optimiser.state_dict()}
-        if self.training.rate_decay:  # the rate is set anew in each step
+        if self.training.rate_decay:  # steps set the rate from that of the optimiser
             for group, first in zip(states["optimiser"]["param_groups"], self._first, strict=True):
                 group["lr"] = first
         if self.scheduler is not None:
@@ -134,11 +136,12 @@ class LocalSteps:
             ) from error
 
 
-def _usual(parameters: list[nn.Parameter], how: LocalTraining) -> torch.optim.Optimizer:
+def usual_optimizer(parameters: list[nn.Parameter], how: LocalTraining) -> torch.optim.Optimizer:
     """Return the optimiser of [learning], without memory."""
+    fused = all(p.dtype == torch.float32 and p.device.type == "cpu" for p in parameters)
     if how.optimiser == "adam":
-        return torch.optim.Adam(parameters, how.rate, (BETA1, BETA2), EPSILON)
-    return torch.optim.SGD(parameters, how.rate, how.momentum)
+        return torch.optim.Adam(parameters, how.rate, (BETA1, BETA2), EPSILON, fused=fused)
+    return torch.optim.SGD(parameters, how.rate, how.momentum, fused=fused)
 
 
 def as_optimizer(given: Any, training: LocalTraining) -> LocalOptimizer | None:

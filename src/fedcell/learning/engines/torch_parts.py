@@ -56,7 +56,7 @@ class Travelling:
     def vector(self) -> Floats:
         """Return the tensors as one vector of 32-bit floats."""
         flat = [tensor.detach().reshape(-1).float().cpu() for tensor in self.tensors]
-        vector: Floats = torch.cat(flat).numpy().copy()
+        vector: Floats = torch.cat(flat).numpy()  # new memory
         return vector
 
     @torch.no_grad()
@@ -64,7 +64,9 @@ class Travelling:
         """Put a vector into the module."""
         if np.shape(model) != (self.size,):
             raise BadInput(f"the module has {self.size} numbers, and the model {np.shape(model)}")
-        for tensor, part in zip(self.tensors, torch.tensor(model).split(self.sizes), strict=True):
+        for tensor, part in zip(
+            self.tensors, torch.split(torch.tensor(model), self.sizes), strict=True
+        ):
             tensor.copy_(part.reshape(tensor.shape))
         for count, first in self._counts:
             count.copy_(first)
@@ -88,7 +90,8 @@ class Travelling:
         total = hashlib.sha256()
         for name, tensor in frozen.items():
             total.update(name.encode())
-            total.update(tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy())
+            flat = tensor.detach().cpu().contiguous().reshape(-1)
+            total.update(flat.view(torch.uint8).numpy().data)
         return total.hexdigest()[:16]
 
 

@@ -91,14 +91,16 @@ class TorchData:
 
     def samples(self, part: Any) -> "Samples":
         """Return samples that can be read by their places."""
-        return Samples.of(part, self.collate)
+        made: Samples = Samples.of(part, self.collate)
+        return made
 
 
 class Samples:
     """Samples and labels that are read by their places."""
 
     def __init__(self, count: int, read: Callable[[Tensor], tuple[Any, Any]], labels: Any) -> None:
-        self._count, self.read, self.labels = count, read, labels
+        self._count, self._read, self.labels = count, read, labels
+        self.channels_last = False  # of images, which convolutions on a processor are faster with
         self.gathers = False  # whether reading many samples at once is cheap
 
     def __len__(self) -> int:
@@ -145,6 +147,14 @@ class Samples:
 
     bytes = 0  # of a sample with its label
 
+    def read(self, places: Tensor) -> tuple[Any, Any]:
+        """Return the samples at these places, and their labels."""
+        x, y = self._read(places)
+        images = isinstance(x, Tensor) and x.ndim == 4 and x.is_floating_point()
+        if self.channels_last and images:
+            x = _channels_last(x)
+        return x, y
+
     @property
     def classes(self) -> Ints | None:
         """The labels as classes; None where they are not one whole number for each sample."""
@@ -158,6 +168,11 @@ class Samples:
         ends = np.r_[0, sizes.cumsum()].tolist()
         if self.gathers and order.size * self.bytes <= GATHERED:
             every = self.read(torch.from_numpy(order))
+            if isinstance(every[0], Tensor) and isinstance(every[1], Tensor):
+                lengths = sizes.tolist()
+                parts = (torch.split(values, lengths) for values in every)
+                yield from zip(*parts, strict=True)
+                return
             for first, last in pairwise(ends):
                 yield tree_map(lambda values, a=first, b=last: values[a:b], every)
             return
@@ -169,6 +184,13 @@ def _tensor(values: Any) -> Tensor:
     """Return values as a tensor; 64-bit floats as 32-bit ones, which modules compute with."""
     tensor = torch.as_tensor(values)
     return tensor.float() if tensor.dtype == torch.float64 else tensor
+
+
+def _channels_last(x: Tensor) -> Tensor:
+    """Return images with the strides of channels last, also where there is one channel."""
+    channels, height, width = x.shape[1:]
+    strides = (height * width * channels, 1, width * channels, channels)
+    return x.contiguous(memory_format=torch.channels_last).as_strided(x.shape, strides)
 
 
 def _leaves(tree: Any) -> list[Tensor]:
@@ -195,8 +217,9 @@ def unreduced(loss: Loss) -> Loss:
                 "a loss with weights of classes is no mean over samples: give a function of "
                 "outputs and labels to a loss for each sample"
             )
-        loss = copy.copy(loss)
-        loss.reduction = "none"
+        each = copy.copy(loss)
+        setattr(each, "reduction", "none")  # noqa: B010
+        return each
     return loss
 
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from fedcell.core.types import Array
+from fedcell.network.physics.frequency import average_freq_in, average_freq_of
 from fedcell.network.round import Problem, Schedule
 from fedcell.network.trace import Fleet
 from fedcell.scenario.scenario import Scenario
@@ -66,16 +67,17 @@ class Broadcast:
     @classmethod
     def among(cls, problem: Problem) -> Broadcast:
         """Return the broadcast of a single round: means over its clients."""
-        freq = mean_freq(float(problem.kappa.mean()), problem.energy_weight)
-        return cls(freq, float(problem.samples.mean()))
+        paper = mean_freq(float(problem.kappa.mean()), problem.energy_weight)
+        return cls(average_freq_in(problem, paper), float(problem.samples.mean()))
 
     @classmethod
     def to(cls, scenario: Scenario, fleet: Fleet) -> Broadcast:
         """Return the broadcast of a scenario: means over the clients of its fleet with data."""
         some: Any = fleet.samples > 0
         some = slice(None) if some.all() else some  # no copy if all have data
+        paper = mean_freq(float(fleet.kappa[some].mean()), scenario.task.energy_weight)
         return cls(
-            freq=mean_freq(float(fleet.kappa[some].mean()), scenario.task.energy_weight),
+            freq=average_freq_of(scenario, fleet, some, paper),
             samples=float(fleet.step_samples(scenario, some).mean()),
         )
 

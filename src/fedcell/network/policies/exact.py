@@ -14,6 +14,9 @@ from fedcell.network.round import Problem, Schedule
 from fedcell.network.trace import MANY
 
 from .base import Broadcast
+from .staged import staged_schedule
+
+REFINEMENTS = 20  # of uploads that power limits act on
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class EqualFinish:
 
     def __call__(self, problem: Problem, /) -> Schedule:
         f = self.broadcast.own_freq_in(problem)
+        if problem.extras is not None:
+            return _equal_finish_of_devices(problem, f)
         return Schedule(share=equal_finish(problem.band_time, problem.cycles / f), freq=f)
 
 
@@ -47,6 +52,8 @@ class OptimalStaged:
     """
 
     def __call__(self, problem: Problem, /) -> Schedule:
+        if problem.extras is not None:
+            return staged_schedule(problem)
         u, c = problem.band_time, problem.cycles
         share = u / u.sum(-1, keepdims=True)  # all upload for equally long
         if np.array_equal(problem.freq_min, problem.freq_max):
@@ -78,6 +85,22 @@ def _staged_time_of_many(effort: Array, longest: Array) -> float:
     last = np.argsort(-longest[near])
     above = np.cbrt(2 * (sure + effort[near][last].cumsum()))
     return float(np.minimum(above, longest[near][last]).max(initial=least))
+
+
+def _equal_finish_of_devices(problem: Problem, freq: Array) -> Schedule:
+    """The schedule with which all finish together; where power limits act, by making the uploads
+    linear at the shares found before."""
+    extras, u = problem.extras, problem.band_time
+    assert extras is not None
+    train = extras.memory_time + problem.cycles / freq
+    share = equal_finish(u, train)
+    if (limit := extras.limit) is None:
+        return Schedule(share=share, freq=freq)
+    for _ in range(REFINEMENTS):
+        linear = limit.upload_time(share) * share
+        at = np.sqrt(share * equal_finish(linear, train))
+        share = at / at.sum(-1, keepdims=True)
+    return Schedule(share=share, freq=freq)
 
 
 def equal_finish(band_time: Array, compute_time: Array) -> Array:

@@ -27,6 +27,7 @@ from fedcell.network.certificate import ROUNDING_GAP, certify
 from fedcell.network.round import Problem, Schedule
 
 from .exact import OptimalStaged, equal_finish
+from .limited import best_schedule
 
 BLOCK = 2**16  # clients solved at a time: small enough to stay in the processor's cache
 TOLERANCE = 1e-9  # of the two sums; the error of the objective is about its square
@@ -46,6 +47,8 @@ class Optimal:
     """
 
     def __call__(self, problem: Problem, /) -> Schedule:
+        if problem.extras is not None:
+            return best_schedule(problem)
         shortest = problem.cycles / problem.freq_max
         f = frequencies(problem, shortest.max(-1))
         best = finish_together(problem, f)

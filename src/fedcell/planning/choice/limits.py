@@ -120,7 +120,9 @@ def bounds_of(grid: PlanGrid, limits: Limits) -> dict[str, Bound]:
 
 def has_batteries(scenario: Scenario) -> bool:
     """Tell whether some client has a battery."""
-    table = scenario.clients.table
+    table, device = scenario.clients.table, scenario.device
+    if device is not None and device.battery is not None:
+        return True
     return table is not None and bool(np.isfinite(table.filled("battery", np.nan)).any())
 
 

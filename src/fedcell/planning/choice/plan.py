@@ -171,6 +171,7 @@ class TrainingPlan(Showable):
     unit_costs: tuple[UnitCostEstimate, ...] = ()
     sensitivity: tuple[WhatIf, ...] = ()
     bandwidth: Positive | None = None  # the least for these limits, where it was asked for [Hz]
+    power: Positive | None = None  # least factor on transmit powers, where it was asked for
     # Chance to keep each limit, by its name.
     chances: Annotated[Mapping[str, float], Stored(dict[str, Share])] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -180,6 +181,12 @@ class TrainingPlan(Showable):
     identity: Mapping[str, Any] | None = None  # of the run that is planned; None: it is not known
     grid: PlanGrid | None = None  # what it was chosen from; not in a file
     allowed: Bools | None = None  # plans of the grid within the limits
+
+    @property
+    def grams(self) -> float | None:
+        """Return the CO2 of the expected energy [g]; None where no intensity is declared."""
+        device = None if self.scenario is None else self.scenario.device
+        return None if device is None else device.grams(self.energy.value)
 
     @property
     def most_rounds(self) -> int:

@@ -69,7 +69,7 @@ def plan_tables(plan: TrainingPlan) -> dict[str, Any]:
     """Return a plan in plain values. The scenario is as it was declared, less measured gains, which
     have a file of their own: it must then be named again."""
     scenario = plan.scenario
-    kept = None if scenario is None or scenario.cell.gains is not None else to_tables(scenario)
+    kept = None if scenario is None or scenario.cell.recorded is not None else to_tables(scenario)
     tables = {f.name: getattr(plan, f.name) for f in fields(plan) if f.name not in NOT_STORED}
     form = tables.pop("law_form")
     del tables["scenario"]  # it comes last
@@ -83,7 +83,7 @@ def plan_tables(plan: TrainingPlan) -> dict[str, Any]:
         "scenario": kept,
     }
     tables = {name: _plain(value) for name, value in tables.items()}
-    for name in ("learner", "server"):
+    for name in ("learner", "server", "power"):
         if tables[name] is None:
             del tables[name]
     return stamp("plan", FORMAT) | tables

@@ -16,9 +16,11 @@ from fedcell.core.schema import NotNegative, Positive, Text, Whole
 from fedcell.core.showing import client_title
 from fedcell.core.streams import replicate_seeds
 from fedcell.core.types import Array
-from fedcell.network.channel import heard_gain, is_heard, rate_per_hertz, upload_energy
+from fedcell.network.channel import rate_per_hertz, upload_energy
+from fedcell.network.channels.gains import heard_gains
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.participation import chance_called, chance_heard
+from fedcell.network.physics.pricing import client_energy
 from fedcell.network.policies.base import Broadcast
 from fedcell.network.policies.names import PolicyLike, resolve_policy
 from fedcell.network.round import price
@@ -32,7 +34,6 @@ from .rounds import RoundCosts
 CALLS = 100  # of a client, for a mean; fewer where that takes more than
 PLACES = 200_000  # clients of rounds in all, or
 ROUNDS = 1000
-POINTS = 128  # of fading, for a mean over it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)  # a table may list a million
@@ -176,12 +177,15 @@ def price_devices(
 
 
 def upload_moments(scenario: Scenario, fleet: Fleet) -> tuple[Array, Array]:
-    """Mean and mean square of the energy of an upload of each client that is heard, (client,)."""
+    """Mean and mean square of the energy of an upload of each client that is heard, (client,). With
+    declared hardware it depends on the policy, and is counted in drawn rounds with the rest: 0."""
     first, second = np.zeros(fleet.count), np.zeros(fleet.count)
+    if fleet.hardware is not None:
+        return first, second
     for begin in range(0, fleet.count, MANY):
         block = slice(begin, begin + MANY)
         power, has_data = fleet.power[block], fleet.samples[block] > 0  # else it is never called
-        for gain, weight in _heard_gains(scenario, fleet, block):
+        for gain, weight in heard_gains(scenario, fleet, block):
             rate = rate_per_hertz(power, gain, scenario.cell.noise)
             energy = np.where(has_data, upload_energy(scenario.model_bits, power, rate), 0.0)
             first[block] += (weight * energy).sum(0)
@@ -189,35 +193,15 @@ def upload_moments(scenario: Scenario, fleet: Fleet) -> tuple[Array, Array]:
     return first, second
 
 
-def _heard_gains(scenario: Scenario, fleet: Fleet, block: slice) -> Iterator[tuple[Array, Array]]:
-    """Gains at which each client of a block is heard, and their weights, some points at a time:
-    (point, client). Those that are measured, or of fading more of the low ones, at which uploads
-    are dear."""
-    mean_gain = fleet.mean_gain[block]
-    step = max(1, PLACES // mean_gain.size)
-    if scenario.cell.gains is not None:
-        values = scenario.cell.gains.values[:, block]
-        heard = is_heard(scenario, values)
-        weight = heard / np.maximum(heard.sum(0), 1)
-        for first in range(0, len(values), step):
-            part = slice(first, first + step)
-            yield np.where(heard[part], values[part], 1.0), weight[part]
-        return
-    points = ((np.arange(POINTS) + 0.5) / POINTS)[:, None]
-    for first in range(0, POINTS, step):
-        s = points[first : first + step]  # uniform numbers are s^3, with density 3 s^2
-        yield heard_gain(scenario, mean_gain, s**3), 3 * s**2 / POINTS
-
-
 def _training_moments(
     worlds: Sequence[Scenario], fleet: Fleet, policy: PolicyLike, seed: int
 ) -> Iterator[tuple[Array, Array]]:
-    """Mean and mean square of the energy of a training of each client that is called, (client,),
-    in each of several worlds that differ in E_l only: over drawn rounds, in which it has the
-    company that it has in a run."""
+    """Mean and mean square of the energy of a training of each client that is called, (client,), in
+    each of several worlds that differ in E_l only: over drawn rounds, in which it has the company
+    that it has in a run. With declared hardware it is that of all that the client does."""
     scenario, n = worlds[0], fleet.count
     wanted = min(ROUNDS, -(-min(CALLS * n, PLACES) // scenario.plan.cohort))
-    rounds = min(wanted, scenario.rounds) if scenario.cell.gains is not None else wanted
+    rounds = min(wanted, scenario.rounds) if scenario.cell.recorded is not None else wanted
     policies = [resolve_policy(policy, Broadcast.to(world, fleet)) for world in worlds]
     calls, sums = np.zeros(n), np.zeros((len(worlds), 2, n))  # energy and its square
     for again in replicate_seeds(seed, -(-wanted // rounds)):
@@ -227,7 +211,8 @@ def _training_moments(
             who = part.cohort.ravel()
             calls += np.bincount(who, minlength=n)
             for i, problem in enumerate(pose_each(worlds, fleet, part)):
-                energy = price(problem, policies[i](problem)).compute_energy
+                cost = price(problem, policies[i](problem))
+                energy = cost.compute_energy if fleet.hardware is None else client_energy(cost)
                 for total, values in zip(sums[i], (energy, energy**2), strict=True):
                     total += np.bincount(who, values.ravel(), n)
     calls_or_one = np.maximum(calls, 1)

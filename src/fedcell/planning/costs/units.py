@@ -6,7 +6,9 @@ import numpy as np
 
 from fedcell.core.schema import Text
 from fedcell.network.draw import draw_fleet
-from fedcell.network.policies.base import mean_freq
+from fedcell.network.physics.extras import memory_time
+from fedcell.network.physics.hardware import counted_weight
+from fedcell.network.policies.base import Broadcast, mean_freq
 from fedcell.network.policies.names import PolicyLike
 from fedcell.network.round import training_energy
 from fedcell.network.simulate import simulate_columns
@@ -58,12 +60,29 @@ def section_4d(scenario: Scenario, seed: int = 0, fleet: Fleet | None = None) ->
     kappa, weight = float(fleet.kappa.mean()), scenario.task.energy_weight
     samples = float(fleet.step_samples(scenario)[fleet.samples > 0].mean())
     cycles = samples * scenario.cycles_per_sample
-    f = float(np.clip(mean_freq(kappa, weight), fleet.freq_min.mean(), fleet.freq_max.mean()))
+    best = mean_freq(kappa, weight)
+    if fleet.hardware is not None:
+        best = Broadcast.to(scenario, fleet).freq
+    f = float(np.clip(best, fleet.freq_min.mean(), fleet.freq_max.mean()))
     return UnitCosts(
         upload=full_participation(scenario, "distributed", seed, fleet),
-        compute=cycles / f + weight * float(training_energy(cycles, f, kappa)),
+        compute=_training_cost(scenario, fleet, cycles, f, kappa),
         broadcast=scenario.cell.broadcast_time,
     )
+
+
+def _training_cost(
+    scenario: Scenario, fleet: Fleet, cycles: float, freq: float, kappa: float
+) -> float:
+    """What a step of a mean client costs: its time and, weighed, its joules [s]."""
+    time, weight = cycles / freq, counted_weight(scenario)
+    if (own := fleet.hardware) is None:
+        return time + weight * float(training_energy(cycles, freq, kappa))
+    some = fleet.samples > 0
+    time += float(memory_time(scenario, fleet)[some].mean()) / scenario.local_work
+    dynamic = fleet.kappa * freq ** (own.power_exponent - 1)
+    energy = float(dynamic[some].mean()) * cycles + float(own.busy_power[some].mean()) * time
+    return time + weight * energy
 
 
 def full_participation(
@@ -83,4 +102,4 @@ def priced_rounds(scenario: Scenario, wanted: int = ROUNDS) -> int:
     Rounds of many clients are means by themselves, and fewer of them are enough (DECISIONS.md, 73).
     """
     enough = max(wanted * MANY // max(scenario.plan.cohort, MANY), LEAST_ROUNDS)
-    return min(wanted, enough, scenario.rounds if scenario.cell.gains is not None else wanted)
+    return min(wanted, enough, scenario.rounds if scenario.cell.recorded is not None else wanted)

@@ -66,7 +66,7 @@ def save_pilot(path: Path, pilot: Pilot) -> None:
         "seconds": round(pilot.seconds, 1),
         "sizes": None if pilot.sizes is None else list(pilot.sizes),
     }
-    own = {"learner": pilot.learner, "server": pilot.server}
+    own: dict[str, Any] = {"learner": pilot.learner, "server": pilot.server}
     own |= {"model_bits": pilot.model_bits, "cycles_per_sample": pilot.cycles_per_sample}
     content |= {what: name for what, name in own.items() if name is not None}
     content |= {"code": pilot.code} if pilot.code else {}

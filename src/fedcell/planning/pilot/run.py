@@ -38,7 +38,9 @@ def most_rounds(scenario: Scenario, rounds: int | None) -> int:
     """Rounds that a run ends after: those that are measured, or more than are wanted."""
     if rounds is not None:
         return check_count(rounds, "`rounds`")
-    return scenario.rounds if scenario.cell.gains is not None else max(MAX_ROUNDS, scenario.rounds)
+    return (
+        scenario.rounds if scenario.cell.recorded is not None else max(MAX_ROUNDS, scenario.rounds)
+    )
 
 
 def pilot_engine(scenario: Scenario, workers: int | None, runner: PilotRunner) -> Executor | None:
@@ -102,6 +104,7 @@ def prepare_pilot(
     runner = replace(runner, engine=pilot_engine(scenario, compute.workers, runner))
     mine = None if whose is None else whose(scenario, seed)
     measured = ACCURACY if mine is None else measured_by(mine)
+    costs = {} if mine is None else costs_of(mine)
     goal = goal.with_directions(measured)
     runner = replace(runner, target=goal)
     if mine is None:
@@ -123,7 +126,8 @@ def prepare_pilot(
         learner=None if whose is None else whose.name,
         server=None if server is None else name_of(server),
         code=code_of(whose, server),
-        **({} if mine is None else costs_of(mine)),
+        model_bits=costs.get("model_bits"),
+        cycles_per_sample=costs.get("cycles_per_sample"),
     )
     return runner, empty, settled
 

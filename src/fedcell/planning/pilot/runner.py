@@ -75,7 +75,7 @@ class PilotRunner:
         """Tell whether a trial can be stored and sent to another process: not with a learner or a
         server of the user, nor with measured gains."""
         built_in = self.learner is None and self.server is None and self.trained_by is None
-        return built_in and self.scenario.cell.gains is None
+        return built_in and self.scenario.cell.recorded is None
 
     def _until(self, wanted: TrialJob) -> Until:
         return Until(

@@ -178,15 +178,25 @@ def comparison_figure(comparison: Comparison) -> Any:
     return figure
 
 
+STATE_LOOKS = {
+    "download": ("#009E73", "downloading"),
+    "train": ("#56B4E9", "training"),
+    "upload": ("#E69F00", "uploading"),
+    "wait": ("#DDDDDD", "waiting"),
+}
+
+
 def draw_times(panel: Any, scheduled: ScheduledRound) -> None:
-    """Draw one round by client: training, then uploading."""
-    compute, upload = (
-        np.asarray(t)[:CROWD] for t in (scheduled.cost.compute_time, scheduled.cost.upload_time)
-    )
-    panel.barh(np.arange(compute.size), compute, color="#56B4E9", label="training")
-    panel.barh(np.arange(compute.size), upload, left=compute, color="#E69F00", label="uploading")
+    """Draw one round by client: the download if it takes time, training, uploading, and waiting
+    where devices are declared."""
+    line = scheduled.timeline
+    count = min(CROWD, scheduled.schedule.share.size)
+    for state, (colour, label) in STATE_LOOKS.items():
+        begin, length = line.begin[state][:count], line.seconds[state][:count]
+        if state in ("train", "upload") or (length.any() and scheduled.has_devices):
+            panel.barh(np.arange(count), length, left=begin, color=colour, label=label)
     panel.set_xlabel("time [s]")
-    _finish_clients(panel, scheduled, compute.size)
+    _finish_clients(panel, scheduled, count)
 
 
 def draw_shares(panel: Any, scheduled: ScheduledRound) -> None:
@@ -220,7 +230,7 @@ def schedule_figure(scheduled: ScheduledRound) -> Any:
     draw_times(times, scheduled)
     draw_shares(shares, scheduled)
     shares.set_ylabel("")
-    figure.legend(loc="outside upper center", ncols=2, frameon=False)
+    figure.legend(loc="outside upper center", ncols=len(STATE_LOOKS), frameon=False)
     return figure
 
 

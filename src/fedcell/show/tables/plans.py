@@ -49,6 +49,10 @@ def print_plan(out: Console, plan: TrainingPlan, details: bool = False) -> None:
         out.print(sentence)
     if plan.bandwidth is not None:
         out.print(f"the least band for this: {digits(plan.bandwidth / 1e6)} MHz")
+    if plan.power is not None:
+        out.print(f"the least transmit power for this: {digits(plan.power)} times what is declared")
+    if (grams := plan.grams) is not None:
+        out.print(f"that energy is {digits(grams)} g of CO2")
     rows = plan.policies
     columns = {
         "policy": list(rows),

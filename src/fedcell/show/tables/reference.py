@@ -4,15 +4,21 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fedcell.core.schema import FieldInfo, Table, field_infos
+from fedcell.scenario.channel.spec import ChannelSpec
+from fedcell.scenario.hardware.device import Device
+from fedcell.scenario.hardware.radio import Radio
 from fedcell.scenario.learning import Conv, Layers, Learning, Quadratic
 from fedcell.scenario.partition import PartitionSpec
 from fedcell.scenario.tables import Cell, Clients, RoundPlan, Task
 
 TABLES: Mapping[str, type[Table]] = {
     "[cell]": Cell,
+    "[cell.channel]": ChannelSpec,
     "[clients]": Clients,
     "[task]": Task,
     "[plan]": RoundPlan,
+    "[radio]": Radio,
+    "[device]": Device,
     "[learning]": Learning,
     "[learning.partition]": PartitionSpec,
     "[learning.layers]": Layers,

@@ -1,6 +1,7 @@
 """Print rounds: one round by client, a comparison of policies, the summary of a ledger."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
 
@@ -10,7 +11,7 @@ from fedcell.network.ledger import Ledger
 from fedcell.network.schedule import ScheduledRound
 from fedcell.scenario.scenario import Scenario
 
-from .console import digits, plus_minus, print_table
+from .console import digits, plus_minus, print_notes, print_table
 
 MAX_CLIENTS = 100  # rows of a table
 NAME_WIDTH = 18  # characters of a name, so that the table fits 80
@@ -47,6 +48,8 @@ def print_schedule(out: Console, scheduled: ScheduledRound) -> None:
     out.print(
         f"the round takes {digits(float(cost.duration))} s and {digits(float(cost.energy))} J"
     )
+    if scheduled.has_devices:
+        out.print(energy_parts(scheduled.timeline.by_part))
     if of is not None and of.broadcast_time:
         out.print(f"before it, {digits(of.broadcast_time)} s to send the model to all")
     out.print(
@@ -61,6 +64,13 @@ def print_schedule(out: Console, scheduled: ScheduledRound) -> None:
         )
 
 
+def energy_parts(parts: Mapping[str, Any]) -> str:
+    """Return joules by part in a line, without those that are 0."""
+    named = {"wait": "waiting", "train": "training", "upload": "uploading"}
+    some = {named.get(part, part): float(joules) for part, joules in parts.items()}
+    return "of these joules: " + ", ".join(f"{p} {digits(j)}" for p, j in some.items() if j > 0)
+
+
 def print_comparison(out: Console, comparison: Comparison, name: str = "scenario") -> None:
     """Print a comparison of policies, as `fedcell cost` does."""
     world, policies = comparison.scenario, comparison.policies
@@ -68,7 +78,7 @@ def print_comparison(out: Console, comparison: Comparison, name: str = "scenario
     averaged_over = "the rounds of this fleet"
     if comparison.fleets > 1:
         averaged_over = f"the means of {comparison.fleets} fleets"
-    elif world.cell.gains is not None:
+    elif world.cell.recorded is not None:
         averaged_over += ", as if they were independent"
     out.print(
         f"{name}: K = {plan.cohort} of {world.clients.count} clients; {_work(world)}\n"
@@ -112,6 +122,15 @@ def print_comparison(out: Console, comparison: Comparison, name: str = "scenario
         f"asked and passed over: {comparison.excluded_by_channel:.3g} with a weak channel; "
         f"never called: {comparison.excluded_by_data:.3g} with little data"
     )
+    _print_remarks(out, comparison)
+
+
+def _print_remarks(out: Console, comparison: Comparison) -> None:
+    """Print what else there is to say of a comparison."""
+    plan = comparison.scenario.plan
+    if grams := comparison.grams:
+        each = ", ".join(f"{name} {digits(value)}" for name, value in grams.items())
+        out.print(f"CO2 of a round [g]: {each}")
     if plan.cohort_drawn == "after-training":
         out.print("all eligible clients train; the energy includes theirs")
     if comparison.short_rounds:
@@ -120,6 +139,7 @@ def print_comparison(out: Console, comparison: Comparison, name: str = "scenario
             f"than {plan.cohort} clients could be called;\nin {comparison.empty_rounds} none, "
             "which the means leave out"
         )
+    print_notes(out, comparison.notes)
 
 
 def _work(world: Scenario) -> str:
@@ -161,5 +181,7 @@ def print_ledger(out: Console, ledger: Ledger) -> None:
         f"{digits(float(ledger.energy.mean()))} J; {ledger.called.mean():.4g} clients called, "
         f"{ledger.received.mean():.4g} received"
     )
+    if parts := ledger.energy_by_part:
+        out.print(energy_parts(parts))
     if ledger.trained:
         out.print(f"training loss after the last round: {digits(float(ledger.train_loss[-1]))}")

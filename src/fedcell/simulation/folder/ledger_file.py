@@ -28,6 +28,7 @@ from fedcell.core.files.formats import (
 )
 from fedcell.core.files.regular import open_regular
 from fedcell.network.ledger import Ledger
+from fedcell.network.physics.timeline import PARTS
 from fedcell.network.policies.names import NAMED
 from fedcell.scenario.target import NAME
 from fedcell.simulation.state import COLUMNS, State
@@ -38,6 +39,7 @@ MAX_HEADER = 10_000  # [byte] of a header
 TOTALS = ("total_duration", "total_energy")
 COUNTS = {"called", "draws", "received", "excluded_by_channel", "excluded_by_data"}
 COUNTS |= {"discarded_uploads"}
+BY_PART = {f"{part}_energy" for part in PARTS}  # only where radios or devices are declared
 
 Columns = dict[str, Any]  # arrays of equal length, by name
 
@@ -120,7 +122,7 @@ def has_checksums(folder: Path) -> bool:
 
 
 def _read(texts: Iterator[str]) -> dict[str, Columns]:
-    wanted = [f.name for f in fields(Ledger) if f.name not in NOT_COLUMNS]
+    known = [f.name for f in fields(Ledger) if f.name not in NOT_COLUMNS]
     numbers: dict[str, array[float]] = {}  # row after row
     try:
         header = next(texts)
@@ -128,6 +130,7 @@ def _read(texts: Iterator[str]) -> dict[str, Columns]:
         if names[-1] == CHECKSUM:
             names.pop()
             texts = map(Chain(header).checked, texts)
+        wanted = [n for n in known if n in names or n not in BY_PART]
         lines = csv_rows(texts)
         metrics = [name for name in names[2:] if name not in (*wanted, *TOTALS)]
         wanted += metrics

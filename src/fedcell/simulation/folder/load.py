@@ -173,7 +173,7 @@ def _read_summary(
 
 def _known(scores: Mapping[str, Any]) -> dict[str, Any]:
     """Return scores of a file with NaN for null, which JSON has in its place."""
-    values = {k: math.nan if v is None else v for k, v in scores.items()}
+    values: dict[str, Any] = {k: math.nan if v is None else v for k, v in scores.items()}
     if "metrics" in values:
         values["metrics"] = _known(values["metrics"])
     return values

@@ -121,8 +121,8 @@ class RunFolder:
             written |= {} if model_input is None else {"input": model_input}
             written |= {"code": self.code} if self.code else {}
             self.write_text(IDENTITY, as_json(sealed(written)))
-        if scenario.cell.gains is not None and wanted(GAINS):
-            values = scenario.cell.gains.values
+        if (recorded := scenario.cell.recorded) is not None and wanted(GAINS):
+            values = recorded.values
             self.write(GAINS, lambda path: np.save(path, values))
         if wanted(SCENARIO):
             self.write_text(SCENARIO, as_json(to_tables(scenario)))

@@ -1,0 +1,1 @@
+"""Radios and devices as data sheets describe them: rates, powers, joules by state, timelines."""

@@ -1,0 +1,141 @@
+"""What a radio engineer would say of a scenario: rates, powers and shares that no radio has."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fedcell.core.types import Array
+from fedcell.network.draw import draw_trace
+from fedcell.network.policies.base import Broadcast
+from fedcell.network.policies.names import PolicyLike, resolve_policy
+from fedcell.network.round import Cost, Schedule, make_problem, price
+from fedcell.network.trace import Fleet
+from fedcell.scenario.hardware.radio import RESOURCE_BLOCK
+from fedcell.scenario.scenario import Scenario
+
+ROUNDS = 50  # sampled
+SLOW, FAST = 0.2, 8.0  # bit/s/Hz; 256QAM at rate 948/1024 carries 7.41 (3GPP TS 38.214)
+MANY_WATTS = 10.0  # of a device; 23 (dBm, of a power class 3 device) typed as watts is more
+WORTH_NOTING = 0.1  # share of uploads
+
+
+def radio_notes(
+    scenario: Scenario, fleet: Fleet, policy: PolicyLike = "even", seed: int = 0
+) -> list[str]:
+    """Return sentences on powers, and with a [radio] table on spectral efficiency and shares.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The scenario.
+    fleet : Fleet
+        Its fleet.
+    policy : str, Policy or class
+        What divides the band.
+    seed : int
+        Random seed of the sampled rounds.
+
+    Returns
+    -------
+    list of str
+        Sentences; empty where there is nothing to say.
+    """
+    notes = _powers(scenario, fleet)
+    if (radio := scenario.radio) is None:
+        return notes
+    rounds = min(ROUNDS, scenario.rounds) if scenario.cell.gains is not None else ROUNDS
+    chosen = resolve_policy(policy, Broadcast.to(scenario, fleet))
+    efficiencies, widths, real, whole = [], [], 0.0, 0.0
+    blocks = int(scenario.cell.bandwidth // radio.block)
+    for _, part in draw_trace(scenario, fleet, rounds, seed).by_size():
+        if not (size := part.cohort.shape[1]) > 0:
+            continue
+        problem = make_problem(scenario, fleet, part)
+        schedule = chosen(problem)
+        cost = price(problem, schedule)
+        efficiencies.append(_efficiency(scenario, schedule, cost).ravel())
+        widths.append(schedule.share.ravel() * scenario.cell.bandwidth)
+        if radio.resource_block is not None and radio.access == "band" and size <= blocks:
+            rounded = Schedule(whole_blocks(schedule.share, blocks), schedule.freq)
+            real += float(cost.objective.sum())
+            whole += float(price(problem, rounded).objective.sum())
+    if efficiencies:
+        notes += _rates(np.concatenate(efficiencies))
+        if radio.access == "band":
+            notes += _shares(radio.block, np.concatenate(widths))
+    if real:
+        notes.append(
+            f"rounded to whole resource blocks of {radio.block / 1e3:g} kHz ({blocks} in the "
+            f"band), rounds cost {100 * (whole / real - 1):.2g} % more"
+        )
+    return notes
+
+
+def whole_blocks(share: Array, blocks: int) -> Array:
+    """Return shares in whole resource blocks: at least one each, the rest by largest remainder.
+
+    >>> whole_blocks(np.array([0.6, 0.33, 0.07]), 10).tolist()
+    [0.6, 0.3, 0.1]
+    """
+    wish = share / share.sum(-1, keepdims=True) * blocks
+    count = np.maximum(np.floor(wish), 1.0)
+    for _ in range(blocks):
+        spare = blocks - count.sum(-1, keepdims=True)
+        if not spare.any():
+            break
+        need = wish - count
+        need = np.where((spare < 0) & (count <= 1), np.inf, need)  # one is kept
+        chosen = np.where(spare > 0, need.argmax(-1)[..., None], need.argmin(-1)[..., None])
+        here = np.arange(share.shape[-1]) == chosen
+        count = count + np.where(here, np.sign(spare), 0.0)
+    return np.asarray(count / blocks)
+
+
+def _efficiency(scenario: Scenario, schedule: Schedule, cost: Cost) -> Array:
+    """Return the bits per second and hertz of each upload, of the usable band and time."""
+    radio = scenario.radio
+    assert radio is not None
+    band = scenario.cell.bandwidth * radio.usable_share * radio.uplink_share
+    return np.asarray(scenario.model_bits / (cost.upload_time * schedule.share * band))
+
+
+def _powers(scenario: Scenario, fleet: Fleet) -> list[str]:
+    most = fleet.power * scenario.cell.bandwidth
+    if fleet.hardware is not None:
+        most = np.minimum(most, fleet.hardware.power_max)
+    if not (most >= MANY_WATTS).any():
+        return []
+    watts = float(most.max())
+    return [
+        f"a client sends with up to {watts:.3g} W: if that is {watts:.3g} dBm, give "
+        f"{10 ** (watts / 10) / 1e3:.2g} W, or a column in dBm"
+        if watts <= 60
+        else f"a client sends with up to {watts:.3g} W: check the units of its power"
+    ]
+
+
+def _rates(efficiency: Array) -> list[str]:
+    notes = []
+    slow, fast = float((efficiency < SLOW).mean()), float((efficiency > FAST).mean())
+    if slow > WORTH_NOTING:
+        notes.append(
+            f"{100 * slow:.0f} % of uploads are below {SLOW} bit/s/Hz: a narrower share, a "
+            "shorter distance or more power would carry more"
+        )
+    if fast > WORTH_NOTING:
+        notes.append(
+            f"{100 * fast:.0f} % of uploads are above {FAST:g} bit/s/Hz, more than 256QAM "
+            "carries (7.4): set radio.spectral_cap"
+        )
+    return notes
+
+
+def _shares(block: float, widths: Array) -> list[str]:
+    narrow = float((widths < block).mean())
+    if narrow <= 0:
+        return []
+    unit = "" if block != RESOURCE_BLOCK else ", 12 subcarriers of 15 kHz"
+    return [
+        f"{max(1, round(100 * narrow))} % of shares are narrower than a resource block "
+        f"({block / 1e3:g} kHz{unit})"
+    ]
