@@ -48,7 +48,7 @@ EXTRAS = {
     "docs/tutorials/regression.md": "seglearn",
     "docs/tutorials/watch.md": "seglearn",
 }
-# Tutorials that train from Python: numbers agree to a tenth, and `figure` is the one in docs/images.
+# Tutorials that train: numbers agree to a tenth, and `figure` is the one in docs/images.
 TRAINED = {f"docs/tutorials/{name}.md" for name in ("head", "lora", "regression", "watch")}
 
 
