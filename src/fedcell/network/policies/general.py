@@ -204,6 +204,8 @@ def training_times(terms: Terms, send: Array) -> Array:
     """
     own = terms.training_time(np.zeros(1))
     until = terms.m + send
+    if not until.any() and (terms.alpha == terms.alpha.flat[0]).all():
+        return _same_length(terms, own)
 
     def is_short(H: Array) -> Array:
         t = np.maximum(H - until, terms.shortest)
@@ -214,6 +216,17 @@ def training_times(terms: Terms, send: Array) -> Array:
     low, high = until + terms.shortest, until + own
     H = bisect(is_short, low.max(-1, keepdims=True), high.max(-1, keepdims=True))
     return np.asarray(np.minimum(np.maximum(H - until, terms.shortest), own))
+
+
+def _same_length(terms: Terms, own: Array) -> Array:
+    """Return `training_times` of clients that all begin and end together, with the same alpha:
+    T^alpha = (alpha - 1) sum w / (A + sum b) over those that last until T, the first k by `own`."""
+    alpha, last = terms.alpha.flat[0], np.argsort(-own, axis=-1)
+    w, b, longest = (np.take_along_axis(values, last, -1) for values in (terms.w, terms.b, own))
+    above = (alpha - 1) * w.cumsum(-1) / (terms.second[..., None] + b.cumsum(-1))
+    T = np.minimum(above ** (1 / alpha), longest).max(-1, keepdims=True)
+    T = np.maximum(T, terms.shortest.max(-1, keepdims=True))
+    return np.asarray(np.minimum(np.maximum(T, terms.shortest), own))
 
 
 def bisect(is_short: Callable[[Array], Array], low: Array, high: Array) -> Array:
