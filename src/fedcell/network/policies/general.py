@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedcell.core.types import Array, Bools
+from fedcell.network.physics.extras import Extras
+from fedcell.network.physics.link import PowerLimit
 from fedcell.network.physics.terms import Terms
 from fedcell.network.round import Problem
 
@@ -61,14 +63,15 @@ def linear_at(problem: Problem, share: Array) -> Problem:
     assert extras is not None
     limit = extras.limit
     assert limit is not None
-    limited = share > limit.cut
-    return replace(
-        problem,
-        band_time=limit.upload_time(share) * share,
-        extras=replace(
-            extras, limit=None, send_power=extras.send_power + np.where(limited, limit.power, 0.0)
-        ),
-    )
+    band_time, send_power = linear_uploads(extras, limit, share)
+    free = replace(extras, limit=None, send_power=send_power)
+    return replace(problem, band_time=band_time, extras=free)
+
+
+def linear_uploads(extras: Extras, limit: PowerLimit, share: Array) -> tuple[Array, Array]:
+    """Return the band time [s] and the power drawn while sending [W] of `linear_at`."""
+    drawn = np.where(share > limit.cut, limit.power, 0.0)
+    return limit.upload_time(share) * share, extras.send_power + drawn
 
 
 def _solve(terms: Terms) -> tuple[Array, Array, Array]:
