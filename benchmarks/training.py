@@ -1,6 +1,7 @@
 """Measure the speed of local training against other frameworks on the same processor.
 
     python benchmarks/training.py [--repeats 9] [--json FILE] [--quick]
+    python benchmarks/training.py --torch    # learners of PyTorch modules (torch_modules.py)
 
 The job is a round: K = 10 clients, E = 20 SGD steps each from the same weights on images of
 28 x 28, then the average. All frameworks are set up first; then rounds are run in turns, so that
@@ -143,9 +144,17 @@ def main():
     )
     parser.add_argument("--repeats", type=int, default=9)
     parser.add_argument("--json", type=Path, help="write all numbers to this file")
+    parser.add_argument("--torch", action="store_true", help="PyTorch modules against a plain loop")
     parser.add_argument("--quick", action="store_true", help="cnn-small, batch 10, and no more")
     args = parser.parse_args()
     print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} processors")
+    if args.torch:
+        from torch_modules import measure
+
+        found = measure(args.repeats)
+        if args.json:
+            args.json.write_text(json.dumps(found, indent=1) + "\n")
+        return
     found = {"jobs": {}}
     for model, batch in JOBS[:1] if args.quick else JOBS:
         rows = race(

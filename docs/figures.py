@@ -56,6 +56,8 @@ class Committed:
 
 
 PLAN = "fedcell plan digits --pilot pilot-digits.json --out plan.json --figure plan.png"
+LAW = "--mixing 200 --drift 0.1 --start 200 --floor 20"  # of the worlds
+SITE_LAW = "--mixing 60 --drift 0.05 --start 300 --floor 15"
 OF_PAGES = (
     Committed("docs/images/plan-digits.png", (PLAN,), "plan.png"),
     Committed(
@@ -81,6 +83,34 @@ OF_PAGES = (
         "docs/images/round.png",
         ("fedcell schedule docs/round.json --figure round.png",),
         "round.png",
+    ),
+    Committed(
+        "docs/images/world-phones-5g.png",
+        (f"fedcell plan phones-5g {LAW} --figure world.png",),
+        "world.png",
+    ),
+    Committed(
+        "docs/images/world-factory.png",
+        (f"fedcell plan factory {LAW} --figure world.png",),
+        "world.png",
+    ),
+    Committed(
+        "docs/images/world-meters.png",
+        (f"fedcell plan meters {LAW} --figure world.png",),
+        "world.png",
+    ),
+    Committed(
+        "docs/images/world-pis-wifi.png",
+        (f"fedcell plan pis-wifi {LAW} --figure world.png",),
+        "world.png",
+    ),
+    Committed(
+        "docs/images/world-site.png",
+        (
+            "python docs/tutorials/data-sheet.md",
+            f"fedcell plan site.toml {SITE_LAW} --figure plan.png",
+        ),
+        "plan.png",
     ),
     Committed("docs/images/pumps.png", ("python docs/tutorials/2-your-fleet.md",), "pumps.png"),
     Committed(

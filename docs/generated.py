@@ -59,7 +59,7 @@ def generated() -> dict[str, str]:
     for kind in KINDS:
         files[f"docs/{kind}/index.md"] = list_of_pages(kind, files)
     files["mkdocs.yml"] = navigation(files)
-    for page in sorted((DOCS / "tutorials").glob("[0-9]*.md")):
+    for page in tutorials():
         files[f"docs/tutorials/{page.stem}.ipynb"] = notebook(page.read_text("utf-8"))
     return files
 
@@ -208,8 +208,15 @@ def opening_of(text: str) -> str:
     if not words or body.startswith(("|", "!", "`", "#", "    ", ":::", "- ", "[!")):
         return ""
     words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", words)
-    first = re.split(r"(?<=[.?!])\s+(?=\S)|:$", words)[0].rstrip(":")
+    first = re.split(r"(?<=[.?!])\s+(?=[A-Z`(])|:$", words)[0].rstrip(":")
     return first if len(first) <= 160 else ""
+
+
+def tutorials() -> list[Path]:
+    """Return the tutorials: those with a number first, in its order."""
+    found = [file for file in (DOCS / "tutorials").glob("*.md") if file.name != "index.md"]
+    number = re.compile(r"(\d*)")
+    return sorted(found, key=lambda file: (int(number.match(file.name)[1] or 10**9), file.name))
 
 
 def pages_of(kind: str, files: dict[str, str]) -> list[tuple[str, str]]:
@@ -230,9 +237,8 @@ def pages_of(kind: str, files: dict[str, str]) -> list[tuple[str, str]]:
             Path(place).name: (ROOT / name).read_text("utf-8")
             for name, place in FROM_OUTSIDE.items()
         }
-    by_number = lambda item: [int(w) if w.isdigit() else w for w in re.split(r"(\d+)", item[0])]
     if kind == "tutorials":
-        return sorted(here.items(), key=by_number)
+        return [(page.name, here[page.name]) for page in tutorials()]
     return sorted(here.items(), key=lambda item: title_of(item[1]).lower())
 
 
@@ -267,9 +273,7 @@ def navigation(files: dict[str, str]) -> str:
 def gallery() -> str:
     """Return a card for each tutorial and example, with its figure."""
     cards = []
-    for page in sorted(
-        (DOCS / "tutorials").glob("[0-9]*.md"), key=lambda p: int(p.name.split("-")[0])
-    ):
+    for page in tutorials():
         text = page.read_text("utf-8")
         picture = re.findall(r"!\[[^\]]*\]\(([^)]+)\)", text)
         place = os.path.relpath(page.parent / picture[0], DOCS) if picture else ""

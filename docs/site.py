@@ -93,7 +93,7 @@ def on_site(name: str, text: str, places: dict[str, str]) -> tuple[str, list[str
         whole = whole.replace(part, f"\0{number}\0", 1)
     whole = LINK.sub(moved, whole)
     whole = re.sub(r"\0(\d+)\0", lambda found: code[int(found[1])], whole)
-    if places[name].startswith("tutorials/") and Path(places[name]).name[0].isdigit():
+    if places[name].startswith("tutorials/") and Path(name).name != "index.md":
         title, rest = whole.split("\n", 1)
         book = Path(places[name]).with_suffix(".ipynb").name
         whole = f"{title}\n\n[As a notebook]({book})\n{rest}"

@@ -36,7 +36,7 @@ from fedcell.core.showing import Showable
 from fedcell.deploy.options import RunConfig
 from fedcell.errors import BadInput
 from fedcell.experiments.experiment import load_experiment
-from fedcell.network import draw_fleet, simulate_network
+from fedcell.network import draw_fleet, draw_trace, simulate_network
 from fedcell.network.physics.hardware import COLUMNS as HARDWARE
 from fedcell.network.physics.hardware import OF_RADIO
 from fedcell.network.schedule import COLUMNS
@@ -66,6 +66,11 @@ def dealt(**keys: Any) -> Tables:
     return learning(partition=keys)
 
 
+def channel(**keys: Any) -> Tables:
+    """Small tables with a channel, in clients at several distances."""
+    return {**SMALL, "cell": {"distance": [20.0, 200.0], "channel": {"model": "umi", **keys}}}
+
+
 def radio(**keys: Any) -> Tables:
     """Tables with the keys of [radio] that the checked key needs."""
     return {**SMALL, "radio": keys}
@@ -76,6 +81,7 @@ def device(**keys: Any) -> Tables:
     return {**SMALL, "device": keys}
 
 
+MEASURED = {"file": "drive.csv", "rate_mbps": "up", "device": "phone"}
 QUADRATIC = learning(model="quadratic-apart")
 OPEN_LOOP = radio(power_law="open-loop", p0_dbm=-95.0)
 DOWN = radio(downlink="multicast", cell_power=10.0)
@@ -91,6 +97,27 @@ CASES: dict[str, tuple[Tables, Any]] = {  # key: tables before, another value
     "cell.loss_kind": (SMALL, "worst-case"),
     "cell.broadcast_time": (SMALL, 2.0),
     "cell.gains": (SMALL, "gains.npy"),
+    "cell.channel.model": (SMALL, "umi"),
+    "cell.channel.carrier": (channel(), 2e9),
+    "cell.channel.station_height": (channel(), 8.0),
+    "cell.channel.device_height": (channel(), 2.0),
+    "cell.channel.line_of_sight": (channel(), "never"),
+    "cell.channel.shadowing": (channel(), 2.0),
+    "cell.channel.correlation_distance": (channel(move=5.0), 100.0),
+    "cell.channel.building_height": (channel(model="rma", line_of_sight="never"), 10.0),
+    "cell.channel.street_width": (channel(model="rma", line_of_sight="never"), 30.0),
+    "cell.channel.clutter_density": (channel(model="inf-dl"), 0.1),
+    "cell.channel.clutter_size": (channel(model="inf-dl"), 80.0),
+    "cell.channel.clutter_height": (channel(model="inf-dh"), 1.6),
+    "cell.channel.indoor_share": (channel(), 0.5),
+    "cell.channel.building": (channel(indoor_share=0.5), "high"),
+    "cell.channel.indoor_depth": (channel(indoor_share=0.5), 5.0),
+    "cell.channel.fading": (channel(), "rician"),
+    "cell.channel.diversity": (channel(), "auto"),
+    "cell.channel.delay_spread": (channel(diversity="auto"), 1e-6),
+    "cell.channel.rician_db": (channel(fading="rician", line_of_sight="always"), 3.0),
+    "cell.channel.move": (channel(), 3.0),
+    "cell.channel.measured": (SMALL, MEASURED),
     "clients.count": (SMALL, 7),
     "clients.samples": (SMALL, 300.0),
     "clients.kappa": (SMALL, 2e-27),
@@ -162,6 +189,8 @@ CASES: dict[str, tuple[Tables, Any]] = {  # key: tables before, another value
     "learning.server_tau": (learning(server="yogi"), 1e-2),
     "learning.target": (LEARN, 0.2),
     "learning.target_accuracy": (LEARN, 0.9),
+    "learning.target_metric": (learning(target_metric="mae", target_level=0.3), "rmse"),
+    "learning.target_level": (learning(target_metric="mae", target_level=0.3), 0.2),
     "learning.deliver": (LEARN, "last"),
     "learning.hold": (LEARN, 2),
     "learning.evaluate_every": (LEARN, 3),
@@ -198,6 +227,8 @@ def test_every_key_of_a_scenario_has_a_case():
 def test_a_key_means_the_same_however_it_is_said(key, tmp_path):
     np.save(tmp_path / "gains.npy", np.full((4, 6), 1e-12))
     (tmp_path / "fleet.csv").write_text("name,power_dbm,power\na,39,\nb,,2e-7\nc,,\n")
+    drive = [f"p{j},{5 + j + t}" for j in range(6) for t in range(4)]
+    (tmp_path / "drive.csv").write_text("\n".join(["phone,up", *drive]))
     (tmp_path / "owners.csv").write_text("client,first,last\n0,0,99\n1,100,1436\n")
     base, value = CASES[key]
     (_, edited), *others = ways_to_say(base, key, value, tmp_path)
@@ -250,7 +281,7 @@ COLUMN_VALUES = {
     **{"sleep_power": 0.0, "power_exponent": 2.9, "energy_per_cycle": 1.7e-10},
     **{"cycles_per_step": 1e8, "memory_time": 1e-3, "battery": 1e9},
 }
-WITHOUT_KEY = {"power_w", "gain"}  # what they say is compared with the columns above
+WITHOUT_KEY = {"power_w", "gain", "rate"}  # what they say is compared with the columns above
 DRAWN: Tables = {
     "clients": {"count": COUNT, "spread": 0.0},
     "plan": {"cohort": 2, "local_steps": 2, "rounds": 4},
@@ -313,6 +344,18 @@ def test_batteries_limit_a_plan_as_a_budget_for_each_client_does():
         assert getattr(limited, name) == getattr(budget, name)
 
 
+@pytest.mark.parametrize("key", [key for key in CASES if key.startswith("cell.channel.")])
+def test_a_key_of_the_channel_changes_the_gains(key, tmp_path):
+    drive = [f"p{j},{5 + j + t}" for j in range(6) for t in range(4)]
+    (tmp_path / "drive.csv").write_text("\n".join(["phone,up", *drive]))
+    base, value = CASES[key]
+    gains = []
+    for tables in (base, put(base, key, value)):
+        scenario = load_scenario(write_toml(tmp_path / "mine.toml", tables))
+        gains.append(draw_trace(scenario, draw_fleet(scenario), 4).gain)
+    assert not np.array_equal(*gains)
+
+
 HEADINGS = [(f"{column}_{unit}", unit) for unit, (of, _) in UNITS.items() for column in of]
 
 
@@ -328,6 +371,7 @@ def test_a_heading_with_a_unit_means_its_column(heading, unit):
         **{"s": lambda x: x, "ms": lambda x: x / 1e3, "us": lambda x: x / 1e6},
         **{"nj": lambda x: x / 1e9, "pj": lambda x: x / 1e12},
         "percent": lambda x: x / 100,
+        **{"kbps": lambda x: x * 1e3, "mbps": lambda x: x * 1e6},
     }
     values = {"db": -110.0, "dbm_per_hz": -35.0, "hz": 2e9, "mhz": 2000.0, "w_per_hz": 3e-7}
     value, column = values.get(unit, 2.0), heading.removesuffix(f"_{unit}")
@@ -479,13 +523,15 @@ SAYS_A_KEY: dict[tuple[str, str], tuple[Tables, str, Any]] = {  # tables before,
 }
 SAYS_NO_KEY = {  # what is asked, where answers go, how they are computed
     *("--json", "--details", "--figure", "--out", "--report", "--track", "--all-keys"),
-    *("--reference", "--columns", "--by", "--axis", "--which", "--app", "--store"),
+    *("--reference", "--file", "--columns", "--by", "--axis", "--which", "--app"),
+    "--store",
     *("--seed", "--seeds", "--most-seeds", "--precision", "--fleets", "--round", "--policy"),
     *("--data-dir", "--threads", "--workers", "--cluster", "--budget", "--retry", "--resume"),
     *("--minimise", "--deadline", "--energy-budget", "--confidence", "--clients", "--steps"),
     *("--mixing", "--drift", "--start", "--floor", "--dropped", "--sensitivity", "--solve-for"),
     *("--pilot", "--plan", "--learner", "--adaptive", "--every", "--draws", "--quick"),
     *("--simulation", "--judged-by", "--screen", "--join-timeout", "--start-with"),
+    "--target",  # the same as --target-loss and others: tests/cli/test_named_targets.py
 }
 OTHER_DEFAULT = {  # rounds of a trial: plan.rounds, 1000 at the least
     *(("pilot", "--rounds"), ("validate", "--rounds")),

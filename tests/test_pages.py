@@ -30,12 +30,20 @@ QUICK = {
     "docs/explanation/common-random-numbers.md",
     "docs/explanation/pilot.md",
     "docs/how-to/deadline.md",
+    "docs/how-to/drive-test.md",
     "docs/how-to/measured-channels.md",
+    "docs/reference/channels.md",
     "docs/reference/errors.md",
     "docs/reference/files.md",
     "docs/tutorials/3-own-policy.md",
 }
-EXTRAS = {"docs/tutorials/4-own-pytorch-model.md": "torch"}
+# Pages that need an extra, with a package of it.
+EXTRAS = {
+    "docs/how-to/pytorch.md": "torch",
+    "docs/tutorials/4-own-pytorch-model.md": "torch",
+    "docs/tutorials/lora.md": "torch",
+    "docs/tutorials/watch.md": "seglearn",
+}
 
 
 @dataclass

@@ -21,6 +21,8 @@ local_steps = 2
 rounds = 3
 [task]
 batch_size = 5
+[cell.channel]
+model = "two-slopes"
 [learning]
 dataset = "two-blobs"
 model = "logistic"
@@ -52,18 +54,23 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "there"
 
 
+def path_with(installed: Path) -> str:
+    """PYTHONPATH with one more folder."""
+    return os.pathsep.join([str(installed), *filter(None, [os.environ.get("PYTHONPATH")])])
+
+
 def fedcell(installed: Path, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "fedcell", *words],
         cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(installed)},
+        env=os.environ | {"PYTHONPATH": path_with(installed)},
         capture_output=True,
         text=True,
         check=False,
     )
 
 
-def test_policy_partition_dataset_and_tracker_are_found_by_name(installed, tmp_path):
+def test_plugins_of_each_kind_are_found_by_name(installed, tmp_path):
     (tmp_path / "world.toml").write_text(SCENARIO)
     policies = ["--policy", "optimal", "--policy", "optimal-again"]
     done = fedcell(
@@ -85,6 +92,7 @@ def test_without_the_package_the_names_are_refused(tmp_path):
     refused = fedcell(tmp_path, tmp_path, "run", "world.toml", "--out", "o")
     assert refused.returncode == 2
     assert 'kind = "round-robin": known: iid, shards' in refused.stderr
+    assert 'cell.channel.model = "two-slopes": known: paper, uma' in refused.stderr
     assert not (tmp_path / "o").exists()
 
 
@@ -98,18 +106,20 @@ def test_the_page_shows_the_package():
 
 CHECKS = """
 from fedcell.learning import check_dataset, check_partition
+from fedcell.network import check_channel
 from fedcell.policies import check_policy
 from fedcell.simulation import check_tracker
 import tiny_fedcell
 check_policy(tiny_fedcell.optimal_again)
 check_partition(tiny_fedcell.round_robin)
 check_dataset(tiny_fedcell.two_blobs)
+check_channel(tiny_fedcell.two_slopes)
 check_tracker(tiny_fedcell.lines, "log.txt")
 """
 
 
 def test_the_package_passes_the_checks_for_plugins(installed, tmp_path):
-    environment = os.environ | {"PYTHONPATH": str(installed)}
+    environment = os.environ | {"PYTHONPATH": path_with(installed)}
     done = subprocess.run(
         [sys.executable, "-c", CHECKS],
         cwd=tmp_path,

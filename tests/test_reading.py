@@ -109,6 +109,7 @@ def test_arguments_named_in_messages_are_translated_to_options():
         "plot",
         "samples",
     }
+    only_from_python |= {"metric", "better", "metrics", "optimizer", "clip", "arrays"}
     only_from_python |= {"start"} & named  # of an `Adaptation`
     assert named - set(WORDS) <= only_from_python
 

@@ -31,6 +31,7 @@ WORLD = Scenario(learning=Learning(model="quadratic-apart"), plan=RoundPlan(roun
 # command asks for. A folder is one by its own check, and is tried here as well.
 PATHS: dict[tuple[str, str], list[str]] = {
     ("demo", "folder"): ["demo", "--out", "pipe"],
+    ("devices", "own_file"): ["devices", "--file", "pipe.toml"],
     ("partition", "figure"): ["partition", "digits", "--figure", "pipe.png"],
     ("partition", "data_dir"): ["partition", "mnist", "--data-dir", "pipe"],
     ("pilot", "out_path"): ["pilot", "world.toml", "--out", "pipe.json"],

@@ -61,12 +61,13 @@ def test_words_of_the_library_are_options_that_the_command_has(name):
 @pytest.mark.parametrize(
     ("command", "typed", "said"),
     [
-        ("pilot", [], "take --target-loss or --target-accuracy in --out"),
+        ("pilot", [], "take --target in --out"),
         ("pilot", ["--target-loss", "1"], "take --target-loss in --out"),
         ("pilot", ["--target-accuracy", "1"], "take --target-accuracy in --out"),
+        ("pilot", ["--target", "mae=1"], "take --target in --out"),
         ("run", ["--target-accuracy", "1"], "take --target-accuracy in file"),
         ("figure", ["x", "--out", "a.png"], "take target in --out"),
-        ("deploy", ["--pilot", "p.json"], "take --target-loss or --target-accuracy in --pilot"),
+        ("deploy", ["--pilot", "p.json"], "take --target in --pilot"),
         ("demo", [], "take target in file"),
     ],
 )

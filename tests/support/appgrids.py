@@ -74,10 +74,12 @@ def stepping(
     step: Step,
     samples: Sequence[int],
     seconds: Callable[[int, Mapping[str, Any]], float] | None = None,
+    measure: Callable[[Any], Mapping[str, float]] = lambda _w: {},
     **said: Any,
 ) -> ClientApp:
     """A custom app: an array `w` that each device changes by its own step, and a loss that is its
-    square. Devices report `seconds` of training; `said` has further metrics of some of them."""
+    square. Devices report `seconds` of training, and what they `measure` of a model; `said` has
+    further metrics of some of them."""
     app = ClientApp()
 
     @app.query()
@@ -99,6 +101,7 @@ def stepping(
     def evaluate(message: Message, context: Context) -> Message:
         loss = float((_model(message).astype(float) ** 2).sum())
         metrics = {"num-examples": samples[_place(context)], "train_loss": loss}
+        metrics |= measure(_model(message))
         return Message(RecordDict({"metrics": MetricRecord(metrics)}), reply_to=message)
 
     return app

@@ -9,6 +9,7 @@ from typing import Any
 from fedcell import Scenario, load_scenario, save_scenario
 from fedcell.core.schema import Table, field_infos
 from fedcell.experiments.experiment import load_experiment
+from fedcell.scenario.channel.spec import ChannelSpec
 from fedcell.scenario.hardware.device import Device
 from fedcell.scenario.hardware.radio import Radio
 from fedcell.scenario.learning import Conv, Layers, Learning, Quadratic
@@ -19,6 +20,7 @@ from fedcell.scenario.tables import Cell, Clients, RoundPlan, Task
 Tables = dict[str, Any]
 KINDS: Mapping[str, type[Table]] = {
     "cell": Cell,
+    "cell.channel": ChannelSpec,
     "clients": Clients,
     "task": Task,
     "plan": RoundPlan,

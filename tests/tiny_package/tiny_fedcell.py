@@ -3,6 +3,7 @@
 import numpy as np
 
 from fedcell.learning import Dataset
+from fedcell.network import Propagation
 from fedcell.policies import Optimal
 
 optimal_again = Optimal()
@@ -29,3 +30,9 @@ def lines(where, name, about):
         while True:
             report = yield
             print(name, report.round, file=file, flush=True)
+
+
+def two_slopes(distance, spec):
+    """Lose 20 dB a decade up to 100 m, and 40 beyond."""
+    slope = np.where(distance <= 100, 20, 40)
+    return Propagation(los=80 + slope * np.log10(distance / 100), shadow_los=4.0)

@@ -33,7 +33,7 @@ def with_devices(world: Scenario, devices: int | None, any_number: bool) -> Scen
                 f"here: give {way_out}"
             )
         return world
-    if world.clients.table is not None or world.cell.gains is not None:
+    if world.clients.table is not None or world.cell.recorded is not None:
         raise BadInput("--devices: the scenario lists its clients or their channels: leave it out")
     cohort = min(world.plan.cohort, devices)
     return world.using(clients={"count": devices}, plan={"cohort": cohort})

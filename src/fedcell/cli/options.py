@@ -111,6 +111,16 @@ LossText = Annotated[
     ),
 ]
 TargetLoss = Annotated[float | None, real("Training loss to reach. Default: learning.target.")]
+NAMED_TARGET = (
+    "Metric to reach: loss=0.5, accuracy=0.9, or a metric of your own learner, as mae=0.2."
+)
+NamedText = Annotated[
+    str | None,
+    typer.Option("--target", metavar="METRIC=NUMBER|none", help=NAMED_TARGET),
+]
+NamedTarget = Annotated[
+    str | None, typer.Option("--target", metavar="METRIC=NUMBER", help=NAMED_TARGET)
+]
 ACCURACY = "Accuracy on test data to reach, as 0.9, instead of a loss."
 AccuracyText = Annotated[str | None, typer.Option(metavar="NUMBER|none", help=ACCURACY)]
 TargetAccuracy = Annotated[float | None, real(ACCURACY)]

@@ -109,6 +109,6 @@ def check_adaptive(
         raise BadInput("--plan and --pilot: give one of them, or none")
     if target is None:
         raise BadInput(
-            "--adaptive: a plan is one to a target: give --target-loss, --target-accuracy or "
-            "learning.target"
+            "--adaptive: a plan is one to a target: give --target, --target-loss, "
+            "--target-accuracy or learning.target"
         )

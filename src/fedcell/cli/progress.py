@@ -88,10 +88,15 @@ def progress_bars(what: str = "") -> Iterator[Observer]:
         return err.status(COMPILING)
 
     try:
-        yield Observer(download=download, compile=compiling, round=each_round)
+        yield Observer(download=download, compile=compiling, round=each_round, message=note)
     finally:
         loads.stop()
         turns.stop()
+
+
+def note(sentence: str) -> None:
+    """Print a sentence for the user."""
+    err.print(f"note: {sentence}", highlight=False, soft_wrap=True)
 
 
 def progress_lines(what: str = "") -> Observer:
@@ -126,7 +131,7 @@ def progress_lines(what: str = "") -> Observer:
         finally:
             slow.cancel()
 
-    return Observer(download=download, compile=compiling, round=each_round)
+    return Observer(download=download, compile=compiling, round=each_round, message=note)
 
 
 @contextmanager

@@ -15,14 +15,16 @@ from fedcell.core.errors import FedcellError
 # Parameters of commands that stand for an argument of the library under another name. Of choices
 # one is meant, of parts all.
 CHOICES: Mapping[str, tuple[str, ...]] = {
-    "accuracy": ("target_accuracy",),
-    "loss": ("target_loss",),
+    "accuracy": ("target_accuracy", "named_target"),
+    "loss": ("target_loss", "named_target"),
     "path": ("out_path", "pilot_out"),
     "policies": ("policy",),
     "round": ("round_",),
     "screen": ("screen_updates",),
-    "target": ("target_loss", "target_accuracy"),
+    "level": ("named_target",),
+    "target": ("named_target", "target_loss", "target_accuracy"),
 }
+SAME_MEANING = frozenset({"accuracy", "loss", "target"})  # where none was typed, the first stands
 PARTS: Mapping[str, tuple[str, ...]] = {
     "law": ("mixing", "drift", "start"),
     "limits": ("deadline", "energy_budget"),
@@ -125,7 +127,8 @@ def _word(argument: str) -> str | None:
     if parts and all(name in options for name in parts):
         return ", ".join(options[name] for name in parts)
     choices = [name for name in CHOICES.get(argument, (argument,)) if name in options]
-    chosen = [options[name] for name in choices if _was_typed(name)] or map(options.get, choices)
+    untyped = choices[:1] if argument in SAME_MEANING else choices
+    chosen = [options[name] for name in choices if _was_typed(name)] or map(options.get, untyped)
     if argument in WORDS:
         return " or ".join(filter(None, chosen)) or OTHERWISE.get(argument, argument)
     return None

@@ -46,6 +46,12 @@ class Purpose(IntEnum):
     NOISE = 12
     BOOTSTRAP = 13
     PROBE = 14
+    FADING_PHASE = 15
+    LINE_OF_SIGHT = 16
+    SHADOW_SIGHT = 17
+    SHADOW_NO_SIGHT = 18
+    INDOOR = 19
+    HEADING = 20
 
 
 def stream(purpose: Purpose, seed: int, client: int = 0, round: int = 0) -> np.random.Generator:

@@ -22,13 +22,14 @@ from fedcell.core.schema import (
     documented,
     field_infos,
 )
+from fedcell.learning.learner import check_metrics
 from fedcell.network.policies.names import PolicyLike, policy_name
 from fedcell.network.round import Problem, Schedule
 from fedcell.planning.adaptive.run import Adaptation
 from fedcell.planning.choice.plan import TrainingPlan
 from fedcell.scenario.load import load_scenario
 from fedcell.scenario.scenario import Scenario
-from fedcell.scenario.target import Target
+from fedcell.scenario.target import Direction, Target
 from fedcell.simulation.folder.run_folder import IDENTITY
 
 from .exchanges import Exchange
@@ -66,6 +67,9 @@ class FederationOptions:
     judged_by : {"server", "devices"}, optional
         Evaluate models on the server's copy of the data, or on all devices, each on its own samples
         (2). With `arrays`, always by the devices.
+    metrics : mapping of str to {"higher", "lower"}, optional
+        Metrics that devices report for a model by name beside losses and accuracy, and which values
+        are better; they can be targets. For models that devices evaluate.
     join_timeout : float, optional
         Seconds in which all devices introduce themselves.
     start_with : int, optional
@@ -102,6 +106,7 @@ class FederationOptions:
     policy: PolicyLike = "distributed"
     arrays: Mapping[str, Any] | None = None
     judged_by: Evaluator = "server"
+    metrics: Mapping[str, Direction] = field(default_factory=dict)
     join_timeout: float = 120.0  # [s]
     start_with: int | None = None
     keys: str | Path | None = None
@@ -121,6 +126,9 @@ class FederationOptions:
             raise BadInput(f"`deadline` = {self.deadline}: expected seconds above 0")
         if self.judged_by not in get_args(Evaluator):
             raise BadInput(f"`judged_by` = {self.judged_by!r}: expected server or devices")
+        check_metrics(self.metrics)
+        if self.metrics and self.evaluator == "server":
+            raise BadInput("`metrics`: devices report them: give `arrays`, or judged_by='devices'")
         if self.screen not in get_args(Screen):
             ways = ", ".join(get_args(Screen))
             raise BadInput(f"`screen` = {self.screen!r}: expected one of {ways}")
@@ -144,6 +152,7 @@ class FederationOptions:
             "screen": self.screen,
             "screen_factor": None if self.screen == "none" else self.screen_factor,
             "judged_by": self.evaluator,
+            **({"metrics": dict(self.metrics)} if self.metrics else {}),
         }
 
 
@@ -185,6 +194,9 @@ class RunConfig(Table, frozen=True, kw_only=True):
     policy: Annotated[str, Doc("allocation policy of each round; empty: the plan's")] = ""
     seed: Annotated[Seed, Doc("random seed")] = 0
     rounds: Annotated[Whole, Doc("after which it ends; 0: as the scenario says")] = 0
+    target_metric: Annotated[
+        str, Doc("metric to stop at, as mae=0.2 or loss=0.5; empty: the scenario's")
+    ] = ""
     target_loss: Annotated[NotNegative, Doc("training loss to stop at; 0: the scenario's")] = 0.0
     target_accuracy: Annotated[
         NotNegative, Doc("accuracy on test data to stop at, instead of a loss; 0: the scenario's")
@@ -263,18 +275,23 @@ class RunConfig(Table, frozen=True, kw_only=True):
 
     def target(self) -> Target | None:
         """What the run stops at, where the configuration says so; None: as the scenario says."""
-        loss, accuracy = self.target_loss or None, self.target_accuracy or None
-        if loss is not None and accuracy is not None:
-            raise BadInput("target-loss and target-accuracy: give one of them")
-        if loss is None and accuracy is None and not self.hold:
+        given = {
+            "target-metric": self.target_metric and _named_target(self.target_metric),
+            "target-loss": self.target_loss and Target(loss=self.target_loss),
+            "target-accuracy": self.target_accuracy and Target(accuracy=self.target_accuracy),
+        }
+        named = {key: target for key, target in given.items() if isinstance(target, Target)}
+        if len(named) > 1:
+            raise BadInput(f"{' and '.join(named)}: give one of them")
+        if not named and not self.hold:
             return None
         world = self.world()
         hold = self.hold or world.hold
-        if loss is not None or accuracy is not None:
-            return Target(loss=loss, accuracy=accuracy, hold=hold)
+        for target in named.values():
+            return replace(target, hold=hold)
         own = world.goal()
         if own is None:
-            raise BadInput("hold: there is no target to hold: give target-loss or target-accuracy")
+            raise BadInput("hold: there is no target to hold: give target-metric")
         return replace(own, hold=hold)
 
     def options(self) -> FederationOptions:
@@ -297,6 +314,15 @@ class RunConfig(Table, frozen=True, kw_only=True):
 
     def _plan(self) -> TrainingPlan | None:
         return TrainingPlan.load(Path(self.plan)) if self.plan else None
+
+
+def _named_target(text: str) -> Target:
+    """Return the target that METRIC=NUMBER names."""
+    metric, _, number = text.partition("=")
+    try:
+        return Target(metric=metric.strip(), level=float(number))
+    except ValueError as error:
+        raise BadInput(f"target-metric = {text}: expected METRIC=NUMBER, as mae=0.2") from error
 
 
 def app_files(values: RunConfig | None = None) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import csv
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import astuple, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -35,8 +35,14 @@ class RoundTable(Generic[T]):
     """A CSV file with rows of one kind. `parse` makes a row of its cells by name, and raises
     ValueError where they are damaged."""
 
-    def __init__(self, path: Path, kind: type[T], parse: Callable[[dict[str, str]], T]) -> None:
-        self._path, self._parse, self._columns = path, parse, columns_of(kind)
+    def __init__(
+        self,
+        path: Path,
+        kind: type[T],
+        parse: Callable[[dict[str, str]], T],
+        leave: Sequence[str] = (),
+    ) -> None:
+        self._path, self._parse, self._columns = path, parse, columns_of(kind, leave)
         self._rows: list[T] = []  # in the file
         self._size = 0  # of the file [byte]
 
@@ -51,7 +57,7 @@ class RoundTable(Generic[T]):
         added = list(rows)
         if not is_intact(self._path, self._size):
             return self._write([*self._rows, *added])
-        text = csv_lines(map(_cells, added))
+        text = csv_lines(map(self._cells, added))
         append_text(self._path, text)
         self._rows += added
         self._size += len(text.encode())
@@ -60,8 +66,12 @@ class RoundTable(Generic[T]):
     def _write(self, rows: list[T]) -> None:
         with suppress(OSError):  # write_csv reports a folder that cannot be made
             self._path.parent.mkdir(parents=True, exist_ok=True)
-        write_csv(self._path, self._columns, map(_cells, rows))
+        write_csv(self._path, self._columns, map(self._cells, rows))
         self._rows, self._size = rows, self._path.stat().st_size
+
+    def _cells(self, row: T) -> list[Any]:
+        values = (getattr(row, name) for name in self._columns)
+        return ["" if value is None else value for value in values]
 
     def past(self) -> list[T]:
         """Read all rows; return none where the file does not exist."""
@@ -83,9 +93,9 @@ class RoundTable(Generic[T]):
             ) from error
 
 
-def columns_of(kind: type[Any]) -> tuple[str, ...]:
-    """Return the names of the columns."""
-    return tuple(field.name for field in fields(kind))
+def columns_of(kind: type[Any], leave: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the names of the columns: the fields, but for those to `leave` out."""
+    return tuple(field.name for field in fields(kind) if field.name not in leave)
 
 
 def number_in(text: str, whole: bool = False) -> float | None:
@@ -97,7 +107,3 @@ def number_in(text: str, whole: bool = False) -> float | None:
     if not 0 <= value <= LARGE:
         raise ValueError
     return value
-
-
-def _cells(row: Any) -> Sequence[Any]:
-    return ["" if value is None else value for value in astuple(row)]

@@ -7,8 +7,8 @@ unknown which is wrong, so one or two are taken as they are. An accuracy counts 
 with more than half of all samples report one.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from math import isnan, nan
 from pathlib import Path
 from typing import Any
@@ -38,22 +38,30 @@ class RoundScores:
     plain_train_loss: float | None  # of reports as they came
     plain_test_loss: float | None
     plain_accuracy: float | None
+    # Other metrics that devices with more than half of all samples report, of clipped reports.
+    metrics: Mapping[str, float | None] = field(default_factory=dict)
 
     @property
     def counted(self) -> Scores:
         """Scores that the run uses."""
-        values = (self.train_loss, self.test_loss, self.accuracy)
-        return Scores(*(nan if value is None else value for value in values))
+        train_loss, test_loss, accuracy = (
+            nan if value is None else value
+            for value in (self.train_loss, self.test_loss, self.accuracy)
+        )
+        metrics = {name: nan if value is None else value for name, value in self.metrics.items()}
+        return Scores(train_loss, test_loss, accuracy, metrics=metrics)
 
 
-def aggregate_scores(reports: Mapping[int, Scores], samples: Array, round: int = 0) -> RoundScores:
+def aggregate_scores(
+    reports: Mapping[int, Scores], samples: Array, round: int = 0, metrics: Sequence[str] = ()
+) -> RoundScores:
     """Return the scores of a round from the reports by client, NaN where a client reports none.
-    `samples` are the D_j of all clients, of shape (clients,)."""
+    `samples` are the D_j of all clients, of shape (clients,); `metrics` are names of others."""
     known = {j: report for j, report in reports.items() if samples[j] > 0}
     total = float(samples.sum())
 
     def column(name: str) -> tuple[float | None, float | None, float, int]:
-        given = {j: getattr(report, name) for j, report in known.items()}
+        given = {j: report.of(name) for j, report in known.items()}
         given = {j: value for j, value in given.items() if not isnan(value)}
         if not given:
             return None, None, 0.0, 0
@@ -65,6 +73,7 @@ def aggregate_scores(reports: Mapping[int, Scores], samples: Array, round: int =
     train_loss, plain_train_loss, held, devices = column("train_loss")
     test_loss, plain_test_loss, *_ = column("test_loss")
     accuracy, plain_accuracy, measured, _ = column("accuracy")
+    others = {name: (value, part) for name in metrics for value, _, part, _ in [column(name)]}
     return RoundScores(
         round=round,
         devices=devices,
@@ -75,6 +84,9 @@ def aggregate_scores(reports: Mapping[int, Scores], samples: Array, round: int =
         plain_train_loss=plain_train_loss,
         plain_test_loss=plain_test_loss,
         plain_accuracy=plain_accuracy,
+        metrics={
+            name: value if part > MAJORITY else None for name, (value, part) in others.items()
+        },
     )
 
 
@@ -91,7 +103,7 @@ class ScoreFile(RoundTable[RoundScores]):
     """scores.csv in the folder of a run: a row for each round that devices evaluated."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder / SCORES, RoundScores, _parse)
+        super().__init__(folder / SCORES, RoundScores, _parse, leave=("metrics",))
 
 
 def read_scores(folder: Path) -> list[RoundScores]:
@@ -108,4 +120,4 @@ def _parse(cells: dict[str, str]) -> RoundScores:
     return RoundScores(**values)
 
 
-COLUMNS = columns_of(RoundScores)
+COLUMNS = columns_of(RoundScores, leave=("metrics",))

@@ -78,7 +78,7 @@ class Experiment:
         targets = [point.target for point in self.points if point.target is not None]
         if not targets:
             return {}
-        kinds = dict.fromkeys("loss" if t.accuracy is None else "accuracy" for t in targets)
+        kinds = dict.fromkeys(t.metric for t in targets)
         definitions = dict.fromkeys(target.definition for target in targets)
         return {"target_of": " or ".join(kinds), "reached": " or ".join(definitions)}
 

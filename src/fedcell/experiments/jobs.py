@@ -4,7 +4,7 @@ import math
 import time
 import warnings
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -24,9 +24,10 @@ from fedcell.learning.setup import TrainingSetup, prepare_training
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.target import Target
 from fedcell.simulation.checks import check_scored
 from fedcell.simulation.evaluation import Stopwatch
-from fedcell.simulation.state import State
+from fedcell.simulation.state import History, State
 from fedcell.simulation.train import Stop, at_target, diverging, train_rounds
 
 from .sampling import is_baseline, is_cut, train_sampled
@@ -117,6 +118,7 @@ def train(job: TrainingJob, threads: int = 1) -> JobResult:
         diverged=trained.diverged,
         vector_width=vector_width() if isinstance(learner, Engine) else None,
         accuracies=trained.accuracies if job.until.tested else (),
+        metrics=trained.metrics if job.until.tested else {},
         baseline_rounds=trained.baseline_rounds,
         sampled=trained.sampled,
     )
@@ -134,6 +136,7 @@ class TrainingResult:
     baseline_rounds: tuple[int, ...] = ()  # from 1: no better than the majority class
     sampled: Sampled | None = None  # where models were evaluated on a part of the samples
     evaluation_seconds: float = 0.0  # that evaluating models took
+    metrics: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # of the learner
 
 
 def train_curve(
@@ -165,7 +168,7 @@ def train_curve(
             return True
 
         rules: list[Stop] = [diverged, at_target(until.target, is_baseline=is_baseline_state)]
-        rules.append(lambda at: is_cut(getattr(at.history, column), until, begin))
+        rules.append(lambda at: is_cut(at.history.column(column), until, begin))
         watch = Stopwatch()
         states = train_rounds(
             *(scenario, learner, fleet, trace, first, rules, server), stopwatch=watch
@@ -178,7 +181,16 @@ def train_curve(
     return TrainingResult(
         *(losses, accuracies, diverged(state), state.delivered, tuple(known.tolist())),
         evaluation_seconds=watch.evaluation,
+        metrics=_watched(state.history, until.target),
     )
+
+
+def _watched(history: History, target: Target | None) -> dict[str, tuple[float, ...]]:
+    """Return the metrics of a learner after each round; the test loss where a target is one."""
+    columns = dict(history.metrics)
+    if target is not None and target.metric == "test_loss":
+        columns["test_loss"] = history.test_loss
+    return {name: tuple(values.tolist()) for name, values in columns.items()}
 
 
 def _sampled(
@@ -193,8 +205,8 @@ def _sampled(
 ) -> TrainingResult:
     """Train with models that are evaluated on as many samples as the target needs."""
     first_loss = Judgement(learner, first.model, "train").loss[0]
-    accuracy = 0.0 if "test" in learner.parts else math.nan
-    check_scored(until.target, Scores(first_loss, accuracy=accuracy))
+    on_test = 0.0 if "test" in learner.parts else math.nan
+    check_scored(until.target, Scores(first_loss, test_loss=on_test, accuracy=on_test))
 
     def is_baseline_model(model: Floats) -> bool:
         if not isinstance(tester, Sampling) or "test" not in tester.parts:
@@ -210,6 +222,7 @@ def _sampled(
         result.baseline_rounds,
         result.sampled if any(result.sampled.errors) else None,
         result.evaluation_seconds,
+        result.metrics,
     )
 
 

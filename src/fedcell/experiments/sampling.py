@@ -7,7 +7,7 @@ only models evaluated on all samples count.
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite, isnan, sqrt
 
@@ -33,7 +33,8 @@ class SampledTraining:
 
     state: State  # the last
     train_loss: tuple[float, ...]
-    accuracies: tuple[float, ...]  # empty where the target is a loss
+    accuracies: tuple[float, ...]  # empty where the target is another metric
+    metrics: Mapping[str, tuple[float, ...]]  # that of the target, where it is another one
     baseline_rounds: tuple[int, ...]  # from 1: no better than the majority class
     diverged: bool
     sampled: Sampled
@@ -47,7 +48,7 @@ class SampledCurve:
         self, learner: Sampling, target: Target, is_baseline: Callable[[Floats], bool]
     ) -> None:
         self.learner, self.target, self.is_baseline = learner, target, is_baseline
-        self.part: Part = "train" if target.accuracy is None else "test"
+        self.part: Part = "test" if target.needs_test else "train"
         self.losses: list[float] = []
         self.values: list[float] = []  # the metric of the target
         self.errors: list[float] = []
@@ -73,7 +74,7 @@ class SampledCurve:
     def _write(self, place: int) -> None:
         """Record the present estimate of one of the last models."""
         judged, round = self._last[place][1], len(self.values) - len(self._last) + place
-        value, error = judged.loss if self.part == "train" else judged.accuracy
+        value, error = judged.loss if self.target.accuracy is None else judged.accuracy
         self.values[round], self.errors[round] = value, error
         self.samples[round] = judged.samples
 
@@ -86,20 +87,20 @@ class SampledCurve:
         hold = self.target.hold
         if len(self._last) < hold or all(judged.complete for _, judged in self._last):
             return False
-        sign = 1 if self.target.accuracy is None else -1
+        sign = self.target.sign
         mean = sum(self.values[-hold:]) / hold
         error = sqrt(sum(e * e for e in self.errors[-hold:])) / hold
         return not sign * mean - CONFIDENCE * error > sign * self.target.value
 
     def _is_reached(self, model: Floats) -> bool:
         hold, wanted = self.target.hold, self.target.value
-        sign = 1 if self.target.accuracy is None else -1
+        sign = self.target.sign
         window = [sign * value for value in self.values[-hold:]]
         if any(self.errors[-hold:]) or not isfinite(self.train_loss[-1]):
             return False
         if rounds_to(window, sign * wanted, hold) is None:
             return False
-        if self.target.accuracy is None and self.is_baseline(model):
+        if self.target.loss is not None and self.is_baseline(model):
             self.baseline_rounds.append(len(self.values))
             return False
         return True
@@ -174,6 +175,7 @@ def train_sampled(
         state=state,
         train_loss=tuple(curve.train_loss),
         accuracies=() if target.accuracy is None else tuple(curve.values),
+        metrics={"test_loss": tuple(curve.values)} if target.metric == "test_loss" else {},
         baseline_rounds=tuple(curve.baseline_rounds),
         diverged=diverged,
         sampled=Sampled(target, tuple(curve.errors), tuple(curve.samples)),

@@ -15,6 +15,7 @@ from fedcell.core.estimates import Estimate, mean_estimate
 from fedcell.core.files.formats import as_json, read_tables, write_text
 from fedcell.core.showing import Showable
 from fedcell.core.streams import check_count
+from fedcell.learning.learner import Scores
 from fedcell.network.policies.names import NAMED, Policies, policies_by_name
 from fedcell.scenario.identity import differences
 from fedcell.scenario.scenario import Scenario, check_scenario
@@ -110,7 +111,7 @@ class SeedsResult(Showable):
 
     def scores(self) -> dict[str, Estimate]:
         """Losses and accuracy of the last models, means over seeds."""
-        last = [asdict(result.outcome.policies[0].scores) for result in self.finished]
+        last = [_flat(result.outcome.policies[0].scores) for result in self.finished]
         return {name: mean_estimate(np.array([row[name] for row in last])) for name in last[0]}
 
     def rows(self) -> list[dict[str, Any]]:
@@ -118,7 +119,7 @@ class SeedsResult(Showable):
         return [
             {"seed": seed, "policy": outcome.policy}
             | asdict(outcome.total)
-            | asdict(outcome.scores)
+            | _flat(outcome.scores)
             | {f"{name}_to_target": getattr(outcome.to_target, name, None) for name in SUMS}
             for seed, result in self.runs.items()
             for outcome in result.outcome.policies
@@ -130,7 +131,7 @@ class SeedsResult(Showable):
             "complete": self.complete,
             "seeds": list(self.runs),
             "rounds": self.rounds,
-            "target": None if self.target is None else asdict(self.target),
+            "target": None if self.target is None else self.target.to_dict(),
             "reached": self.reached,
             "policies": [estimate.to_dict() for estimate in self.estimates()],
             "runs": self.rows(),
@@ -143,6 +144,13 @@ class SeedsResult(Showable):
     def __repr__(self) -> str:
         words = [f"{e.policy} {e.duration!r} s" for e in self.estimates()]
         return f"<SeedsResult, {len(self.runs)} seeds; {', '.join(words) or 'no round done'}>"
+
+
+def _flat(scores: Scores) -> dict[str, float]:
+    """Return all scores by name, metrics of the learner among them."""
+    values = scores.to_dict()
+    metrics = values.pop("metrics", {})
+    return {**values, **metrics}
 
 
 Watch = Callable[[int], AbstractContextManager[Observer]]  # the observer of each seed's run
@@ -364,7 +372,7 @@ def _check_alike(home: Path, runs: Mapping[int, RunResult]) -> int:
 def _asked_of(result: RunResult, rounds: int) -> dict[str, Any]:
     """What runs of one scenario on several seeds share, and where they end."""
     target = result.outcome.target
-    ends = {"target": None if target is None else asdict(target), "rounds": rounds}
+    ends = {"target": None if target is None else target.to_dict(), "rounds": rounds}
     return _but_seed(result.identity) | ends
 
 

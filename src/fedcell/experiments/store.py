@@ -198,6 +198,7 @@ def _curve(content: Mapping[str, Any], key: str, seed: int) -> Curve:
     """Return the curve of a file; refuse values that no curve has."""
     losses, judged, ends = (content.get(n, []) for n in ("train_loss", "accuracies", "ends"))
     last = {name: content.get(name) for name in ("test_loss", "accuracy")}
+    metrics = content.get("metrics", {})
     width, baseline = content.get("vector_width"), content.get("guessing", [])
     sound = (
         (content.get("key"), content.get("seed")) == (key, seed)
@@ -209,6 +210,8 @@ def _curve(content: Mapping[str, Any], key: str, seed: int) -> Curve:
         and all(x is None or _is_score(x) for x in (*losses, *last.values()))
         and isinstance(judged, list)
         and all(map(_is_score, judged))
+        and isinstance(metrics, dict)
+        and all(isinstance(m, list) and all(map(_is_score, m)) for m in metrics.values())
         and isinstance(baseline, list)
         and all(_is_count(n) and n <= len(losses) for n in baseline)
         and isinstance(ends, list)
@@ -226,6 +229,7 @@ def _curve(content: Mapping[str, Any], key: str, seed: int) -> Curve:
         vector_width=width,
         version=content["fedcell"],
         accuracies=tuple(map(float, judged)),
+        metrics={name: tuple(map(float, column)) for name, column in metrics.items()},
         baseline_rounds=tuple(baseline),
         sampled=_sampled(content.get("sampled")),
         **last,

@@ -59,9 +59,7 @@ class Until:
     @property
     def tested(self) -> bool:
         """Whether models are evaluated on test data after each round."""
-        return self.test_every_round or (
-            self.target is not None and self.target.accuracy is not None
-        )
+        return self.test_every_round or (self.target is not None and self.target.needs_test)
 
 
 @dataclass(frozen=True)
@@ -74,8 +72,9 @@ class Training:
     @classmethod
     def of(cls, scenario: Scenario, seed: int) -> "Training":
         """Return the training of a scenario on one seed, evaluated after each round."""
-        if scenario.cell.gains is not None:
-            raise BadInput("cell.gains: a sweep draws its channels; leave measured gains out")
+        if scenario.cell.recorded is not None:
+            key = "gains" if scenario.cell.gains is not None else "channel.measured"
+            raise BadInput(f"cell.{key}: a sweep draws its channels; leave measured ones out")
         world = scenario.using(learning={"evaluate_every": 1, **goal_keys(None)})
         return cls(json.dumps(to_tables(world), sort_keys=True), seed)
 
@@ -127,6 +126,10 @@ class Sampled:
         """Short name of the target: sampled curves of one training differ by it."""
         return target_digest(self.target)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as a file holds them."""
+        return asdict(self) | {"target": self.target.to_dict()}
+
     def first(self, rounds: int) -> "Sampled":
         """Return those of the first rounds."""
         return replace(self, errors=self.errors[:rounds], samples=self.samples[:rounds])
@@ -154,6 +157,7 @@ class Curve:
     accuracies: Sequence[float] = ()  # on test data after each round, where evaluated
     baseline_rounds: Sequence[int] = ()  # from 1: no better than the majority class
     sampled: Sampled | None = None  # None: every model was evaluated on all samples
+    metrics: Mapping[str, Sequence[float]] = field(default_factory=dict)  # others, as accuracies
 
     @property
     def rounds(self) -> int:
@@ -162,24 +166,28 @@ class Curve:
 
     def values(self, target: Target) -> Sequence[float]:
         """What a target is looked for in."""
-        return self.train_loss if target.accuracy is None else self.accuracies
+        return tuple(self.scored.values(target))
 
     def reached(self, target: Target | None) -> int | None:
         """Return the rounds to a target; None if it was not reached."""
-        return None if target is None else target.reached_by(self._scored)
+        return None if target is None else target.reached_by(self.scored)
 
     @property
-    def _scored(self) -> Scored:
+    def scored(self) -> Scored:
+        """The measurements after each round, in which a target is looked for."""
         return Scored(
-            train_loss=self.train_loss, accuracy=self.accuracies, guessing=self.baseline_rounds
+            train_loss=self.train_loss,
+            accuracy=self.accuracies,
+            guessing=self.baseline_rounds,
+            metrics=self.metrics,
         )
 
     def counted(self, target: Target) -> Sequence[float]:
         """Return the metric of a target, infinitely far from it in rounds that do not count."""
         values = np.array(self.values(target), float)
-        unsound = self._scored.unsound(target)
+        unsound = self.scored.unsound(target)
         rounds = unsound[unsound <= values.size] - 1
-        sign = 1 if target.accuracy is None else -1
+        sign = target.sign
         values[rounds[sign * values[rounds] <= sign * target.value]] = sign * math.inf
         return tuple(values.tolist())
 
@@ -203,6 +211,7 @@ class Curve:
             self,
             train_loss=self.train_loss[:end],
             accuracies=self.accuracies[:end],
+            metrics={name: values[:end] for name, values in self.metrics.items()},
             baseline_rounds=tuple(round for round in self.baseline_rounds if round <= end),
             test_loss=loss,
             accuracy=accuracy,
@@ -222,7 +231,12 @@ class Curve:
         ends.pop(longer.rounds)
         accuracies = max(self.accuracies, other.accuracies, key=len)
         baseline = tuple(sorted({*self.baseline_rounds, *other.baseline_rounds}))
-        return replace(longer, ends=ends, accuracies=accuracies, baseline_rounds=baseline)
+        metrics = {**self.metrics, **other.metrics}
+        for name in self.metrics.keys() & other.metrics.keys():
+            metrics[name] = max(self.metrics[name], other.metrics[name], key=len)
+        return replace(
+            longer, ends=ends, accuracies=accuracies, metrics=metrics, baseline_rounds=baseline
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as a file holds them; null in rounds without an evaluation."""
@@ -235,7 +249,8 @@ class Curve:
             "diverged": self.diverged,
             "vector_width": self.vector_width,
             **({"accuracies": list(self.accuracies)} if self.accuracies else {}),
+            **({"metrics": self.metrics} if self.metrics else {}),
             **({"guessing": list(self.baseline_rounds)} if self.baseline_rounds else {}),
             **({"ends": [[n, *scores] for n, scores in self.ends.items()]} if self.ends else {}),
-            **({} if self.sampled is None else {"sampled": asdict(self.sampled)}),
+            **({} if self.sampled is None else {"sampled": self.sampled.to_dict()}),
         }

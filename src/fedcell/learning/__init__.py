@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from fedcell.learning.engines.quadratic import Quadratics as Quadratics
     from fedcell.learning.engines.torch import TorchLearner as TorchLearner
     from fedcell.learning.engines.torch import tensors as tensors
+    from fedcell.learning.engines.torch_local import LocalOptimizer as LocalOptimizer
+    from fedcell.learning.engines.torch_make import learner_from_torch as learner_from_torch
+    from fedcell.learning.engines.torch_tasks import Metric as Metric
+    from fedcell.learning.engines.torch_tasks import TorchData as TorchData
     from fedcell.learning.learner import Learner as Learner
     from fedcell.learning.learner import Scores as Scores
     from fedcell.learning.partition.make import Partition as Partition
@@ -38,6 +42,9 @@ __getattr__, __dir__, __all__ = attach(
         "fedcell.learning.engines.engine": ["Engine"],
         "fedcell.learning.engines.quadratic": ["Quadratics"],
         "fedcell.learning.engines.torch": ["TorchLearner", "tensors"],
+        "fedcell.learning.engines.torch_local": ["LocalOptimizer"],
+        "fedcell.learning.engines.torch_make": ["learner_from_torch"],
+        "fedcell.learning.engines.torch_tasks": ["Metric", "TorchData"],
         "fedcell.learning.learner": ["Learner", "Scores"],
         "fedcell.learning.partition.make": ["Partition", "PartitionSummary"],
         "fedcell.learning.partition.plugins": ["PartitionRule"],

@@ -20,7 +20,17 @@ from fedcell.core.files.checksums import checksum_of
 from fedcell.core.types import Floats, Ints
 from fedcell.scenario.scenario import Scenario
 
-from .learner import Buffered, Differentiable, Learner, Scores, first_model, warm_up
+from .learner import (
+    Buffered,
+    Differentiable,
+    Learner,
+    Priced,
+    Scores,
+    Stateful,
+    first_model,
+    measured_by,
+    warm_up,
+)
 
 LearnerFactory = Callable[[Scenario, int], Learner]
 LearnerLike = LearnerFactory | str  # a function, or its name, module:callable
@@ -78,11 +88,14 @@ class CustomLearner:
         return made
 
     def identity(self, learner: Learner) -> dict[str, str]:
-        """Return what identifies a learner in a run: its name, first model and sizes."""
+        """Return what identifies a learner in a run: its name, first model, weights that stay on
+        the devices, and sizes."""
+        frozen = getattr(unguarded(learner), "frozen_digest", None)
         return {
             "name": self.name,
             "start": digest(first_model(learner)),
             "sizes": digest(np.asarray(learner.sizes, np.float64)),
+            **({} if frozen is None else {"frozen": str(frozen)}),
         }
 
 
@@ -139,6 +152,7 @@ class Guarded:
         self.sizes: Ints = learner.sizes
         size = first_model(learner).size
         self.trained = learner.trained if isinstance(learner, Buffered) else size
+        self.better = measured_by(learner)
 
     def warm_up(self) -> None:
         with blaming(self.failure):
@@ -180,6 +194,37 @@ class GuardedDifferentiable(Guarded):
 def unguarded(learner: Learner) -> Learner:
     """Return the learner inside a guard."""
     return learner.learner if isinstance(learner, Guarded) else learner
+
+
+def memory_of(learner: Learner) -> Mapping[int, Any] | None:
+    """Return what clients of a learner remember; None if it keeps nothing."""
+    inner = unguarded(learner)
+    return inner.memory if isinstance(inner, Stateful) else None
+
+
+def remember(learner: Learner, memory: Mapping[int, Any] | None) -> None:
+    """Give a learner what its clients remember, if it keeps anything."""
+    inner = unguarded(learner)
+    if isinstance(inner, Stateful):
+        inner.remember(memory or {})
+
+
+def costs_of(learner: Learner) -> dict[str, float]:
+    """Return z_m and alpha_0 of a learner that knows them, as keys of a task."""
+    inner = unguarded(learner)
+    if not isinstance(inner, Priced):
+        return {}
+    known = {"model_bits": inner.model_bits, "cycles_per_sample": inner.cycles_per_sample}
+    return {name: float(value) for name, value in known.items() if value is not None}
+
+
+def scale_of(learner: Learner, scenario: Scenario) -> str | None:
+    """Return what a run of a large learner takes, and a question; None where it is not large."""
+    forecast = getattr(unguarded(learner), "forecast_if_large", None)
+    taken = None if forecast is None else forecast(scenario.plan.cohort)
+    if taken is None:
+        return None
+    return f"{taken}. Is that the scale you want? Fewer trained weights, clients or steps lower it"
 
 
 def name_of(given: Any) -> str:

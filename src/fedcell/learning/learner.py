@@ -5,25 +5,37 @@ between rounds: its results follow from its arguments and its seed, so that a ru
 resumed.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from math import inf, nan
 from numbers import Real
-from typing import Literal, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
 import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.streams import Purpose, stream
 from fedcell.core.types import Floats, Ints
+from fedcell.scenario.target import NAME, USUAL, Direction
 
 FLAT = "expected a flat vector of finite 32-bit floats"
+ACCURACY: dict[str, Direction] = {"accuracy": USUAL["accuracy"]}
+# Columns of ledgers and of tables of runs, which no metric may be called.
+RESERVED = frozenset(
+    (
+        *("policy", "round", "rounds", "seed", "duration", "energy", "upload_cost", "compute_cost"),
+        *("staged_cost", "cost", "objective", "called", "draws", "received", "majority", "metrics"),
+        *("excluded_by_channel", "excluded_by_data", "totals", "spending", "discarded_uploads"),
+        *("train_loss", "loss", "test_loss", "better", "total_duration", "total_energy", "target"),
+        *("checksum", "clients"),
+    )
+)
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # of Adam, as in Kingma and Ba (2015) and PyTorch
 
 
 @dataclass(frozen=True)
 class Scores:
-    """Losses and accuracy of a model; NaN where not measured.
+    """Losses, accuracy and other metrics of a model; NaN where not measured.
 
     Attributes
     ----------
@@ -35,12 +47,36 @@ class Scores:
         Share of the test samples that are classified correctly.
     majority : float
         Share of the most common class among the test samples: the accuracy of a constant answer.
+    metrics : mapping of str to float
+        Other metrics of the learner on the test samples, by name (`Measured`).
     """
 
     train_loss: float
     test_loss: float = float("nan")
     accuracy: float = float("nan")
     majority: float = float("nan")
+    metrics: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Have one NaN, which is equal to itself as an object: so equal scores are equal."""
+        for name in ("train_loss", "test_loss", "accuracy", "majority"):
+            if getattr(self, name) != getattr(self, name):
+                object.__setattr__(self, name, nan)
+        known = {name: nan if value != value else value for name, value in self.metrics.items()}
+        object.__setattr__(self, "metrics", known)
+
+    def of(self, column: str) -> float:
+        """Return a score by the name of its column; NaN if it was not measured."""
+        if column in ("train_loss", "test_loss", "accuracy"):
+            return float(getattr(self, column))
+        return float(self.metrics.get(column, nan))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as files hold them; without `metrics` where there are none."""
+        values = asdict(self)
+        if not self.metrics:
+            del values["metrics"]
+        return values
 
     @property
     def guesses(self) -> bool:
@@ -147,6 +183,51 @@ class Buffered(Learner, Protocol):
 
 
 @runtime_checkable
+class Measured(Learner, Protocol):
+    """A learner that says what it measures on test data. Others measure the accuracy."""
+
+    @property
+    def better(self) -> Mapping[str, Direction]:
+        """The metrics of its `Scores` by name, and whether higher or lower values are better:
+        "accuracy" where there is one, and those of `Scores.metrics`."""
+        ...
+
+
+@runtime_checkable
+class Priced(Learner, Protocol):
+    """A learner that knows what its model costs, where task.model_bits or task.cycles_per_sample
+    are left out."""
+
+    @property
+    def model_bits(self) -> float:
+        """z_m: size of an upload [bit]."""
+        ...
+
+    @property
+    def cycles_per_sample(self) -> float | None:
+        """alpha_0: cycles of a training step for one sample; None if that is not known."""
+        ...
+
+
+@runtime_checkable
+class Stateful(Learner, Protocol):
+    """A learner whose clients remember something from one of their rounds to the next.
+
+    `train` changes the memory of the clients that it trains; a run keeps it with the model, and
+    gives it back to resume.
+    """
+
+    @property
+    def memory(self) -> Mapping[int, Any]:
+        """What clients remember, arrays of uint8 by client; new objects wherever it changes."""
+        ...
+
+    def remember(self, memory: Mapping[int, Any]) -> None:
+        """Take over what clients remember; those that are not in it remember nothing."""
+        ...
+
+
+@runtime_checkable
 class Remote(Learner, Protocol):
     """A learner with remote clients, such as the devices of a real federation.
 
@@ -186,13 +267,52 @@ def evaluated(learner: Learner, model: Floats) -> Scores:
     scores = learner.evaluate(model)
     if not isinstance(scores, Scores):
         raise BadInput(f"the learner evaluates to a {type(scores).__name__}: expected Scores")
-    values = asdict(scores)
+    values, metrics = asdict(scores), dict(scores.metrics)
+    del values["metrics"]
+    wanted = own_metrics(learner)
+    if set(metrics) != set(wanted):
+        raise BadInput(
+            f"the learner evaluates to the metrics {', '.join(metrics) or 'none'}: expected those "
+            f"that its `better` names ({', '.join(wanted) or 'none'})"
+        )
+    for name, value in metrics.items():
+        if not isinstance(value, Real) or abs(float(value)) == inf:
+            raise BadInput(f"the learner evaluates to {name} = {value!r}: expected a number")
     for name, value in values.items():
         most = inf if name.endswith("loss") else 1.0
         if not isinstance(value, Real) or float(value) < 0 or float(value) > most:
             least = "a number from 0" + (" to 1" if most == 1 else "")
             raise BadInput(f"the learner evaluates to {name} = {value!r}: expected {least}")
-    return Scores(**{name: float(value) for name, value in values.items()})
+    measured = {name: float(metrics[name]) for name in wanted}
+    return Scores(**{name: float(value) for name, value in values.items()}, metrics=measured)
+
+
+def measured_by(learner: Learner) -> dict[str, Direction]:
+    """Return what a learner measures on test data, and which values are better."""
+    if not isinstance(learner, Measured):
+        return dict(ACCURACY)
+    return check_metrics(learner.better)
+
+
+def check_metrics(given: Mapping[str, Direction]) -> dict[str, Direction]:
+    """Return metrics by name with their directions; refuse names that no metric may have."""
+    better = dict(given)
+    for name, each in better.items():
+        if name in RESERVED or not NAME.fullmatch(name):
+            raise BadInput(
+                f"the learner has a metric {name!r}: give it another name, of letters, digits, _, "
+                "- and ."
+            )
+        if each not in get_args(Direction):
+            raise BadInput(
+                f"the learner has {name} values better {each!r}: expected higher or lower"
+            )
+    return better
+
+
+def own_metrics(learner: Learner) -> dict[str, Direction]:
+    """Return the metrics of a learner beside losses and accuracy, and their directions."""
+    return {name: each for name, each in measured_by(learner).items() if name not in USUAL}
 
 
 def majority_of(labels: Ints) -> float:

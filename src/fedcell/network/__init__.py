@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING
 from fedcell.core.lazy import attach
 
 if TYPE_CHECKING:
+    from fedcell.network.channels.links import Links as Links
+    from fedcell.network.channels.testing import check_channel as check_channel
     from fedcell.network.compare import Comparison as Comparison
     from fedcell.network.compare import CostSweep as CostSweep
     from fedcell.network.compare import PolicyCosts as PolicyCosts
@@ -20,10 +22,15 @@ if TYPE_CHECKING:
     from fedcell.network.simulate import simulate_network as simulate_network
     from fedcell.network.trace import Fleet as Fleet
     from fedcell.network.trace import Trace as Trace
+    from fedcell.scenario.channel.laws import PathLossLaw as PathLossLaw
+    from fedcell.scenario.channel.laws import Propagation as Propagation
+    from fedcell.scenario.channel.measured import Measured as Measured
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
     {
+        "fedcell.network.channels.links": ["Links"],
+        "fedcell.network.channels.testing": ["check_channel"],
         "fedcell.network.compare": [
             "Comparison",
             "CostSweep",
@@ -37,5 +44,7 @@ __getattr__, __dir__, __all__ = attach(
         "fedcell.network.schedule": ["ScheduledRound", "load_round", "schedule_round"],
         "fedcell.network.simulate": ["simulate_network"],
         "fedcell.network.trace": ["Fleet", "Trace"],
+        "fedcell.scenario.channel.laws": ["PathLossLaw", "Propagation"],
+        "fedcell.scenario.channel.measured": ["Measured"],
     },
 )

@@ -229,7 +229,7 @@ def _plain(estimates: Mapping[str, Estimate]) -> dict[str, Any]:
 
 def _check_fleets(scenario: Scenario, fleets: int) -> int:
     fleets = check_count(fleets, "`fleets`")
-    if fleets > 1 and (scenario.clients.table is not None or scenario.cell.gains is not None):
+    if fleets > 1 and (scenario.clients.table is not None or scenario.cell.recorded is not None):
         raise BadInput(f"`fleets` = {fleets}: there is one fleet where clients or gains are listed")
     return fleets
 

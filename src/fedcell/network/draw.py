@@ -22,7 +22,10 @@ from fedcell.core.streams import (
 from fedcell.core.types import Array, Bools, Ints
 from fedcell.scenario.scenario import Scenario
 
-from .channel import channel_gains, is_heard
+from .channel import is_heard
+from .channels.gains import channel_gains
+from .channels.links import Links, draw_links
+from .channels.rates import gains_of_rates
 from .physics.hardware import Hardware, coefficients, power_densities
 from .physics.outage import least_gains
 from .selection import ask_by_weight, ask_uniformly, first_joined, merge_repeated
@@ -74,18 +77,20 @@ def draw_fleet(scenario: Scenario, seed: int = 0) -> Fleet:
     samples = listed("samples", spread(clients.samples, Purpose.SAMPLES))
     charge = None if scenario.device is None else scenario.device.battery
     kappa = listed("kappa", spread(clients.kappa, Purpose.KAPPA))
-    mean_gain = listed("gain", cell.mean_gain(distance))
+    power, hardware = powers(spread(clients.power, Purpose.POWER)), Hardware.of(scenario)
+    links, mean_gain = _mean_gains(scenario, distance, power, hardware, seed)
     fleet = Fleet(
         samples=samples if clients.sizes is None else clients.sizes.values,
         kappa=coefficients(scenario, kappa),
-        power=power_densities(scenario, powers(spread(clients.power, Purpose.POWER)), mean_gain),
+        power=power_densities(scenario, power, mean_gain),
         mean_gain=mean_gain,
         freq_min=listed("freq_min", np.full(n, clients.freq_min)),
         freq_max=listed("freq_max", np.full(n, clients.freq_max)),
         cycles_per_sample=own("cycles_per_sample", scenario.cycles_per_sample),
         loss_rate=own("loss_rate", cell.loss_rate),
         battery=own("battery", np.inf) if charge is None else listed("battery", np.full(n, charge)),
-        hardware=Hardware.of(scenario),
+        hardware=hardware,
+        links=links,
     )
     if not ((fleet.mean_gain >= SMALL) & (fleet.mean_gain <= 1)).all():
         raise BadInput(
@@ -93,6 +98,21 @@ def draw_fleet(scenario: Scenario, seed: int = 0) -> Fleet:
             "cell.distance, cell.reference_gain and cell.path_loss_exponent"
         )
     return fleet
+
+
+def _mean_gains(
+    scenario: Scenario, distance: Array, power: Array, hardware: Hardware | None, seed: int
+) -> tuple[Links | None, Array]:
+    """Return the links of the clients, None for the paper's law alone, and their mean gains."""
+    cell, table = scenario.cell, scenario.clients.table
+    if table is not None and table.rate is not None:
+        return None, gains_of_rates(scenario, power, hardware, table.rate)
+    known = np.full(distance.size, np.nan) if table is None else table.filled("gain", np.nan)
+    known = np.broadcast_to(known, distance.shape)
+    if cell.channel.is_paper or cell.recorded is not None:
+        return None, np.where(np.isnan(known), cell.mean_gain(distance), known)
+    links = draw_links(scenario, distance, ~np.isnan(known), seed)
+    return links, np.where(np.isnan(known), 10 ** (-links.loss / 10), known)
 
 
 def draw_trace(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from math import nan
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from fedcell.core.errors import BadInput
 from fedcell.core.showing import Showable, rows_from
 from fedcell.core.types import Array, Ints
-from fedcell.scenario.target import Scored, Target
+from fedcell.scenario.target import Direction, Scored, Target
 
 from .physics.timeline import PARTS
 from .spending import Spending, Totals
@@ -48,6 +48,10 @@ class Ledger(Showable):
         The parts of `energy` [J]; empty unless radios or devices are declared.
     train_loss, test_loss, accuracy, discarded_uploads : ndarray
         Empty unless a model was trained; NaN in rounds that were not evaluated.
+    metrics : mapping of str to ndarray
+        Other metrics of the learner on test data, by name; NaN in rounds without an evaluation.
+    better : mapping of str to {"higher", "lower"}
+        Which values of each of these metrics are better.
 
     Examples
     --------
@@ -81,6 +85,8 @@ class Ledger(Showable):
     test_loss: Array = field(default_factory=_none)
     accuracy: Array = field(default_factory=_none)
     majority: float = nan  # the share of the most common class, beside the accuracies
+    metrics: Mapping[str, Array] = field(default_factory=dict)  # others of the learner, by name
+    better: Mapping[str, Direction] = field(default_factory=dict)  # and which values are better
 
     @property
     def rounds(self) -> int:
@@ -102,7 +108,16 @@ class Ledger(Showable):
     @property
     def scored(self) -> Scored:
         """Return the measurements after each round, in which a target is searched."""
-        return Scored(train_loss=self.train_loss, accuracy=self.accuracy, majority=self.majority)
+        return Scored(
+            train_loss=self.train_loss,
+            accuracy=self.accuracy,
+            majority=self.majority,
+            metrics={"test_loss": self.test_loss, **self.metrics},
+        )
+
+    def column(self, name: str) -> Array:
+        """Return a column by its name, also that of a metric; empty where it has no values."""
+        return np.asarray(self.metrics[name] if name in self.metrics else getattr(self, name))
 
     @property
     def total_duration(self) -> Array:
@@ -118,13 +133,15 @@ class Ledger(Showable):
         """Return G_epsilon as observed: rounds until a target is reached, or None.
 
         A number is a training loss; `Target(loss=0.2, hold=5)` one that the mean of five rounds
-        must reach. Rounds do not count if their loss is not finite, or if their model is no more
-        accurate than always answering with the most common class.
+        must reach; `Target(metric="mae", level=0.2)` a level of another metric. Rounds do not count
+        if their loss is not finite, or, for a loss, if their model is no more accurate than always
+        answering with the most common class.
         """
         if not self.trained:
             raise BadInput("no model was trained: there is no loss to reach")
         wanted = target if isinstance(target, Target) else Target(loss=target)
-        return wanted.reached_by(self.scored)
+        measured: dict[str, Direction] = {"accuracy": "higher", **self.better}
+        return wanted.with_directions(measured).reached_by(self.scored)
 
     def seconds_to(self, target: Target | float) -> float | None:
         """Return the simulated time until a target is reached [s], or None."""
@@ -143,6 +160,7 @@ class Ledger(Showable):
         spending = _spending(self).first(rounds)
         names = self.column_names()
         columns: dict[str, Any] = {name: getattr(self, name)[:rounds] for name in names}
+        columns["metrics"] = {name: column[:rounds] for name, column in self.metrics.items()}
         totals = spending.totals(self.totals.called.size)
         return replace(self, **columns, totals=totals, spending=spending)
 
@@ -151,6 +169,9 @@ class Ledger(Showable):
         """Return ledgers of consecutive rounds as one, which can be cut if the parts can."""
         names = parts[0].column_names()
         columns: dict[str, Any] = {n: np.concatenate([getattr(p, n) for p in parts]) for n in names}
+        columns["metrics"] = {
+            name: np.concatenate([p.metrics[name] for p in parts]) for name in parts[0].metrics
+        }
         spending = Spending.join([_spending(part) for part in parts])
         totals = spending.totals(parts[0].totals.called.size)
         return replace(parts[0], **columns, totals=totals, spending=spending)
@@ -170,8 +191,8 @@ class Ledger(Showable):
 
     def columns(self) -> dict[str, Any]:
         """Return all columns by name, with the running totals."""
-        names = [*self.column_names(), "total_duration", "total_energy"]
-        return {name: getattr(self, name) for name in names}
+        names = [*self.column_names(), *self.metrics, "total_duration", "total_energy"]
+        return {name: self.column(name) for name in names}
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row for each round."""

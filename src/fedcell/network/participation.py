@@ -9,6 +9,7 @@ from fedcell.core.types import Array, Ints
 from fedcell.scenario.scenario import Scenario
 
 from .channel import is_heard
+from .channels.gains import heard_share, sampled_gains
 from .draw import draw_fleet, has_enough_data
 from .physics.outage import least_gains
 from .trace import MANY, Fleet
@@ -22,13 +23,10 @@ MAX_NAMED_CLIENTS = 3  # named one by one in notes
 def chance_heard(scenario: Scenario, fleet: Fleet) -> Array:
     """Return the share of rounds in which each client may be called; 0 with too little data.
 
-    Exact for the exponential fading of Sec. V-A; of measured gains, the share of their rounds.
+    Exact for Gamma fading, so for that of Sec. V-A; of measured gains, the share of their rounds;
+    of clients that move or have Rician fading, that of drawn rounds.
     """
-    least = least_gains(scenario, fleet)
-    if scenario.cell.gains is not None:
-        heard = is_heard(scenario, scenario.cell.gains.values, least).mean(0)
-    else:
-        heard = np.exp(-least / fleet.mean_gain)
+    heard = heard_share(scenario, fleet)
     return np.where(has_enough_data(scenario, fleet), heard, 0.0)
 
 
@@ -49,11 +47,11 @@ def chance_called(scenario: Scenario, fleet: Fleet) -> Array:
         chance = -np.expm1(K * np.log1p(-share)) if weighted else np.minimum(1.0, K * share)
         return np.asarray(chance)
 
-    if scenario.cell.gains is not None:
+    if scenario.cell.recorded is not None:
+        gains = sampled_gains(scenario, fleet)
+        assert gains is not None
         least = least_gains(scenario, fleet)
-        heard = is_heard(scenario, scenario.cell.gains.values, least) & has_enough_data(
-            scenario, fleet
-        )
+        heard = is_heard(scenario, gains, least) & has_enough_data(scenario, fleet)
         return np.asarray((heard * called_of((heard * size).sum(1, keepdims=True), size)).mean(0))
     if not weighted and np.count_nonzero(p) <= K:
         return p  # all clients not in outage are called

@@ -17,6 +17,7 @@ from fedcell.core.showing import value_range
 from fedcell.core.types import Array, Bools, Ints
 from fedcell.scenario.scenario import Scenario
 
+from .channels.links import Links
 from .physics.hardware import Hardware
 
 MANY = 10_000  # clients; above it, means take fewer draws, and blocks fit in the cache
@@ -44,6 +45,8 @@ class Fleet:
         gamma of each client; None: the cell's.
     battery : ndarray, optional
         Energy that each client may spend in all [J]; infinite: no limit.
+    links : Links, optional
+        Where the clients are, for path-loss laws by name; None: `mean_gain` says all.
     hardware : Hardware, optional
         What radios and processors draw, and their limits; None: those of the paper.
 
@@ -64,6 +67,7 @@ class Fleet:
     cycles_per_sample: Array | None = None  # alpha_0 of each [cycle]; None: the task's
     loss_rate: Array | None = None  # gamma of each; None: the cell's
     battery: Array | None = None  # energy that each may spend in all [J]; infinite: no limit
+    links: Links | None = None  # where each is and how it moves; None: mean_gain says all
     hardware: Hardware | None = None  # radios and processors; None: those of the paper
 
     @property

@@ -335,7 +335,7 @@ def measure_constants(
     learning = require_learning(scenario) if learner is None else scenario.learning
     goal = as_target(target, hold=scenario.hold)
     if learner is None:
-        learner = setup.learner(threads, test=goal is not None and goal.accuracy is not None)
+        learner = setup.learner(threads, test=goal is not None and goal.needs_test)
     if not isinstance(learner, Differentiable):
         raise BadInput("the learner has no method gradients, from which constants are measured")
     shown: Differentiable = learner

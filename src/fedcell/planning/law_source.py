@@ -50,7 +50,7 @@ def law_source(
             "this scenario trains nothing (no [learning] table): a pilot cannot belong to it"
         )
     check_pilot_identity(pilot.identity, pilot_identity(world, fingerprint), pilot.path)
-    target = as_target(given, pilot.target, pilot.target.hold) or pilot.target
+    target = pilot.with_direction(as_target(given, pilot.target, pilot.target.hold))
     notes = []
     if given is None and own is not None and own != target:
         notes.append(

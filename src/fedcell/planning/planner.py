@@ -28,6 +28,7 @@ from fedcell.planning.pilot.pilot import Pilot
 from fedcell.planning.pilot.pilotfile import load_pilot
 from fedcell.scenario.scenario import Scenario, check_scenario
 from fedcell.scenario.target import Target
+from fedcell.simulation.checks import with_costs
 from fedcell.simulation.compute import Compute
 
 from .law_source import LawSource, law_source
@@ -181,8 +182,10 @@ def _sized_world(
     scenario: Scenario, pilot: Pilot | None, seed: int, compute: Compute
 ) -> tuple[Scenario, str | None, Ints | None]:
     """Return the scenario with D_j, z_m and alpha_0, its data's fingerprint, and label counts."""
-    if pilot is not None and pilot.sizes is not None:  # D_j of a custom learner
-        return scenario.using(clients={"sizes": np.array(pilot.sizes)}), None, None
+    if pilot is not None and pilot.sizes is not None:  # D_j, z_m and alpha_0 of a custom learner
+        known = {"model_bits": pilot.model_bits, "cycles_per_sample": pilot.cycles_per_sample}
+        world = with_costs(scenario, {k: v for k, v in known.items() if v is not None})
+        return world.using(clients={"sizes": np.array(pilot.sizes)}), None, None
     if scenario.learning is None:
         return scenario, None, None
     setup = prepare_training(scenario, seed, compute.data_path)

@@ -106,6 +106,8 @@ class ClientTable(ArrayTable):
         Transmit power: p_j^0 per hertz [W/Hz], or p_j^0 B over the whole band [W].
     distance, gain : array_like, optional
         d_j [m], or the mean channel power gain (linear) instead.
+    rate : array_like, optional
+        Rate over the whole band [bit/s], constant, instead of either; of all clients.
     freq_min, freq_max : array_like, optional
         Bounds of the CPU frequency [cycle/s].
     cycles_per_sample : array_like, optional
@@ -136,7 +138,8 @@ class ClientTable(ArrayTable):
     power: Array | None = None  # p_j^0 [W/Hz]; or
     power_w: Array | None = None  # p_j^0 B, its transmit power over the whole band [W]
     distance: Array | None = None  # d_j [m]
-    gain: Array | None = None  # mean channel power gain, instead of a distance
+    gain: Array | None = None  # mean channel power gain, instead of a distance; or
+    rate: Array | None = None  # B r_j, its rate over the whole band, without fading [bit/s]
     freq_min: Array | None = None  # [cycle/s]
     freq_max: Array | None = None  # [cycle/s]
     cycles_per_sample: Array | None = None  # alpha_0 of this client [cycle]
@@ -291,6 +294,7 @@ COLUMN_UNITS = {
     "power": "W/Hz",
     "power_w": "W",
     "distance": "m",
+    "rate": "bit/s",
     "freq_min": "cycle/s",
     "freq_max": "cycle/s",
     "cycles_per_sample": "cycle",
@@ -311,7 +315,12 @@ MAY_BE_ZERO = (
     *("circuit_power", "receive_power", "tail_energy", "idle_power", "busy_power"),
     *("sleep_power", "cycles_per_step", "memory_time"),
 )
-EITHER = (("distance", "gain"), ("power", "power_w"))  # columns of which a client may have one
+EITHER = (
+    ("distance", "gain"),
+    ("distance", "rate"),
+    ("gain", "rate"),
+    ("power", "power_w"),
+)  # columns of which a client may have one
 EXPECTED = {  # of columns that do not take any number above 0
     "gain": "above 0, to 1 (linear; a path loss of 90 dB is -90 in gain_db)",
     "loss_rate": "0 to below 1",

@@ -12,6 +12,7 @@ from fedcell.core.showing import client_title
 from fedcell.core.types import Array
 
 from .arrays import NUMBERS, ClientTable
+from .catalogue.entries import Catalogue, expand_columns
 
 MAX_FAULTS = 20  # reported of a table of clients
 MAX_LABEL_SIMILARITY = 0.85  # of a label's heading to a column's; above it is a typo
@@ -35,6 +36,7 @@ FREQUENCY, LENGTH, GAIN = ("freq_min", "freq_max"), ("distance",), ("gain",)
 POWER, ENERGY, SHARE = ("power",), ("battery", "tail_energy"), ("loss_rate", "efficiency")
 DRAWN = ("circuit_power", "receive_power", "idle_power", "busy_power", "sleep_power")
 WATTS, SECONDS, CYCLE = ("power", "power_max", *DRAWN), ("memory_time",), ("energy_per_cycle",)
+RATE = ("rate",)
 UNITS: Mapping[str, tuple[Sequence[str], Convert]] = {
     "hz": (FREQUENCY, _times(1.0)),
     "mhz": (FREQUENCY, _times(1e6)),
@@ -56,19 +58,26 @@ UNITS: Mapping[str, tuple[Sequence[str], Convert]] = {
     "kj": (ENERGY, _times(1e3)),
     "wh": (ENERGY, _times(3600.0)),
     "percent": (SHARE, _times(0.01)),
+    "kbps": (RATE, _times(1e3)),
+    "mbps": (RATE, _times(1e6)),
 }
 OVER_THE_BAND = ("w", "mw", "dbm")  # suffixes of powers in the column power_w
 QUANTITIES = tuple(column for column in NUMBERS if column != "power_w")
 
 
-def client_table(columns: Mapping[str, Sequence[Any]]) -> ClientTable:
+def client_table(
+    columns: Mapping[str, Sequence[Any]], catalogue: Catalogue | None = None
+) -> ClientTable:
     """Return clients from columns by heading, as `Clients(table=...)` accepts them.
 
     Parameters
     ----------
     columns : mapping of str to sequence
         Numbers, None where a cell is blank, or texts. A quantity may have columns in several
-        units; each client then has a value in one of them.
+        units; each client then has a value in one of them. `device` and `radio` name entries of
+        the catalogue, which fill cells that are blank.
+    catalogue : Catalogue, optional
+        Devices and radios by name; default: those of fedcell.
 
     Returns
     -------
@@ -100,8 +109,14 @@ def client_table(columns: Mapping[str, Sequence[Any]]) -> ClientTable:
             merged[column] = _merge(merged[column], values) if column in merged else values
         except BadInput as error:
             faults += error.faults
+    try:
+        of_catalogue = expand_columns(columns, NUMBERS, catalogue or Catalogue.load())
+    except BadInput as error:
+        faults += (f"clients.table: {fault}" for fault in error.faults)
     if faults:
         raise BadInput(*faults[:MAX_FAULTS])
+    for column, cells in of_catalogue.items():
+        merged[column] = _filled(merged[column], cells) if column in merged else cells
     return ClientTable(**merged, labels=labels)
 
 
@@ -128,6 +143,14 @@ def _merge(cells: Sequence[Any], others: Sequence[Any]) -> list[Any]:
     """Return two columns of one quantity as one; each client has at most one of them."""
     pairs = zip(cells, others, strict=True)
     return [other if cell is None else cell for cell, other in pairs]
+
+
+def _filled(cells: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+    """Return a column whose blank cells are those of another one."""
+    return [
+        other if cell is None or cell != cell else cell
+        for cell, other in zip(cells, others, strict=True)
+    ]
 
 
 def _column_of(heading: Any) -> tuple[str, str] | None:

@@ -8,6 +8,7 @@ from typing import Any
 from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.files.formats import read_text
 
+from .channel.spec import ChannelSpec
 from .learning import Learning, dataset_path
 from .save import plain_tables
 from .scenario import Scenario
@@ -24,7 +25,13 @@ UNLEARNT = {  # what a training does not depend on: radios, processors and their
     "plan": ("cohort_drawn",),
     "task": ("model_bits", "cycles_per_sample", "samples_per_step", "energy_weight"),
 }
-LEARNT_COLUMNS = ("samples", "distance", "gain", "loss_rate")  # these decide which uploads arrive
+LEARNT_COLUMNS = (
+    "samples",
+    "distance",
+    "gain",
+    "rate",
+    "loss_rate",
+)  # these decide which uploads arrive
 FREE = {  # what may differ between a pilot and the scenario to plan
     "clients": (*UNLEARNT["clients"], "table", "sizes"),
     "plan": ("cohort", "local_steps", "local_epochs", "cohort_drawn"),
@@ -51,6 +58,12 @@ def run_identity(
         arrays = getattr(getattr(scenario, table), name)
         if arrays is not None:
             tables[table][name] = _checksum(arrays.values.tobytes())
+    channel = scenario.cell.channel
+    if channel == ChannelSpec():  # older files lack the table
+        del tables["cell"]["channel"]
+    elif (measured := channel.measured) is not None:
+        content = measured.quantity.encode() + measured.values.tobytes()
+        tables["cell"]["channel"]["measured"] = _checksum(content)
     if (listed := scenario.clients.table) is not None:
         # A run has one band: how its powers were declared changes nothing.
         numbers = listed.in_band(scenario.cell.bandwidth).columns()
@@ -59,7 +72,7 @@ def run_identity(
         tables["clients"]["table"] = {name: _checksum(c) for name, c in columns.items()}
     tables["plan"].pop("rounds")  # the length of a run may change,
     if "learning" in tables:  # a user's learner needs none
-        for name in ("target", "target_accuracy", "hold"):
+        for name in ("target", "target_accuracy", "target_metric", "target_level", "hold"):
             tables["learning"].pop(name, None)
         learning, partition = tables["learning"], tables["learning"]["partition"]
         partition.setdefault("kind", "iid")
@@ -118,9 +131,10 @@ def _leave_out(
 ) -> None:
     drawn = ("samples", "spread")  # with quadratics they are what is learnt from
     kept = drawn if scenario.learning is not None and scenario.learning.analytic else ()
+    radio = scenario.cell.channel.radio_matters  # these decide which uploads arrive
     for table, keys in names.items():
         for key in keys:
-            if key not in kept:
+            if key not in kept and f"{table}.{key}" not in radio:
                 tables.get(table, {}).pop(key, None)
 
 

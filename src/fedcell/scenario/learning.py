@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
-from fedcell.core.errors import UNPRINTABLE
+from fedcell.core.errors import UNPRINTABLE, BadInput
 from fedcell.core.schema import (
     Count,
     Doc,
@@ -168,6 +168,14 @@ class Learning(Table, frozen=True, kw_only=True):
         Annotated[float, Meta(gt=0, le=1, description="a number above 0, at most 1")] | None,
         Doc("accuracy on test data at which a run may stop, instead of a loss", example="0.9"),
     ] = None
+    target_metric: Annotated[
+        Text | None,
+        Doc("metric of your own learner at whose level a run may stop", example='"mae"'),
+    ] = None
+    target_level: Annotated[
+        float | None,
+        Doc("level of target_metric; the learner says which side is better", example="0.2"),
+    ] = None
     deliver: Annotated[
         Deliver,
         Doc(
@@ -197,18 +205,42 @@ class Learning(Table, frozen=True, kw_only=True):
             )
         if self.target is not None and self.target_accuracy is not None:
             faults.append("target and target_accuracy: a run stops at one of them, leave one out")
+        faults += self._metric_faults()
         if self.partition.owners is not None and self.analytic:
             faults.append("partition.owners: quadratics need no data, leave it out")
         if self.target_accuracy is not None and self.analytic:
             faults.append("target_accuracy: quadratics have no test data, give target")
         return faults
 
+    def _metric_faults(self) -> list[str]:
+        """Return what is wrong with target_metric and target_level."""
+        if self.target_metric is None and self.target_level is None:
+            return []
+        if self.target_metric is None or self.target_level is None:
+            return ["target_metric and target_level: give both, or neither"]
+        faults = []
+        if self.target is not None or self.target_accuracy is not None:
+            faults.append("target_metric: a run stops at one target, leave the other out")
+        if self.analytic:
+            faults.append("target_metric: quadratics have no test data, give target")
+        try:
+            Target(metric=self.target_metric, level=self.target_level)
+        except BadInput as error:
+            faults += [f"target_metric: {fault}" for fault in error.faults]
+        return faults
+
     @property
     def goal(self) -> Target | None:
         """Return the target at which a run stops, if there is one."""
-        if self.target is None and self.target_accuracy is None:
+        given = {
+            "loss": self.target,
+            "accuracy": self.target_accuracy,
+            "metric": self.target_metric,
+            "level": self.target_level,
+        }
+        if set(given.values()) == {None}:
             return None
-        return Target(loss=self.target, accuracy=self.target_accuracy, hold=self.held_rounds)
+        return Target(**given, hold=self.held_rounds)  # type: ignore[arg-type]
 
     @property
     def held_rounds(self) -> int:
@@ -243,6 +275,11 @@ def dataset_path(dataset: str, folder: Path) -> Path | None:
 
 def goal_keys(goal: Target | None) -> dict[str, Any]:
     """Return the keys of [learning] that define a target."""
-    if goal is None:
-        return {"target": None, "target_accuracy": None}
-    return {"target": goal.loss, "target_accuracy": goal.accuracy, "hold": goal.hold}
+    own = goal is not None and goal.metric not in ("loss", "accuracy")
+    return {
+        "target": goal and goal.loss,
+        "target_accuracy": goal and goal.accuracy,
+        "target_metric": goal.metric if goal is not None and own else None,
+        "target_level": goal.level if goal is not None and own else None,
+        **({} if goal is None else {"hold": goal.hold}),
+    }

@@ -9,6 +9,7 @@ import re
 import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from importlib import resources
 from io import TextIOWrapper
 from itertools import islice
@@ -25,6 +26,8 @@ from fedcell.core.files.regular import open_regular
 from fedcell.core.schema import decode
 
 from .arrays import ClientTable, Gains
+from .catalogue.entries import Catalogue, expand
+from .channel.measured import read_measured
 from .fleet_table import MAX_FAULTS, client_table, holds_numbers
 from .learning import dataset_path
 from .save import commented
@@ -37,7 +40,7 @@ Learning over Wireless Networks", Sections II and V. SI units. Every key may be 
 these are the defaults. Keys marked * are left open by the paper and chosen by us.
 """
 ROWS_AT_A_TIME = 10_000  # of a table that are in memory as text
-SHIPPED = ("paper", "cnn", "digits", "mnist")
+SHIPPED = ("paper", "cnn", "digits", "mnist", "phones-5g", "factory", "meters", "pis-wifi")
 
 
 def shipped(name: str) -> str:
@@ -51,7 +54,7 @@ def shipped(name: str) -> str:
 
 def shipped_scenario(name: str) -> Scenario:
     """Return a shipped scenario."""
-    return decode(Scenario, tomllib.loads(shipped(name)))
+    return scenario_of(tomllib.loads(shipped(name)), Path())
 
 
 def load_scenario(source: str | Path) -> Scenario:
@@ -97,17 +100,33 @@ def load_scenario(source: str | Path) -> Scenario:
 def scenario_of(given: dict[str, Any], folder: Path) -> Scenario:
     """Return a scenario from plain tables; paths in them are relative to `folder`."""
     faults: list[str] = []
-    return decode(Scenario, _with_arrays(given, folder, faults), faults)
+    given = dict(given)
+    own = given.pop("catalogue", None)
+    if not isinstance(own, str | None):
+        raise BadInput(f"catalogue = {own!r}: expected the path of a file of devices and radios")
+    catalogue = Catalogue.load(None if own is None else folder / own)
+    given = expand(given, catalogue)
+    return decode(Scenario, _with_arrays(given, folder, faults, catalogue), faults)
 
 
-def _with_arrays(given: dict[str, Any], folder: Path, faults: list[str]) -> dict[str, Any]:
-    """Return `given` with the named files read: cell.gains and clients.table."""
+def _with_arrays(
+    given: dict[str, Any], folder: Path, faults: list[str], catalogue: Catalogue
+) -> dict[str, Any]:
+    """Return `given` with the named files read: gains, measured channels, a table of clients."""
     given = {name: dict(t) if isinstance(t, dict) else t for name, t in given.items()}
     if isinstance(given.get("learning"), dict):
         given["learning"] = _with_paths(given["learning"], folder)
-    readers = {("cell", "gains"): _gains, ("clients", "table"): _table}
-    for (name, key), read in readers.items():
-        inside = given.get(name)
+    if isinstance(cell := given.get("cell"), dict) and isinstance(cell.get("channel"), dict):
+        cell["channel"] = dict(cell["channel"])
+    readers: dict[tuple[str, ...], Callable[[Any, Path], Any]] = {
+        ("cell", "gains"): _gains,
+        ("cell", "channel", "measured"): read_measured,
+        ("clients", "table"): partial(_table, catalogue=catalogue),
+    }
+    for (*path, key), read in readers.items():
+        inside: Any = given
+        for name in path:
+            inside = inside.get(name) if isinstance(inside, dict) else None
         if isinstance(inside, dict) and inside.get(key) is not None:
             try:
                 inside[key] = read(inside[key], folder)
@@ -161,15 +180,16 @@ def _lines(path: Path) -> Iterator[str]:
             yield line
 
 
-def _table(given: Any, folder: Path) -> ClientTable:
+def _table(given: Any, folder: Path, catalogue: Catalogue) -> ClientTable:
     """Return real clients, from the path of a CSV or from rows."""
     if isinstance(given, str):
-        return client_table(_csv_columns(given, folder))
+        return client_table(_csv_columns(given, folder), catalogue)
     if not isinstance(given, list) or not given or not all(isinstance(r, dict) for r in given):
         raise BadInput("clients.table: expected the path of a .csv file or a list of tables")
     headings = dict.fromkeys(heading for row in given for heading in row)
     rows = [(i, [row.get(h) for h in headings]) for i, row in enumerate(given)]
-    return client_table(_columns(list(headings), rows, "clients.table[{}]".format))
+    columns = _columns(list(headings), rows, "clients.table[{}]".format)
+    return client_table(columns, catalogue)
 
 
 def _csv_columns(given: str, folder: Path) -> dict[str, list[Any]]:

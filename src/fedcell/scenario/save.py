@@ -27,6 +27,11 @@ def to_tables(scenario: Scenario, gains_file: str = GAINS) -> dict[str, Any]:
     tables: dict[str, Any] = plain_tables(scenario)
     if scenario.cell.gains is not None:
         tables["cell"]["gains"] = gains_file
+    if (measured := scenario.cell.channel.measured) is not None:
+        named: dict[str, Any] = {"file": gains_file, "quantity": measured.quantity}
+        if measured.names is not None:
+            named["names"] = list(measured.names)
+        tables["cell"]["channel"]["measured"] = named
     if (table := scenario.clients.table) is not None:
         tables["clients"]["table"] = table.rows()
     if scenario.clients.sizes is not None:
@@ -71,8 +76,8 @@ def save_scenario(scenario: Scenario, path: str | Path) -> None:
     """
     target = check_target(Path(path), ("toml", "json"))
     gains_file = f"{target.stem}-{GAINS}"
-    if scenario.cell.gains is not None:
-        values = scenario.cell.gains.values
+    if (recorded := scenario.cell.recorded) is not None:
+        values = recorded.values
         write_file(target.parent / gains_file, lambda aside: np.save(aside, values))
     as_toml = target.suffix.lower() == ".toml"
     tables = to_tables(scenario, gains_file)

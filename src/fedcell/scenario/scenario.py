@@ -10,6 +10,8 @@ from fedcell.core.showing import shortened
 from fedcell.core.types import Array
 
 from .arrays import ClientTable
+from .channel.laws import LAWS
+from .channel.spec import PAPER
 from .hardware.device import Device
 from .hardware.radio import Radio
 from .learning import DELIVER, HOLDS, Deliver, Learning, goal_keys
@@ -48,18 +50,48 @@ class Scenario(Table, frozen=True, kw_only=True):
         faults += self._hardware_faults()
         if self._count_follows:
             return faults  # checked when the data is loaded
-        cohort, count, gains = self.plan.cohort, self.clients.count, self.cell.gains
+        faults += self._distance_faults()
+        cohort, count, recorded = self.plan.cohort, self.clients.count, self.cell.recorded
         if cohort > count:
             faults.append(
                 f"plan.cohort = {cohort} is more than the {count} clients there are: "
                 f"choose 1 to {count}"
             )
-        if gains is not None and gains.values.shape[1] != count:
+        if self.cell.gains is not None and self.cell.gains.values.shape[1] != count:
             faults.append(
-                f"cell.gains has {gains.values.shape[1]} columns for {count} clients: "
+                f"cell.gains has {self.cell.gains.values.shape[1]} columns for {count} clients: "
                 "give one column per client"
             )
+        elif recorded is not None and (columns := recorded.values.shape[1]) != count:
+            faults.append(
+                f"cell.channel.measured has {columns} devices for {count} clients: set "
+                f"clients.count = {columns}"
+            )
+        measured, names = self.cell.channel.measured, self.clients.names
+        if measured is not None and None not in (measured.names, names) and measured.names != names:
+            faults.append(
+                "cell.channel.measured names other devices than clients.table, or in another "
+                f"order: {shortened(', '.join(measured.names), 60)}"
+            )
         return faults
+
+    def _distance_faults(self) -> list[str]:
+        """Return the faults of clients at distances at which the path loss is not known."""
+        channel, table = self.cell.channel, self.clients.table
+        if channel.model not in LAWS or channel.measured is not None or self.has_rates:
+            return []
+        distance = np.array(self.cell.ring)
+        if table is not None:
+            own = np.broadcast_to(table.filled("distance", np.nan), table.count)
+            known = np.broadcast_to(table.filled("gain", np.nan), table.count)
+            own = own[np.isnan(known)]  # a path loss is computed for these
+            distance = own if not np.isnan(own).any() else np.append(own, distance)
+            distance = distance[~np.isnan(distance)]
+        try:
+            channel.propagation(distance)
+        except BadInput as error:
+            return list(error.faults)
+        return []
 
     def _power_faults(self) -> list[str]:
         """Return the fault of a power over the whole band with a density out of range."""
@@ -165,23 +197,33 @@ class Scenario(Table, frozen=True, kw_only=True):
 
     @property
     def rounds(self) -> int:
-        """Return the default number of rounds: plan.rounds, or all rounds of cell.gains."""
-        gains = self.cell.gains
-        return self.plan.rounds if gains is None else len(gains.values)
+        """Return the default number of rounds: plan.rounds, or all measured rounds."""
+        recorded = self.cell.recorded
+        return self.plan.rounds if recorded is None else len(recorded.values)
 
     @property
     def min_gain(self) -> float:
         """Return the channel gain below which a client is in outage (DECISIONS.md, 9)."""
         cell, table = self.cell, self.clients.table
-        if cell.gains is not None:
+        measured = cell.channel.measured
+        if self.has_rates or (measured is not None and measured.quantity != "gain"):
+            return 0.0  # no rate, no upload
+        if measured is not None:
+            mean = measured.median  # the mean is that of the few best ones
+        elif cell.gains is not None:
             mean = cell.gains.mean
         elif table is None or (table.gain is None and table.distance is None):
             mean = cell.mean_gain(cell.ring[1])
         else:
             names = ("distance", "reference_gain", "reference_distance", "path_loss_exponent")
-            known_by = tuple(getattr(cell, name) for name in names)
+            known_by = (*(getattr(cell, name) for name in names), repr(cell.channel))
             mean = table.remembered(known_by, lambda: _median_gain(cell, table))
         return float(cell.gain_threshold * mean)
+
+    @property
+    def has_rates(self) -> bool:
+        """Return whether the clients of a table have rates of their own."""
+        return self.clients.table is not None and self.clients.table.rate is not None
 
     def require_sizes(self) -> None:
         """Refuse a scenario that trains a model and has no D_j yet."""
@@ -239,7 +281,9 @@ class Scenario(Table, frozen=True, kw_only=True):
         cell, clients, plan, learning = self.cell, self.clients, self.plan, self.learning
         epochs = f"{plan.local_epochs} local epochs"
         local = epochs if plan.local_epochs else f"E_l = {plan.local_steps} local steps"
-        gains = "" if cell.gains is None else f", {cell.gains!r}"
+        gains = "" if cell.recorded is None else f", {cell.recorded!r}"
+        if cell.channel.model != PAPER:
+            gains += f", channel {cell.channel.model} at {cell.channel.carrier / 1e9:g} GHz"
         trained = "nothing is trained" if learning is None else _described_learning(learning)
         return (
             f"<Scenario, {clients.count} clients{'' if clients.table is None else ' of a table'}: "

@@ -7,10 +7,21 @@ import numpy as np
 from msgspec import Meta
 
 from fedcell.core.errors import BadInput
-from fedcell.core.schema import Count, Doc, Fraction, NotNegative, Positive, Table, documented
+from fedcell.core.schema import (
+    Count,
+    Doc,
+    Fraction,
+    NotNegative,
+    Positive,
+    Table,
+    documented,
+    fields_of,
+)
 from fedcell.core.types import Array
 
 from .arrays import ClientTable, Gains, Sizes
+from .channel.measured import Measured
+from .channel.spec import PAPER, ChannelSpec
 from .fleet_table import client_table
 
 Distance = Annotated[  # Cell.faults checks its range: msgspec 0.22 crashes on constraints here
@@ -18,6 +29,7 @@ Distance = Annotated[  # Cell.faults checks its range: msgspec 0.22 crashes on c
     Meta(description="a number above 0, or two of them, [nearest, farthest]"),
 ]
 DEFAULT_COUNT = 100
+OF_THE_PAPER = ("reference_gain", "reference_distance", "path_loss_exponent")
 
 
 @documented
@@ -65,9 +77,19 @@ class Cell(Table, frozen=True, kw_only=True):
             example='"gains.npy"',
         ),
     ] = None
+    channel: Annotated[ChannelSpec, Doc("path loss by name, shadowing, fading")] = ChannelSpec()
+
+    @property
+    def recorded(self) -> Gains | Measured | None:
+        """Return the measured channels, (round, client), if there are any."""
+        gains: Gains | None = self.gains
+        return self.channel.measured if gains is None else gains
 
     def mean_gain(self, distance: Array | float) -> Array:
-        """Return g_0 (d_0 / d)^theta, the mean channel power gain at a distance [m] (Sec. V-A)."""
+        """Return g_0 (d_0 / d)^theta, the mean channel power gain at a distance [m] (Sec. V-A); of
+        other laws than the paper's, that of a client without line of sight and shadowing."""
+        if self.channel.model != PAPER:
+            return self.channel.typical_gain(distance)
         ratio = self.reference_distance / np.asarray(distance, float)
         return np.asarray(self.reference_gain * ratio**self.path_loss_exponent)
 
@@ -86,7 +108,17 @@ class Cell(Table, frozen=True, kw_only=True):
             return [f"distance = {near:g}: expected a number above 0"]
         if near > far:
             return [f"distance = [{near:g}, {far:g}]: the nearest comes first"]
-        return []
+        if self.gains is not None and self.channel != ChannelSpec():
+            return ["gains are measured, and cell.channel draws others: leave one of them out"]
+        if self.channel.model == PAPER:
+            return []
+        usual = {field.name: field.default for field in fields_of(Cell)}
+        return [
+            f'{name} is for the paper\'s law, and cell.channel.model is "{self.channel.model}": '
+            "leave it out"
+            for name in OF_THE_PAPER
+            if getattr(self, name) != usual[name]
+        ]
 
 
 @documented
@@ -117,8 +149,8 @@ class Clients(Table, frozen=True, kw_only=True):
     table: Annotated[
         Any,
         Doc(
-            "real clients instead, one entry each: any of name, samples, kappa, power, distance or "
-            "gain, freq_min, freq_max, cycles_per_sample, loss_rate, battery "
+            "real clients instead, one entry each: any of name, samples, kappa, power, distance, "
+            "gain or rate, freq_min, freq_max, cycles_per_sample, loss_rate, battery "
             "(docs/reference/files.md). ClientTable in Python; in a file the path of a .csv, or "
             "[[clients.table]] entries",
             example='"fleet.csv"',
@@ -156,6 +188,9 @@ class Clients(Table, frozen=True, kw_only=True):
             if (wrong := np.atleast_1d(low > high)).any():
                 client = self.table.name_of(int(np.argmax(wrong)))
                 faults.append(f"table: {client} has freq_min above freq_max")
+            if self.table.rate is not None and np.isnan(self.table.rate).any():
+                client = self.table.name_of(int(np.isnan(self.table.rate).argmax()))
+                faults.append(f"table: {client} has no rate: give one to each client, or to none")
         return faults
 
     def prepare(self) -> None:

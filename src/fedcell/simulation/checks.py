@@ -1,13 +1,15 @@
 """Check that the parts of a scenario fit: selection, aggregation, learner, target."""
 
+from collections.abc import Mapping
 from math import isnan
+from typing import Any
 
 import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.learning.aggregate import Rule
-from fedcell.learning.custom import CustomLearner
-from fedcell.learning.learner import Learner, Scores, first_model
+from fedcell.learning.custom import CustomLearner, costs_of
+from fedcell.learning.learner import Learner, Scores, first_model, measured_by
 from fedcell.learning.setup import TrainingSetup
 from fedcell.scenario.learning import Learning
 from fedcell.scenario.scenario import Scenario, check_scenario
@@ -44,7 +46,7 @@ def _heard_unequally(scenario: Scenario) -> bool:
     if table is not None and np.ptp(table.filled("loss_rate", cell.loss_rate)) > 0:
         return True
     placed = table is not None and (table.gain is not None or table.distance is not None)
-    apart = placed or cell.gains is not None or cell.ring[0] != cell.ring[1]
+    apart = placed or cell.recorded is not None or cell.ring[0] != cell.ring[1]
     return apart and cell.gain_threshold > 0
 
 
@@ -86,9 +88,20 @@ def learning_of(scenario: Scenario, own: CustomLearner | None) -> Learning | Non
     return scenario.learning
 
 
+def with_costs(scenario: Scenario, known: Mapping[str, float]) -> Scenario:
+    """Return the scenario with z_m and alpha_0 of a learner, where it leaves them out; a local step
+    is then a batch, as that of the built-in learners (DECISIONS.md, 2)."""
+    task = scenario.task
+    left_out: dict[str, Any] = {k: v for k, v in known.items() if getattr(task, k) is None}
+    if left_out and task.samples_per_step is None:
+        left_out["samples_per_step"] = "batch"
+    return scenario.using(task=left_out) if left_out else scenario
+
+
 def own_learner_setup(scenario: Scenario, learner: Learner, seed: int) -> TrainingSetup:
-    """Return the setup of a custom learner: the scenario with its D_j. The scenario must give z_m
-    and alpha_0, as fedcell does not know the model."""
+    """Return the setup of a custom learner: the scenario with its D_j, and with z_m and alpha_0
+    where the learner knows them; else the scenario must give them."""
+    scenario = with_costs(scenario, costs_of(learner))
     task = scenario.task
     names = ("model_bits", "cycles_per_sample")
     if missing := [f"task.{name}" for name in names if getattr(task, name) is None]:
@@ -101,13 +114,19 @@ def own_learner_setup(scenario: Scenario, learner: Learner, seed: int) -> Traini
 
 
 def check_scored(target: Target | None, scores: Scores) -> None:
-    """Refuse a first model without a loss, and an accuracy as the target without test data."""
+    """Refuse a first model without a loss, and a target that needs test data without them."""
     if isnan(scores.train_loss):
         raise BadInput(
             "the training loss of the first model is not a number: check the data, or the learner"
         )
-    if target is not None and target.accuracy is not None and isnan(scores.accuracy):
+    if target is not None and target.needs_test and isnan(scores.of(target.column)):
         raise BadInput(
             f"the target is {target}, but there is no test data to measure it on: give a training "
             "loss as the target"
         )
+
+
+def goal_of(target: Target | None, learner: Learner) -> Target | None:
+    """Return a target with the direction of its metric; refuse one that the learner does not
+    measure."""
+    return None if target is None else target.with_directions(measured_by(learner))

@@ -65,8 +65,8 @@ class SparseEvaluator:
 
 def choose_evaluator(learner: Learner, target: Target | None) -> Evaluator | None:
     """Return the evaluator of a run; None where the learner evaluates every model on all data: it
-    cannot split them, there are few test samples, or the target is an accuracy."""
-    if target is not None and target.accuracy is not None:
+    cannot split them, there are few test samples, or the target is measured on test data."""
+    if target is not None and target.needs_test:
         return None
     if not isinstance(learner, SplitEvaluation) or learner.test_samples <= MANY_SAMPLES:
         return None

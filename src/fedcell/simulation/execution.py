@@ -5,7 +5,8 @@ Most runs have one segment, with one K and E_l. A controller may begin a new one
 
 from pathlib import Path
 
-from fedcell.learning.learner import Learner, Scores, evaluated, warm_up
+from fedcell.learning.custom import scale_of
+from fedcell.learning.learner import Learner, Scores, evaluated, own_metrics, warm_up
 from fedcell.learning.server_optimizer import CustomServer, ServerOptimizer
 from fedcell.scenario.scenario import Scenario
 
@@ -40,6 +41,8 @@ def execute(
         check_scored(run.goal, initial)
         with observer.compile():
             warm_up(segments.last.learner)
+        if (notice := scale_of(segments.last.learner, run.first.scenario)) is not None:
+            observer.say(notice)
         writer.begin(segments)
         state = state.with_majority(initial.majority)
         execution = _Execution(run, writer, observer, initial, segments, state)
@@ -106,7 +109,7 @@ class _Execution:
         """Return the result of the rounds that are done."""
         run, state, segments = self.run, self.state, self.segments
         ledgers = {
-            policy: with_training(ledger, state)
+            policy: with_training(ledger, state, own_metrics(run.first.learner))
             for policy, ledger in segments.ledgers.items()
             if state.rounds
         }

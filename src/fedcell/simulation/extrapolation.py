@@ -38,8 +38,7 @@ def likely_rounds(values: Sequence[float] | Array, target: Target) -> float:
     if known.size < MIN_ROUNDS:
         return inf
     late = known[known.size // 2 :]
-    wanted = target.value if target.accuracy is None else 1 - target.value
-    gap = every[late] if target.accuracy is None else 1 - every[late]
+    wanted, gap = float(target.gap(target.value)), target.gap(every[late])
     if wanted <= 0 or gap.min() <= 0:
         return inf
     t = np.log(late + 1.0)
@@ -58,7 +57,7 @@ def has_settled(values: Sequence[float] | Array, target: Target) -> bool:
         return False
     late = known[known.size // 2 :]
     _, slope, error = _line(known, target)
-    above = late.mean() - target.value * (1 if target.accuracy is None else -1)
+    above = late.mean() - target.sign * target.value
     spread = late.std(ddof=1) / np.sqrt(late.size / target.hold)
     far = _more(known, target, SETTLED) > len(values)
     return bool(slope > -2 * error and above > SETTLED * spread and far)
@@ -68,7 +67,7 @@ def _towards(values: Sequence[float] | Array, target: Target) -> Array:
     """Return the evaluated rounds, signed so that lower is nearer to the target."""
     every = np.asarray(values, float)
     known = every[np.isfinite(every)]
-    return np.asarray(known if target.accuracy is None else -known)
+    return target.towards(known)
 
 
 def _more(known: Array, target: Target, sure: float) -> float:
@@ -89,5 +88,5 @@ def _line(known: Array, target: Target) -> tuple[float, float, float]:
     # Residuals of neighbouring rounds are correlated: fewer of them are independent.
     alike = float(np.clip(rest[1:] @ rest[:-1] / max(float(rest @ rest), 1e-30), 0.0, 0.9))
     error *= float(np.sqrt((1 + alike) / (1 - alike)))
-    wanted = target.value if target.accuracy is None else -target.value
+    wanted = target.sign * target.value
     return float(late.mean() + slope * t[-1] - wanted), slope, error

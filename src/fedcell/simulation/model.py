@@ -1,6 +1,7 @@
 """The trained model of a run, from its folder: predict, evaluate, export."""
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -14,10 +15,12 @@ from fedcell.core.files.npz import Arrays, read_npz
 from fedcell.core.schema import Count, Table, decode
 from fedcell.core.types import Floats, Ints
 from fedcell.learning.classifier import Classifier, Evaluation
+from fedcell.learning.custom import CustomLearner, LearnerLike, unguarded
 from fedcell.learning.data.dataset import load_data
 from fedcell.learning.export import PlainLayer, constructor, plain_layers, state_of
 from fedcell.learning.neural import NeuralNetwork
 from fedcell.learning.setup import TrainingSetup
+from fedcell.scenario.identity import differences
 from fedcell.scenario.learning import Deliver
 from fedcell.scenario.load import load_scenario
 from fedcell.scenario.scenario import Scenario
@@ -74,6 +77,10 @@ class TrainedModel:
         Name of a custom learner, or None.
     classifier
         The built-in network with the weights; None for other models.
+    seed
+        Seed of the run.
+    learner_identity
+        Checksums of a custom learner: its first model, its sizes, weights that stay on devices.
     """
 
     weights: Floats
@@ -83,6 +90,8 @@ class TrainedModel:
     data: str | None
     learner: str | None
     classifier: Classifier | None
+    seed: int = 0
+    learner_identity: Mapping[str, Any] = field(default_factory=dict)  # of a custom learner
 
     @property
     def network(self) -> NeuralNetwork:
@@ -131,7 +140,27 @@ class TrainedModel:
         """Return the network as layers of PyTorch, in plain values."""
         return plain_layers(self._classifier())
 
-    def export(self, path: str | Path) -> None:
+    def full_state(self, learner: LearnerLike) -> dict[str, Any]:
+        """Return the state_dict of a whole PyTorch module: the weights of the run, and those that
+        stayed on the devices.
+
+        Parameters
+        ----------
+        learner
+            The learner of the run: the function that made it, or its name.
+        """
+        custom = CustomLearner.of(learner)
+        assert custom is not None
+        made = custom(self.scenario, self.seed)
+        state = getattr(unguarded(made), "full_state", None)
+        if state is None:
+            raise BadInput(f"the learner {custom.name} has no PyTorch module: export without it")
+        if changed := differences(dict(self.learner_identity), custom.identity(made)):
+            raise BadInput(f"the run was of another learner than {custom.name} ({changed} differs)")
+        whole: dict[str, Any] = state(self.weights)
+        return whole
+
+    def export(self, path: str | Path, learner: LearnerLike | None = None) -> None:
         """Write the model to a file.
 
         Parameters
@@ -140,8 +169,13 @@ class TrainedModel:
             A .pt for a dictionary with the text of an nn.Sequential ("module") and its
             "state_dict", which torch.load reads with weights_only=True; an .npz for the same
             arrays, the text, and all weights as one vector ("weights").
+        learner
+            The learner of the run, where that is a PyTorch module of your own: then the file has
+            the "state_dict" of the whole module, with the weights that stayed on the devices.
         """
         target = check_target(Path(path), ("pt", "npz"))
+        if learner is not None:
+            return _write_state(target, self.full_state(learner))
         if target.suffix.lower() == ".pt":
             layers = self.plain_layers()
             from fedcell.learning.engines.torch_modules import save_module
@@ -163,7 +197,7 @@ class TrainedModel:
             what = "quadratics" if self.learner is None else f"the learner {self.learner}"
             raise BadInput(
                 f"the run trained {what}, of which fedcell has the weights alone: read them from "
-                "load_model, or export an .npz"
+                "load_model, export an .npz, or give the `learner` of a PyTorch module"
             )
         if self.weights is self.classifier.weights:
             return self.classifier
@@ -227,7 +261,23 @@ def load_model(folder: str | Path, which: Deliver | None = None) -> TrainedModel
             scale, shift = (np.array(values, np.float32) for values in (row.scale, row.shift))
             classifier = Classifier(network, weights, scale, shift, row.kind)
     rounds, data = int(arrays["rounds"]), content.get("data")
-    return TrainedModel(weights, which, rounds, scenario, data, name, classifier)
+    seed, identity = int(content.get("seed") or 0), learner if isinstance(learner, dict) else {}
+    return TrainedModel(weights, which, rounds, scenario, data, name, classifier, seed, identity)
+
+
+def _write_state(target: Path, state: dict[str, Any]) -> None:
+    """Write a state_dict of tensors."""
+
+    def write(aside: Path) -> None:
+        if target.suffix.lower() == ".pt":
+            import torch
+
+            torch.save({"state_dict": state}, aside)
+            return
+        with aside.open("wb") as file:
+            np.savez(file, **{name: value.cpu().numpy() for name, value in state.items()})
+
+    return write_file(target, write)
 
 
 def _arrays(folder: Path, which: Deliver | None) -> tuple[Arrays, Deliver]:

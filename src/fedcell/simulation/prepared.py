@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from fedcell.learning.custom import Sources
-from fedcell.learning.learner import Learner, Remote
+from fedcell.learning.learner import Learner, Remote, own_metrics
 from fedcell.learning.server_optimizer import CustomServer
 from fedcell.learning.setup import TrainingSetup
 from fedcell.network.draw import draw_trace
@@ -130,6 +130,12 @@ class Segments:
             return self
         ledgers = {p: ledger.without(round, missing) for p, ledger in self.ledgers.items()}
         return replace(self, ledgers=ledgers)
+
+
+def metrics_identity(learner: Learner) -> dict[str, Any]:
+    """Return the metrics of a learner for the identity of a run; empty where it has none."""
+    metrics = own_metrics(learner)
+    return {"metrics": metrics} if metrics else {}
 
 
 def _price(

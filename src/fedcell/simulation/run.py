@@ -23,10 +23,10 @@ from fedcell.scenario.scenario import Scenario, check_scenario, with_goal
 from fedcell.scenario.target import Target
 from fedcell.simulation.folder.run_folder import resumable
 
-from .checks import learning_of, own_learner_setup
+from .checks import goal_of, learning_of, own_learner_setup
 from .compute import Compute, Observer
 from .execution import execute, initial_state
-from .prepared import PreparedRun, Segment
+from .prepared import PreparedRun, Segment, metrics_identity
 from .summary import RunResult
 
 
@@ -126,7 +126,6 @@ def prepare_run(
     custom, server = CustomLearner.of(compute.learner), compute.server
     learning = learning_of(scenario, custom)
     ServerOptimizer.of(learning, server)  # refuses two of them at once
-    goal = scenario.goal(target)
     known = policies_by_name(policies)
     mine = None if custom is None else custom(scenario, seed)
     if mine is None:
@@ -134,9 +133,11 @@ def prepare_run(
     else:
         setup = own_learner_setup(scenario, mine, seed)
     # Where sizes are left out, they follow from the rest.
-    sizes, scenario = scenario.clients.sizes, with_goal(setup.scenario, goal)
-    used = scenario.using(plan={"rounds": rounds}, clients={"sizes": sizes})
+    sizes, world = scenario.clients.sizes, scenario
     trained = setup.learner(compute.threads) if mine is None else mine
+    goal = goal_of(world.goal(target), trained)
+    scenario = with_goal(setup.scenario, goal)
+    used = scenario.using(plan={"rounds": rounds}, clients={"sizes": sizes})
 
     def learner_of(other: Scenario) -> Learner:
         if custom is not None:
@@ -153,7 +154,8 @@ def prepare_run(
         rounds=rounds,
         goal=goal,
         start=initial_state(trained, scenario, server),
-        identity=run_identity(used, setup.fingerprint, seed, learner_identity, server_name),
+        identity=run_identity(used, setup.fingerprint, seed, learner_identity, server_name)
+        | metrics_identity(trained),
         learner_of=learner_of,
         vector_width=vector_width() if isinstance(unguarded(trained), Engine) else None,
         code=code_of(custom, server),

@@ -1,6 +1,6 @@
 """The state of a training between two rounds, and its history."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from math import isnan, nan
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.types import Array, Floats, Ints
-from fedcell.learning.learner import Learner, Scores, first_model
+from fedcell.learning.learner import Learner, Scores, first_model, own_metrics
 from fedcell.learning.server_optimizer import ServerOptimizer
 from fedcell.scenario.learning import Deliver
 from fedcell.scenario.target import Scored
@@ -52,16 +52,34 @@ class History:
 
     @classmethod
     def of(cls, columns: Mapping[str, Any]) -> "History":
-        """Return a history of arrays by name, of equal length."""
-        rows = np.empty(len(columns["train_loss"]), list(COLUMNS.items()))
-        for name in COLUMNS:
+        """Return a history of arrays by name, of equal length; others than `COLUMNS` are metrics of
+        the learner."""
+        metrics = [name for name in columns if name not in COLUMNS]
+        kinds = [*COLUMNS.items(), *((name, np.float64) for name in metrics)]
+        rows = np.empty(len(columns["train_loss"]), kinds)
+        for name, _ in kinds:
             rows[name] = columns[name]
         return cls(_Rows(rows), len(rows))
 
     @classmethod
-    def none(cls) -> "History":
-        """Return a history of no rounds."""
-        return cls.of({name: np.empty(0, kind) for name, kind in COLUMNS.items()})
+    def none(cls, metrics: Iterable[str] = ()) -> "History":
+        """Return a history of no rounds, with columns for metrics of a learner."""
+        columns: dict[str, Any] = {name: np.empty(0, kind) for name, kind in COLUMNS.items()}
+        return cls.of(columns | {name: np.empty(0) for name in metrics})
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns: `COLUMNS`, then metrics of the learner."""
+        return tuple(self._rows.data.dtype.names)
+
+    @property
+    def metrics(self) -> dict[str, Array]:
+        """Metrics of the learner on test data, by name."""
+        return {name: np.asarray(self._column(name)) for name in self.names[len(COLUMNS) :]}
+
+    def column(self, name: str) -> Array:
+        """Return a column by its name, also that of a metric."""
+        return np.asarray(self._column(name))
 
     def _column(self, name: str) -> Any:
         column = self._rows.data[name][: self.rounds]
@@ -90,23 +108,28 @@ class History:
 
     def scored(self, first: int = 0) -> Scored:
         """Return the scores of rounds from `first` on, counted from 0, to check a target."""
-        losses, accuracy = self.train_loss[first:], self.accuracy[first:]
-        return Scored(train_loss=losses, accuracy=accuracy, majority=self.majority)
+        return Scored(
+            train_loss=self.train_loss[first:],
+            accuracy=self.accuracy[first:],
+            majority=self.majority,
+            metrics={
+                name: self._column(name)[first:]
+                for name in ("test_loss", *self.names[len(COLUMNS) :])
+            },
+        )
 
     def columns(self) -> dict[str, Any]:
         """Return copies of the arrays, by name."""
-        return {name: np.array(self._column(name)) for name in COLUMNS}
+        return {name: np.array(self._column(name)) for name in self.names}
 
-    def rows(self, first: int = 0) -> list[tuple[int, float, float, float]]:
+    def rows(self, first: int = 0) -> list[tuple[Any, ...]]:
         """Return rounds from `first` on, a tuple each, in the order of the columns."""
-        listed: list[tuple[int, float, float, float]] = self._rows.data[
-            first : self.rounds
-        ].tolist()
+        listed: list[tuple[Any, ...]] = self._rows.data[first : self.rounds].tolist()
         return listed
 
     def with_round(self, discarded: int, scores: Scores) -> "History":
         """Return the history with one more round."""
-        row = (discarded, scores.train_loss, scores.test_loss, scores.accuracy)
+        row = (discarded, *map(scores.of, self.names[1:]))
         majority = self.majority if isnan(scores.majority) else scores.majority
         return History(self._rows.with_row(self.rounds, row), self.rounds + 1, majority)
 
@@ -125,12 +148,19 @@ class State:
     history: History
     average: Floats  # of the last models: `moved_average`
     server: Floats | None = None  # memory of the server, (vector, number), if it has one
+    clients: Mapping[int, Any] | None = None  # what they remember, if the learner keeps anything
     deliver: Deliver = field(kw_only=True)  # which of both models is evaluated and exported
 
     @property
     def rounds(self) -> int:
         """Number of rounds done."""
         return self.history.rounds
+
+    @property
+    def bytes(self) -> int:
+        """Size of the models, and of what the server and clients remember."""
+        known = [self.model, self.average, self.server, *(self.clients or {}).values()]
+        return sum(int(values.nbytes) for values in known if values is not None)
 
     @property
     def delivered(self) -> Floats:
@@ -161,7 +191,8 @@ class State:
         """Return the state before the first round."""
         model = first_model(learner)
         memory = server.start(learner, model.size)
-        return cls(model, History.none(), model, memory, deliver=deliver)
+        none = History.none(own_metrics(learner))
+        return cls(model, none, model, memory, deliver=deliver)
 
 
 def moved_average(average: Floats, model: Floats, round: int) -> Floats:

@@ -23,7 +23,7 @@ from .checks import aggregation_rule
 from .evaluation import Stopwatch
 from .state import State
 
-SCORED = ("train_loss", "test_loss", "accuracy")
+SCORED = ("train_loss", "test_loss", "accuracy")  # and the metrics of a learner
 SWING_ROUNDS = 10  # last evaluated rounds in which a swing of the loss is measured
 SWINGING = 0.5  # climb and fall of the loss in these rounds, in parts of its mean
 
@@ -86,6 +86,7 @@ class PolicyOutcome:
         """Return the outcome of a ledger with losses; `names` and `battery` [J] of the clients,
         where known."""
         last = {name: getattr(ledger, name)[-1].item() for name in SCORED}
+        metrics = {name: float(column[-1]) for name, column in ledger.metrics.items()}
         reached = None if target is None else ledger.rounds_to(target)
         energy = ledger.totals.energy
         most = int(energy.argmax()) if energy.size else None
@@ -95,7 +96,7 @@ class PolicyOutcome:
             to_target=None if reached is None else RunTotals.by(ledger, reached),
             received=float(ledger.received.mean()),
             discarded_uploads=int(ledger.discarded_uploads.sum()),
-            scores=Scores(**last, majority=ledger.majority),
+            scores=Scores(**last, majority=ledger.majority, metrics=metrics),
             mean_client_energy=float(energy.mean()) if energy.size else nan,
             highest_client_energy=nan if most is None else float(energy[most]),
             highest_client=most,
@@ -110,7 +111,7 @@ class PolicyOutcome:
             **asdict(self.total),
             "received": self.received,
             "discarded_uploads": self.discarded_uploads,
-            **asdict(self.scores),
+            **self.scores.to_dict(),
             "to_target": None if self.to_target is None else asdict(self.to_target),
             "energy_per_client": {
                 "mean": self.mean_client_energy,
@@ -161,7 +162,7 @@ class RunSummary:
     seed
         Random seed.
     target
-        Loss or accuracy at which it stops; None without one.
+        What it stops at; None without one.
     cohort
         K, clients called in a round.
     local_steps, local_epochs
@@ -213,6 +214,8 @@ class RunSummary:
         """Return plain values, as summary.json holds them."""
         row = asdict(self)
         row["policies"] = [outcome.to_dict() for outcome in self.policies]
+        row["target"] = None if self.target is None else self.target.to_dict()
+        row |= {"initial": self.initial.to_dict(), "other": self.other.to_dict()}
         if self.partition is None:
             del row["partition"]
         if not self.changes:
@@ -341,6 +344,8 @@ class RoundReport:
     train_loss, test_loss, accuracy
         Scores of the delivered model; the first is (2). NaN in a round without an evaluation
         (learning.evaluate_every).
+    metrics
+        Metrics of the learner on test data, by name.
     received
         Uploads that arrived in this round.
     total_duration, total_energy
@@ -358,6 +363,7 @@ class RoundReport:
     total_duration: Mapping[str, float]
     total_energy: Mapping[str, float]
     state: State = field(repr=False)
+    metrics: Mapping[str, float] = field(default_factory=dict)
 
 
 Report = Callable[[RoundReport], None]
@@ -375,13 +381,12 @@ class Reporter:
     def report(self, state: State) -> RoundReport:
         """Return the report of the last round of a state."""
         t = state.rounds - 1
-        _, train_loss, test_loss, accuracy = state.history.rows(t)[0]
+        values = dict(zip(state.history.names, state.history.rows(t)[0], strict=True))
         return RoundReport(
             round=state.rounds,
             rounds=self._received.size,
-            train_loss=train_loss,
-            test_loss=test_loss,
-            accuracy=accuracy,
+            **{name: values[name] for name in SCORED},
+            metrics={name: values[name] for name in state.history.metrics},
             received=int(self._received[t]),
             total_duration={name: float(total[t]) for name, total in self._duration.items()},
             total_energy={name: float(total[t]) for name, total in self._energy.items()},

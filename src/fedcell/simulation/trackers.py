@@ -76,12 +76,13 @@ def measures(report: RoundReport) -> dict[str, float]:
     Returns
     -------
     dict
-        "train_loss", "test_loss", "accuracy", "received" (uploads), and for each policy
-        "total_duration/POLICY" [s] and "total_energy/POLICY" [J].
+        "train_loss", "test_loss", "accuracy", metrics of the learner by name, "received" (uploads),
+        and for each policy "total_duration/POLICY" [s] and "total_energy/POLICY" [J].
     """
     values: dict[str, float] = {
         name: getattr(report, name) for name in ("train_loss", "test_loss", "accuracy", "received")
     }
+    values |= report.metrics
     for name in ("total_duration", "total_energy"):
         values |= {f"{name}/{policy}": v for policy, v in getattr(report, name).items()}
     return {name: value for name, value in values.items() if math.isfinite(value)}

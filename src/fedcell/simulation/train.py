@@ -6,7 +6,7 @@ only which uploads arrived.
 
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +15,8 @@ from fedcell.core.errors import BadInput, FedcellWarning
 from fedcell.core.streams import check_count
 from fedcell.core.types import Floats
 from fedcell.learning.aggregate import aggregate
-from fedcell.learning.learner import Learner, Remote, Scores, evaluated
+from fedcell.learning.custom import memory_of, remember
+from fedcell.learning.learner import Learner, Remote, Scores, evaluated, own_metrics
 from fedcell.learning.server_optimizer import CustomServer, ServerOptimizer
 from fedcell.network.draw import draw_fleet, draw_trace, has_enough_data
 from fedcell.network.ledger import Ledger, require_usable
@@ -23,11 +24,17 @@ from fedcell.network.policies.names import PolicyLike, policy_name
 from fedcell.network.simulate import price_trace
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
-from fedcell.scenario.target import Target, as_target
+from fedcell.scenario.target import Direction, Target, as_target
 
-from .checks import aggregation_doubts, aggregation_rule, check_scored, with_learner_sizes
+from .checks import (
+    aggregation_doubts,
+    aggregation_rule,
+    check_scored,
+    goal_of,
+    with_learner_sizes,
+)
 from .evaluation import Evaluator, Stopwatch, choose_evaluator
-from .state import State, moved_average
+from .state import COLUMNS, State, moved_average
 from .summary import Report, Reporter
 
 DIVERGED_FACTOR = 100  # a training has diverged when its loss is this multiple of the first
@@ -43,7 +50,7 @@ def at_target(target: Target | None, every: int = 1, is_baseline: Stop | None = 
     Parameters
     ----------
     target
-        Loss or accuracy to reach.
+        What to reach.
     every
         Rounds between two evaluations.
     is_baseline
@@ -121,11 +128,12 @@ def train_rounds(
         clients, counts = trace.uploads(t - trace.first_round)
         begin = time.perf_counter()
         state.model.flags.writeable = False  # a learner trains a copy
+        remember(learner, state.clients)
         uploads = learner.train(state.model, clients, t)
         mean, discarded = aggregate(
             rule, state.model, clients, counts, uploads, shares, t, isinstance(learner, Remote)
         )
-        state = _with_mean(state, mean, serving, t)
+        state = replace(_with_mean(state, mean, serving, t), clients=memory_of(learner))
         due = (t + 1) % every == 0 or t + 1 == end
         trained = time.perf_counter()
         scores = _scores(state, learner, evaluator, t + 1, end) if due else NOT_EVALUATED
@@ -217,8 +225,8 @@ def simulate(
     >>> simulate(setup.scenario, "optimal", setup.learner(), rounds=20, target=1.0).rounds
     10
     """
-    goal = as_target(target, hold=scenario.hold)
     scenario = with_learner_sizes(scenario, learner)
+    goal = goal_of(as_target(target, hold=scenario.hold), learner)
     fleet = draw_fleet(scenario, seed)
     trace = _trace_of(scenario, fleet, rounds, trace, seed)
     ledger = require_usable(price_trace(scenario, fleet, trace, policy, seed))  # before training
@@ -228,7 +236,7 @@ def simulate(
     for last in states:
         if report:
             report(reporter.report(last))
-    return with_training(ledger, last)
+    return with_training(ledger, last, own_metrics(learner))
 
 
 def _states_to(
@@ -240,7 +248,7 @@ def _states_to(
     state: State | None,
 ) -> Iterator[State]:
     """Return the states of a training that ends at a target."""
-    if target is not None and target.accuracy is not None:
+    if target is not None and target.needs_test:
         check_scored(target, learner.evaluate(learner.start()))
     rules = [at_target(target, scenario.learning.evaluate_every if scenario.learning else 1)]
     evaluator = choose_evaluator(learner, target)
@@ -262,8 +270,15 @@ def _trace_of(
     return trace[:wanted]
 
 
-def with_training(ledger: Ledger, state: State) -> Ledger:
-    """Return the rounds of a ledger that a training has done, with their scores."""
+def with_training(ledger: Ledger, state: State, better: Mapping[str, Direction]) -> Ledger:
+    """Return the rounds of a ledger that a training has done, with their scores; `better` has the
+    directions of the learner's metrics."""
     history = state.history
-    columns = history.columns()
-    return replace(ledger.first(state.rounds), **columns, majority=history.majority)
+    columns = {name: column for name, column in history.columns().items() if name in COLUMNS}
+    return replace(
+        ledger.first(state.rounds),
+        **columns,
+        majority=history.majority,
+        metrics={name: np.array(column) for name, column in history.metrics.items()},
+        better={name: better[name] for name in history.metrics},
+    )

@@ -199,7 +199,7 @@ def test_what_a_module_draws_depends_on_client_and_round_alone():
 def test_a_loss_that_is_one_number_is_refused():
     data = load_data("digits")
     ours = engine(data, MODELS["logistic"], LocalTraining(10, 5, None, 0.05), clients=10)
-    learner = twin(ours, loss=torch.nn.CrossEntropyLoss())
+    learner = twin(ours, loss=lambda outputs, y: torch.nn.functional.cross_entropy(outputs, y))
     with pytest.raises(BadInput, match="give one for each"):
         learner.evaluate(learner.start())
 

@@ -283,8 +283,8 @@ def test_each_key_changes_what_rounds_cost(table):
     for key, (needed, value) in EFFECTS[table].items():
         before = Scenario().using(**SMALL, **{table: needed})
         after = before.using(**{table: {key: value}})
-        columns = [
+        was, now = (
             np.concatenate([ledger.duration, ledger.energy, ledger.objective])
             for ledger in (simulate_network(s, "even", 3) for s in (before, after))
-        ]
-        assert not np.allclose(*columns, rtol=1e-9), key
+        )
+        assert not np.allclose(was, now, rtol=1e-9), key

@@ -17,6 +17,7 @@ COMMANDS: Mapping[str, str] = {
     "exchanges": "Show what each device of a federation did, modelled and measured.",
     "testbed": "Run a federation over shaped links of this machine; compare uploads with the "
     "model.",
+    "devices": "List devices and radios that are known by name, with the source of every number.",
     "cost": "Price rounds by Monte Carlo: policies side by side, with common random numbers.",
     "schedule": "Schedule one round: band share and CPU frequency of each client.",
     "validate": "Compare a pilot's predictions with trials that it has not seen.",

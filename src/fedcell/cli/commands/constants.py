@@ -11,6 +11,7 @@ from fedcell.cli.options import (
     DataDir,
     Hold,
     LearnerName,
+    NamedTarget,
     ScenarioName,
     Seed,
     TargetAccuracy,
@@ -20,7 +21,7 @@ from fedcell.cli.options import (
     number,
 )
 from fedcell.cli.progress import progress_bars
-from fedcell.cli.targets import target_of
+from fedcell.cli.targets import TargetOptions, target_of
 from fedcell.core.errors import printable
 from fedcell.learning.custom import CustomLearner
 from fedcell.learning.setup import prepare_training
@@ -49,6 +50,7 @@ def constants(
     every: Every = None,
     clients: Clients = 10,
     draws: Draws = 8,
+    named_target: NamedTarget = None,
     target_loss: TargetLoss = None,
     target_accuracy: TargetAccuracy = None,
     hold: Hold = None,
@@ -66,7 +68,7 @@ def constants(
     """
     picture = figure_target(figure)
     world = load_scenario(scenario)
-    target = target_of(world, target_loss, target_accuracy, hold)
+    target = target_of(world, TargetOptions(named_target, target_loss, target_accuracy, hold))
     with progress_bars() as progress:
         own = CustomLearner.of(learner)
         mine = None if own is None else own(world, seed)

@@ -18,6 +18,7 @@ from fedcell.cli.options import (
     DeployedPolicy,
     Hold,
     LossText,
+    NamedText,
     PlanFile,
     PlannedScenario,
     Resume,
@@ -34,7 +35,7 @@ from fedcell.cli.options import (
 )
 from fedcell.cli.plans import note_differences, own_policy, planned_world
 from fedcell.cli.signals import print_interrupted
-from fedcell.cli.targets import goal_of
+from fedcell.cli.targets import TargetOptions, goal_of
 from fedcell.core.errors import BadInput, Diverged, printable
 from fedcell.core.files.formats import check_target
 from fedcell.core.quantities import parse_duration
@@ -123,6 +124,7 @@ def deploy(
     simulation: Simulation = False,
     policy: DeployedPolicy = None,
     rounds: TrainingRounds = None,
+    named_target: NamedText = None,
     target_loss: LossText = None,
     target_accuracy: AccuracyText = None,
     hold: Hold = None,
@@ -156,7 +158,9 @@ def deploy(
     folder = (folder or Path(f"deploy-{file_stem(name)}-seed{seed}")).absolute()
     world = resumable(world, folder) if resume else world
     own_target = planned.target if planned and world.learning is None else None
-    world, target = goal_of(world, target_loss, target_accuracy, hold, own_target)
+    world, target = goal_of(
+        world, TargetOptions(named_target, target_loss, target_accuracy, hold), own_target
+    )
     world = with_devices(with_goal(world, target), devices, simulation or write is not None)
     used = policy or (own_policy(planned, plan) if planned else "distributed")
     check_policy(used)
@@ -206,8 +210,9 @@ def _adapting(
     keys["plan"] = str(plan.absolute())  # the app reads it; its target is replaced by this one
     if target is not None:
         keys |= {
-            "target_loss": target.loss or 0.0,
-            "target_accuracy": target.accuracy or 0.0,
+            "target_metric": f"{target.metric}={target.level!r}",
+            "target_loss": 0.0,
+            "target_accuracy": 0.0,
             "hold": target.hold,
         }
     return keys

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from fedcell.cli.app import command, out
-from fedcell.cli.options import out_file
+from fedcell.cli.options import LearnerName, out_file
 from fedcell.core.errors import BadInput
 from fedcell.core.files.formats import check_target
 from fedcell.learning.export import constructor
@@ -28,17 +28,20 @@ Which = Annotated[
     "fedcell export run-digits-seed0 --out model.pt",
     "fedcell export run-digits-seed0 --out model.npz --which average",
 )
-def export(folder: Folder, out_path: OutFile, which: Which = None) -> None:
+def export(
+    folder: Folder, out_path: OutFile, which: Which = None, learner: LearnerName = None
+) -> None:
     """Write the trained model of a run for PyTorch (.pt) or NumPy (.npz).
 
     A .pt has the state_dict of a plain nn.Sequential; an .npz has the same arrays. The first layer
-    standardises the data, so the module takes raw data. Prints the Python code that loads it.
+    standardises the data, so the module takes raw data. Prints the Python code that loads it. With
+    the --learner of the run, a PyTorch module of your own, the file has its whole state_dict.
     """
     target = check_target(out_path, ("pt", "npz"))
     model = load_model(folder, which)
     if target.name == CHECKPOINT and target.parent.resolve() == folder.resolve():
         raise BadInput(f"--out = {out_path}: is the checkpoint of the run: choose another file")
-    model.export(target)
+    model.export(target, learner)
     out.print(f"{model!r} written to {out_path}", soft_wrap=True)
     if model.classifier is not None:
         out.print(how_to_load(model, out_path), soft_wrap=True)

@@ -24,6 +24,7 @@ from fedcell.cli.options import (
     Details,
     Hold,
     LearnerName,
+    NamedTarget,
     Objective,
     ScenarioName,
     Seed,
@@ -41,7 +42,7 @@ from fedcell.cli.options import (
 )
 from fedcell.cli.progress import progress_bars, trial_bar
 from fedcell.cli.signals import keeping_finished_runs
-from fedcell.cli.targets import target_of
+from fedcell.cli.targets import TargetOptions, target_of
 from fedcell.core.files.formats import check_target
 from fedcell.core.quantities import parse_duration
 from fedcell.learning.engines.engine import available_threads
@@ -82,6 +83,7 @@ def pilot_command(
     scenario: ScenarioName,
     budget: Budget = "60s",
     out_path: OutFile = None,
+    named_target: NamedTarget = None,
     target_loss: TargetLoss = None,
     target_accuracy: TargetAccuracy = None,
     hold: Hold = None,
@@ -115,7 +117,9 @@ def pilot_command(
             world,
             seconds,
             file,
-            target=target_of(world, target_loss, target_accuracy, hold),
+            target=target_of(
+                world, TargetOptions(named_target, target_loss, target_accuracy, hold)
+            ),
             region=Region(
                 clients=parse_range(clients, "--clients"),
                 steps=parse_range(steps, "--steps"),

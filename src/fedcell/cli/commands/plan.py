@@ -13,6 +13,7 @@ from fedcell.cli.options import (
     DataDir,
     Details,
     Hold,
+    NamedTarget,
     Objective,
     ScenarioName,
     Seed,
@@ -25,7 +26,7 @@ from fedcell.cli.options import (
     policy_of,
     real,
 )
-from fedcell.cli.targets import target_of
+from fedcell.cli.targets import TargetOptions, target_of
 from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.files.formats import check_target
 from fedcell.core.quantities import parse_duration, parse_energy
@@ -107,6 +108,7 @@ def plan(
     pilot: PilotFile = None,
     policy: Policy = None,
     minimise: Minimise = "cost",
+    named_target: NamedTarget = None,
     target_loss: TargetLoss = None,
     target_accuracy: TargetAccuracy = None,
     hold: Hold = None,
@@ -141,7 +143,9 @@ def plan(
     best = plan_training(
         world,
         law if known is None else known,
-        target=_target(world, known, target_loss, target_accuracy, hold),
+        target=_target(
+            world, known, TargetOptions(named_target, target_loss, target_accuracy, hold)
+        ),
         region=Region(
             clients=parse_range(clients, "--clients"),
             steps=parse_range(steps, "--steps"),
@@ -173,17 +177,11 @@ def _check_plan_file(path: Path | None) -> Path | None:
     return file
 
 
-def _target(
-    world: Scenario,
-    pilot: Pilot | None,
-    loss: float | None,
-    accuracy: float | None,
-    hold: int | None,
-) -> Target | None:
+def _target(world: Scenario, pilot: Pilot | None, options: TargetOptions) -> Target | None:
     """Return the target of the options; None: the pilot's own."""
-    if pilot is not None and (loss, accuracy, hold) == (None, None, None):
+    if pilot is not None and not options.given:
         return None
-    return target_of(world, loss, accuracy, hold, pilot.target if pilot else None)
+    return target_of(world, options, pilot.target if pilot else None)
 
 
 def _given_law(pilot: Path | None, **coefficients: float | None) -> GivenLaw | None:

@@ -17,6 +17,7 @@ from fedcell.cli.options import (
     Hold,
     LearnerName,
     LossText,
+    NamedText,
     Objective,
     PlanFile,
     PlannedScenario,
@@ -41,7 +42,7 @@ from fedcell.cli.plans import (
 )
 from fedcell.cli.seeds import RunJob, run_on_seeds, watched
 from fedcell.cli.signals import exit_code, print_interrupted
-from fedcell.cli.targets import goal_of
+from fedcell.cli.targets import TargetOptions, goal_of
 from fedcell.core.errors import BadInput, printable
 from fedcell.network.policies.names import NAMED
 from fedcell.planning.adaptive.controller import EVERY
@@ -110,6 +111,7 @@ def run_command(
     plan: PlanFile = None,
     policy: Policies = None,
     rounds: TrainingRounds = None,
+    named_target: NamedText = None,
     target_loss: LossText = None,
     target_accuracy: AccuracyText = None,
     hold: Hold = None,
@@ -143,7 +145,9 @@ def run_command(
     if resume and seeds is None:
         world = resumable(world, folder)
     own_target = planned.target if planned and world.learning is None else None
-    world, target = goal_of(world, target_loss, target_accuracy, hold, own_target)
+    world, target = goal_of(
+        world, TargetOptions(named_target, target_loss, target_accuracy, hold), own_target
+    )
     check_own_code(planned, plan, learner)
     policies = policy or _policies(planned, plan)
     changed = note_differences(planned, world, target, learner, seed, data_dir, adaptive)

@@ -13,10 +13,11 @@ import numpy as np
 from fedcell.core.errors import BadInput
 from fedcell.core.types import Array
 from fedcell.deploy.wire.profile import Profile, introduced
-from fedcell.network.channel import faded_gain
+from fedcell.network.channels.gains import recorded_gains
 from fedcell.network.draw import draw_fleet
 from fedcell.network.round import make_problem
 from fedcell.network.trace import Fleet, Trace
+from fedcell.scenario.channel.spec import ChannelSpec
 from fedcell.scenario.scenario import Scenario
 
 from .drift import MAX_LOG_RATIO, corrected_fleet
@@ -101,10 +102,12 @@ class Admission:
             return
         samples = profile.samples if self.dealt is None else self.dealt[place or 0]
         one = {"count": 1, "sizes": [max(1.0, float(samples or 0))], "table": None}
+        drawn = self.scenario.cell.channel.measured is None
+        without = {} if drawn else {"channel": ChannelSpec()}
         alone = self.scenario.using(
             clients=one,
             plan={"cohort": 1},
-            cell={"gains": None},
+            cell={"gains": None} | without,
             task={"samples_per_step": self.scenario.samples_per_step},
             learning=None,  # its data is dealt to all clients
         )
@@ -123,8 +126,9 @@ class Admission:
 
     def _gains(self, fleet: Fleet) -> Array:
         """Return the lowest and the highest gain that the one device of a fleet can have."""
-        measured = self.scenario.cell.gains
-        if measured is None:
-            return faded_gain(fleet.mean_gain, UNIFORM_RANGE)
-        usable = measured.values[measured.values > 0]
+        if self.scenario.cell.recorded is None:
+            return np.asarray(fleet.mean_gain * -np.log1p(-UNIFORM_RANGE))
+        values = self.scenario.cell.recorded.values
+        measured = recorded_gains(self.scenario, fleet, values, np.zeros(values.shape, int))
+        usable = measured[measured > 0]
         return np.array([usable.min(), usable.max()]) if usable.size else np.empty(0)

@@ -21,7 +21,7 @@ from fedcell.deploy.scores import aggregate_scores
 from fedcell.deploy.screening import screened
 from fedcell.deploy.wire.layout import Layout
 from fedcell.deploy.wire.messages import Reply
-from fedcell.learning.learner import Learner, Scores
+from fedcell.learning.learner import Learner, Scores, measured_by
 from fedcell.network.draw import draw_trace
 from fedcell.network.physics.pricing import client_energy
 from fedcell.network.policies.base import Broadcast
@@ -30,6 +30,7 @@ from fedcell.network.round import Cost, Problem, Schedule, price
 from fedcell.network.simulate import pose
 from fedcell.network.trace import Fleet
 from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.target import Direction
 
 from .link import Link
 from .replies import Fault, measured, number_of, reported, uploads_of
@@ -101,6 +102,13 @@ class Federation:
     def sizes(self) -> Ints:
         """D_j."""
         return np.asarray(self.fleet.samples)
+
+    @property
+    def better(self) -> Mapping[str, Direction]:
+        """What devices, or the judge, measure on test data."""
+        if self.judge is not None:
+            return measured_by(self.judge)
+        return {"accuracy": "higher", **self.settings.metrics}
 
     def start(self) -> Floats:
         """Return the model before the first round."""
@@ -255,10 +263,11 @@ class Federation:
         }
         arrays = self.layout.arrays(model)
         replies = self.link.send("evaluate", arrays, orders, self.settings.deadline)
-        reports = {reply.client: reported(reply) for reply in replies}
+        reports = {reply.client: reported(reply, list(self.settings.metrics)) for reply in replies}
         round, self._past.unscored = self._past.unscored, None
         samples = np.asarray(self.fleet.samples)
-        scores = aggregate_scores(dict(sorted(reports.items())), samples, round or 0)
+        names = list(self.settings.metrics)
+        scores = aggregate_scores(dict(sorted(reports.items())), samples, round or 0, names)
         if round is not None and self.settings.on_scores is not None:
             self.settings.on_scores([scores])  # once a round: of the model that is delivered
         return scores.counted

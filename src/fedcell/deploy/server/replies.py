@@ -85,12 +85,22 @@ def measured(row: Exchange, reply: Reply, offset: float) -> Exchange:
     return replace(row, **known)
 
 
-def reported(reply: Reply) -> Scores:
+def reported(reply: Reply, metrics: Sequence[str] = ()) -> Scores:
     """Return the scores that a device reports for a model; NaN where it reports no valid number."""
     accuracy = _first(reply, ACCURACIES)
     valid = accuracy is not None and accuracy <= 1
     values = (_first(reply, LOSSES), _first(reply, ("test_loss",)), accuracy if valid else None)
-    return Scores(*(nan if value is None else value for value in values))
+    train_loss, test_loss, share = (nan if value is None else value for value in values)
+    known = {name: _any_number(reply, name) for name in metrics}
+    return Scores(train_loss, test_loss, share, metrics=known)
+
+
+def _any_number(reply: Reply, name: str) -> float:
+    """Return a metric of a reply, which may be below 0; NaN where it is no valid number."""
+    value = reply.metrics.get(name)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return nan
+    return float(value) if abs(value) <= LARGE else nan
 
 
 def _first(reply: Reply, names: Sequence[str]) -> float | None:

@@ -25,9 +25,10 @@ from fedcell.planning.setting import Region
 from fedcell.scenario.identity import run_identity
 from fedcell.scenario.scenario import Scenario, with_goal
 from fedcell.scenario.target import Target
+from fedcell.simulation.checks import goal_of
 from fedcell.simulation.compute import Observer
 from fedcell.simulation.execution import execute, initial_state
-from fedcell.simulation.prepared import PreparedRun, Segment
+from fedcell.simulation.prepared import PreparedRun, Segment, metrics_identity
 from fedcell.simulation.run import scenario_to_run
 from fedcell.simulation.summary import RoundReport, RunResult
 
@@ -96,7 +97,8 @@ def run_federation(
     past = past_exchanges(home) if resume and home is not None else []
     if past:
         federation.remember(past)
-    prepared = _prepared(scenario, setup, federation, rounds, scenario.goal(target), options, seed)
+    goal = goal_of(scenario.goal(target), federation)
+    prepared = _prepared(scenario, setup, federation, rounds, goal, options, seed)
     if options.adaptation is not None:
         prepared = _adapting(prepared, federation, options, log, past)
     if observer.message is not None:
@@ -148,6 +150,7 @@ def _prepared(
         goal=goal,
         start=initial_state(federation, ready, server),
         identity=run_identity(used, setup.fingerprint, seed, learner, server_name)
+        | metrics_identity(federation)
         | {"federation": options.chosen()},
         learner_of=lambda world: federation.under(world, federation.fleet),
         vector_width=vector_width() if isinstance(federation.judge, Engine) else None,

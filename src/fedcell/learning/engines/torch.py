@@ -3,8 +3,9 @@
 The same seed gives the clients the same batches as in the compiled engine.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,11 @@ from fedcell.core.streams import Purpose, stream
 from fedcell.core.types import Floats, Ints
 from fedcell.learning.data.dataset import Dataset
 from fedcell.learning.evaluation import subset_of_test, subset_of_training
-from fedcell.learning.learner import BETA1, BETA2, EPSILON, LocalTraining, Scores, majority_of
+from fedcell.learning.learner import LocalTraining, Scores, majority_of
 from fedcell.learning.partition.make import Partition
+from fedcell.scenario.target import USUAL, Direction
+
+from .engine import available_threads
 
 try:
     import torch
@@ -24,12 +28,36 @@ try:
 except ImportError as error:  # pragma: no cover
     raise BadInput("TorchLearner needs PyTorch: pip install 'fedcell[torch]'") from error
 
-Loss = Callable[[Tensor, Tensor], Tensor]  # (outputs, labels) -> loss of each sample
+from .torch_costs import (
+    SMALL_STEP,
+    Forecast,
+    Probe,
+    probe,
+    seeded,
+    state_bytes,
+    threads_of,
+    timed,
+)
+from .torch_local import LocalOptimizer, LocalSteps, Memory, as_optimizer, usual_optimizer
+from .torch_parts import Travelling, load_weights, travelling
+from .torch_tasks import (
+    Loss,
+    Metric,
+    Samples,
+    as_metrics,
+    classifies,
+    each_sample,
+    hits,
+    sample_losses,
+    unreduced,
+)
 
-
-def sample_losses(outputs: Tensor, labels: Tensor) -> Tensor:
-    """Return the cross-entropy of each sample."""
-    return nn.functional.cross_entropy(outputs, labels, reduction="none")
+__all__ = ["TorchLearner", "load_weights", "tensors", "travelling", "without_single_samples"]
+PROBED = 2  # samples of the pass that counts cycles
+PIECE, SMALL_PIECE = 1000, 100  # samples that are evaluated at a time, of small and large modules
+SMALL_MODULE = 2_000_000  # weights
+# Multiply-adds of a round, and weights, below which no run is large (`Forecast.large`).
+LITTLE_WORK, FEW_NUMBERS = 1e10, 10_000_000
 
 
 def without_single_samples(sizes: Ints) -> Ints:
@@ -48,34 +76,30 @@ def without_single_samples(sizes: Ints) -> Ints:
     return evened
 
 
-@contextmanager
-def _naming_single_samples(client: int, size: int) -> Iterator[None]:
-    """Explain what to do where a module cannot be trained on a batch of one."""
-    try:
-        yield
-    except ValueError as error:
-        if size > 1:
-            raise
-        raise BadInput(
-            f"client {client} trains on a batch of one sample, which the module refuses ({error}): "
-            "leave clients with a single sample out (clients.min_samples = 2), and let "
-            "task.batch_size be 3 at least"
-        ) from error
+def _refused_single_sample(client: int, error: Exception) -> BadInput:
+    """Return what to do where a module cannot be trained on a batch of one."""
+    return BadInput(
+        f"client {client} trains on a batch of one sample, which the module refuses ({error}): "
+        "leave clients with a single sample out (clients.min_samples = 2), and let "
+        "task.batch_size be 3 at least"
+    )
 
 
 class TorchLearner:
-    """Trains a PyTorch module on each client, one after the other, with SGD or Adam.
+    """Trains a PyTorch module on each client, one after the other.
 
-    A model is the vector of the module's parameters and floating-point buffers. BatchNorm cannot
-    train on a batch of one: with it, a last batch of one takes a sample of the batch before
-    (`without_single_samples`).
+    A model is the vector of the parameters that train and of the buffers that training changes;
+    everything else stays on the devices. Parts of a module that are in evaluation mode stay in it;
+    a module that is so as a whole is put into training mode. BatchNorm cannot train on a batch of
+    one: with it, a last batch of one takes a sample of the batch before
+    (`without_single_samples`). `learner_from_torch` makes one from a scenario.
 
     Parameters
     ----------
     module : torch.nn.Module
         The network; its weights are the first model.
-    train, test : tuple of Tensor
-        Samples and labels, a sample in each row; `tensors` makes them from a Dataset.
+    train, test : tuple of Tensor, or torch Dataset
+        Samples and labels, a sample in each row (`TorchData`); `test` may be None.
     partition : Partition
         The training samples of each client.
     training : LocalTraining
@@ -84,32 +108,50 @@ class TorchLearner:
         Samples of each part on which models are evaluated.
     loss : callable
         From outputs and labels to a loss for each sample.
+    metrics : mapping, optional
+        Metrics on test data by name: `Metric`, or (function, "lower" or "higher").
+    optimizer : callable or LocalOptimizer, optional
+        Default: that of `training`.
     """
 
     def __init__(
         self,
         module: nn.Module,
-        train: tuple[Tensor, Tensor],
-        test: tuple[Tensor, Tensor],
+        train: Any,
+        test: Any,
         partition: Partition,
         training: LocalTraining,
         evaluate_samples: int = 5000,
         loss: Loss = sample_losses,
+        metrics: Mapping[str, Any] | None = None,
+        optimizer: LocalOptimizer | Callable[[list[Any]], Any] | None = None,
     ) -> None:
-        if len(train[0]) != len(train[1]) or len(train[0]) <= partition.index.max():
-            raise BadInput(f"the partition deals {partition.index.size} of {len(train[0])} samples")
-        self.module, self.loss, self.training = module, loss, training
-        self.train_data, self.test_data, self.partition = train, test, partition
+        self.train_data = Samples.of(train)
+        self.test_data = None if test is None else Samples.of(test)
+        if len(self.train_data) <= partition.index.max():
+            raise BadInput(
+                f"the partition deals {partition.index.size} of {len(self.train_data)} samples"
+            )
+        self.module, self.training, self.partition = module, training, partition
+        self.loss, self.classifies = unreduced(loss), classifies(loss)
+        self.metrics = as_metrics(metrics)
+        self.optimizer = as_optimizer(optimizer, training)
+        self.transform: Callable[[Any], Any] | None = None
+        self.threads: int | None = None  # None: by the size of a step
+        self._kept = [m for m in module.modules() if not m.training] if module.training else []
         samples, weights = subset_of_training(partition, evaluate_samples, training.seed)
         self._training_samples = torch.tensor(samples)
         self._weights = torch.from_numpy(weights)
+        tested = 0 if self.test_data is None else len(self.test_data)
         self._test_samples = torch.from_numpy(
-            subset_of_test(len(test[1]), evaluate_samples, training.seed)
+            subset_of_test(tested, evaluate_samples, training.seed)
         )
-        self._majority = majority_of(test[1][self._test_samples].cpu().numpy())
-        self._first = self._vector()
+        self._majority = self._majority_class()
         self._needs_two = any(isinstance(m, _BatchNorm) for m in module.modules())
-        self._counts = [b.clone() for b in module.buffers() if not b.is_floating_point()]
+        self._probe = self._probed()
+        self.parts = Travelling(module, self._probe.changed)
+        self._first = self.parts.vector()
+        self._memory: dict[int, Memory] = {}
 
     @property
     def sizes(self) -> Ints:
@@ -117,117 +159,264 @@ class TorchLearner:
 
     @property
     def trained(self) -> int:
-        return sum(p.numel() for p in self.module.parameters())
+        return self.parts.trained
+
+    @property
+    def better(self) -> dict[str, Direction]:
+        measured = {"accuracy": USUAL["accuracy"]} if self.measures_accuracy else {}
+        return measured | {name: metric.better for name, metric in self.metrics.items()}
+
+    @property
+    def measures_accuracy(self) -> bool:
+        """Whether samples have one class each, and the loss is one of classification."""
+        samples = self.train_data if self.test_data is None else self.test_data
+        return self.classifies and samples.classes is not None and "accuracy" not in self.metrics
+
+    @property
+    def model_bits(self) -> float:
+        """z_m: an upload of what trains, as 32-bit floats [bit]."""
+        return 32.0 * self.parts.size
+
+    @property
+    def cycles_per_sample(self) -> float | None:
+        """alpha_0: multiply-adds of a training step for one sample, at one a cycle; None if they
+        could not be counted."""
+        return self._probe.cycles
+
+    @cached_property
+    def frozen_digest(self) -> str | None:
+        """Short checksum of the weights that stay on the devices; None if there are none."""
+        return self.parts.frozen_digest()
 
     def start(self) -> Floats:
         return self._first.copy()
 
+    @property
+    def memory(self) -> Mapping[int, Memory]:
+        """What clients remember of their rounds (`Stateful`)."""
+        return self._memory
+
+    def remember(self, memory: Mapping[int, Memory]) -> None:
+        """Take over what clients remember."""
+        self._memory = dict(memory)
+
     def train(self, model: Floats, clients: Sequence[int], round: int) -> Iterator[Floats]:
         for client in clients:
             seed = stream(Purpose.NOISE, self.training.seed, client, round).integers(2**63)
-            with torch.random.fork_rng():  # what the module draws, as in dropout, depends on
-                torch.manual_seed(int(seed))  # client and round alone
-                yield self._client(model, client, round)
+            # What the module draws, as in dropout, depends on client and round alone.
+            with seeded(self.module, int(seed)), threads_of(self._threads()):
+                upload = self._client(model, client, round)
+            yield upload
 
     def _client(self, model: Floats, client: int, round: int) -> Floats:
-        x, y = self.train_data
         own = self.partition.of(client)
         order, sizes = self.training.batches(client, round, own.size)
         if self._needs_two:
             sizes = without_single_samples(sizes)
         rates = self.training.rates(round, sizes.size).tolist()
-        self._load(model)
-        self.module.train()
-        parameters = list(self.module.parameters())
-        first = [p.detach().clone() for p in parameters] if self.training.proximal else []
-        optimiser = self._optimiser(parameters)
-        for index, rate in zip(np.split(own[order], sizes.cumsum()[:-1]), rates, strict=True):
-            optimiser.param_groups[0]["lr"] = rate
-            optimiser.zero_grad()
-            some = torch.from_numpy(index)
-            with _naming_single_samples(client, index.size):
-                outputs = self.module(x[some])
-            self.loss(outputs, y[some]).mean().backward()  # type: ignore[no-untyped-call]
-            for p, begun in zip(parameters, first, strict=bool(first)):
-                if p.grad is not None:
-                    p.grad.add_(p.detach() - begun, alpha=self.training.proximal)
-            optimiser.step()  # (3)
-        return self._vector()
+        self.parts.load(model)
+        self._training_mode()
+        steps = self._steps(self._memory.get(client))
+        batches = self.train_data.batches(own[order], sizes)
+        checked = False  # the shape of the loss, at the first batch
+        for (x, y), size, rate in zip(batches, sizes.tolist(), rates, strict=True):
+            steps.set_rate(rate)
+            steps.zero()
+            try:
+                value = self._batch_loss(x, y, checked)
+            except ValueError as error:
+                if size > 1 or isinstance(error, BadInput):
+                    raise
+                raise _refused_single_sample(client, error) from error
+            value.backward()  # type: ignore[no-untyped-call]
+            steps.step()  # (3)
+            checked = True
+        if self.optimizer is not None and self.optimizer.keep_state:
+            self._memory = {**self._memory, client: steps.memory()}
+        return self.parts.vector()
 
-    def _optimiser(self, parameters: list[nn.Parameter]) -> torch.optim.Optimizer:
-        """Return a new optimiser without state."""
-        how = self.training
-        if how.optimiser == "adam":
-            return torch.optim.Adam(parameters, how.rate, (BETA1, BETA2), EPSILON)
-        return torch.optim.SGD(parameters, how.rate, how.momentum)
+    def _steps(self, memory: Memory | None = None) -> LocalSteps:
+        return LocalSteps(self.parts.parameters, self.training, self.optimizer, memory, self._usual)
+
+    @cached_property
+    def _usual(self) -> torch.optim.Optimizer | None:
+        """The optimiser of [learning], which is made once and forgets in each round."""
+        if self.optimizer is not None:
+            return None
+        return usual_optimizer(self.parts.parameters, self.training)
+
+    def _batch_loss(self, x: Any, y: Any, checked: bool = False) -> Tensor:
+        """Return the mean loss of a batch in training."""
+        outputs = self.module(x if self.transform is None else self.transform(x))
+        if checked and self.loss is sample_losses:
+            return nn.functional.cross_entropy(outputs, y)  # the same mean in fewer operations
+        losses = self.loss(outputs, y)
+        # All samples have as many values, so the mean of all is that of their means.
+        return (losses if checked else each_sample(losses, outputs, y)).mean()
+
+    def _training_mode(self) -> None:
+        self.module.train()
+        for part in self._kept:
+            part.eval()
+
+    def _threads(self) -> int:
+        if self.threads is not None:
+            return self.threads
+        cycles = self._probe.cycles
+        small = cycles is not None and cycles * self.training.batch < SMALL_STEP
+        return 1 if small else available_threads()
 
     def gradients(
         self, model: Floats, batches: Iterable[tuple[int, Ints | None]]
     ) -> Iterator[Floats]:
         """Yield gradients in evaluation mode, without dropout; those of buffers are 0."""
-        x, y = self.train_data
         for client, places in batches:
-            self._load(model)
+            self.parts.load(model)
             self.module.eval()
             self.module.zero_grad()
             own = self.partition.of(client)
-            some = torch.tensor(own if places is None else own[places])
-            self.loss(self.module(x[some]), y[some]).mean().backward()  # type: ignore[no-untyped-call]
-            parameters = list(self.module.parameters())
+            x, y = self.train_data.read(torch.tensor(own if places is None else own[places]))
+            outputs = self.module(x)
+            loss = each_sample(self.loss(outputs, y), outputs, y).mean()
+            loss.backward()  # type: ignore[no-untyped-call]
+            parameters = self.parts.parameters
             gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in parameters]
-            gradients += [torch.zeros_like(b) for b in self._tensors()[len(parameters) :]]
+            gradients += [torch.zeros_like(b) for b in self.parts.buffers.values()]
             flat = [gradient.reshape(-1).float().cpu() for gradient in gradients]
             yield torch.cat(flat).numpy().copy()
 
     @torch.no_grad()
     def evaluate(self, model: Floats) -> Scores:
-        self._load(model)
+        self.parts.load(model)
         self.module.eval()
-        losses, _ = self._score(*self.train_data, self._training_samples)
-        test, hits = self._score(*self.test_data, self._test_samples)
-        train_loss = float((self._weights * losses).sum())
-        return Scores(train_loss, float(test.mean()), float(hits.mean()), self._majority)
+        with threads_of(self._threads()):
+            losses = [self._losses(x, y)[0] for x, y in self._pieces(self.train_data, "train")]
+            train_loss = float((self._weights * torch.cat(losses)).sum())
+            return self._tested(train_loss)
 
-    def _score(self, x: Tensor, y: Tensor, index: Tensor) -> tuple[Tensor, Tensor]:
-        losses, hits = [], []
-        for some in index.split(1000):
-            outputs = self.module(x[some])
-            each = self.loss(outputs, y[some]).double().cpu()
-            if each.shape != some.shape:
-                raise BadInput("the loss gives one number for many samples: give one for each")
+    def _tested(self, train_loss: float) -> Scores:
+        """Return all scores of the module as it is, with a known training loss."""
+        if self.test_data is None:
+            return Scores(train_loss, metrics=dict.fromkeys(self._own_metrics, nan))
+        losses, shares = [], []
+        values: dict[str, list[Any]] = {name: [] for name in self.metrics}
+        for x, y in self._pieces(self.test_data, "test"):
+            each, outputs = self._losses(x, y)
             losses.append(each)
-            hits.append((outputs.argmax(-1) == y[some]).double().cpu())
-        return torch.cat(losses), torch.cat(hits)
+            if self.measures_accuracy:
+                shares.append(hits(outputs, y).cpu())
+            for name, metric in self.metrics.items():
+                values[name].append(
+                    (outputs, y) if metric.whole else _values(name, metric, outputs, y)
+                )
+        scores = {name: _mean(self.metrics[name], parts) for name, parts in values.items()}
+        accuracy = float(torch.cat(shares).mean()) if shares else scores.pop("accuracy", nan)
+        return Scores(
+            train_loss, float(torch.cat(losses).mean()), accuracy, self._majority, metrics=scores
+        )
 
-    def _tensors(self) -> list[Tensor]:
-        return travelling(self.module)
+    @property
+    def _own_metrics(self) -> list[str]:
+        return [name for name in self.metrics if name != "accuracy"]
 
-    def _vector(self) -> Floats:
-        flat = [tensor.detach().reshape(-1).float().cpu() for tensor in self._tensors()]
-        vector: Floats = torch.cat(flat).numpy().copy()
-        return vector
+    def _pieces(self, samples: Samples, part: str) -> Iterator[tuple[Any, Any]]:
+        """Yield the samples that models are evaluated on, some at a time."""
+        index = self._training_samples if part == "train" else self._test_samples
+        weights = sum(p.numel() for p in self.module.parameters())
+        for some in index.split(PIECE if weights <= SMALL_MODULE else SMALL_PIECE):
+            yield samples.read(some)
 
-    def _load(self, model: Floats) -> None:
-        load_weights(self.module, model)
-        counts = (b for b in self.module.buffers() if not b.is_floating_point())
-        for count, first in zip(counts, self._counts, strict=True):
-            count.copy_(first)
+    def _losses(self, x: Any, y: Any) -> tuple[Tensor, Any]:
+        """Return the loss of each sample, and the outputs."""
+        outputs = self.module(x)
+        return each_sample(self.loss(outputs, y), outputs, y).double().cpu(), outputs
+
+    def _majority_class(self) -> float:
+        """Return the share of the most common class; NaN without classes."""
+        if self.test_data is None or not self.measures_accuracy or not len(self._test_samples):
+            return nan
+        classes = self.test_data.classes
+        return nan if classes is None else majority_of(classes[self._test_samples.numpy()])
+
+    def _probed(self) -> Probe:
+        """Return what a pass over a few training samples shows."""
+        some = torch.from_numpy(self.partition.index[:PROBED].copy())
+        modes = [(part, part.training) for part in self.module.modules()]
+        for last in (True, False):  # a module that views images as vectors refuses the first
+            self._training_mode()
+            for samples in filter(None, (self.train_data, self.test_data)):
+                samples.channels_last = last
+            x, y = self.train_data.read(some)
+            found = probe(self.module, len(some), partial(self._batch_loss, x, y))
+            if found.cycles is not None:
+                break
+        for part, mode in modes:
+            part.training = mode
+        return found
+
+    def forecast(self, cohort: int) -> Forecast:
+        """Return what a run with this number of clients a round takes on this machine; one local
+        step is measured."""
+        client = int(np.argmax(self.sizes))
+        own = self.partition.of(client)
+        order, sizes = self.training.batches(client, 0, own.size)
+        x, y = self.train_data.read(torch.from_numpy(own[order[: sizes[0]]]))
+        self.parts.load(self._first)
+        self._training_mode()
+        steps = self._steps()
+
+        def step() -> None:
+            steps.zero()
+            self._batch_loss(x, y).backward()  # type: ignore[no-untyped-call]
+            steps.step()
+
+        with torch.random.fork_rng(devices=[]), threads_of(self._threads()):
+            seconds = timed(step)
+        self.parts.load(self._first)
+        self.module.zero_grad()
+        numbers = sum(p.numel() for p in self.module.parameters())
+        weights = sum(p.numel() * p.element_size() for p in self.module.parameters())
+        keeps = self.optimizer is not None and self.optimizer.keep_state
+        each = state_bytes(steps.optimiser)
+        states = float(each * len(self.sizes)) if keeps else 0.0
+        travels = 4.0 * self.parts.size
+        return Forecast(
+            seconds=seconds * sizes.size * cohort,
+            memory=weights + each + 6 * travels + states,  # gradient, models, mean, uploads
+            checkpoint=2 * travels,  # the last model and the average
+            states=states,
+            numbers=numbers,
+        )
+
+    def forecast_if_large(self, cohort: int) -> Forecast | None:
+        """Return a forecast if a run is large; small ones are known by their work, and nothing is
+        measured."""
+        sizes = self.training.sizes(int(self.sizes.max()))
+        work = (self.cycles_per_sample or 0.0) * float(sizes.sum()) * cohort
+        numbers = sum(p.numel() for p in self.module.parameters())
+        if work < LITTLE_WORK and numbers < FEW_NUMBERS:
+            return None
+        forecast = self.forecast(cohort)
+        return forecast if forecast.large else None
+
+    def full_state(self, model: Floats) -> dict[str, Tensor]:
+        """Return the state_dict of the whole module with a model in it."""
+        self.parts.load(model)
+        return {name: value.detach().clone() for name, value in self.module.state_dict().items()}
 
 
-def travelling(module: nn.Module) -> list[Tensor]:
-    """Return the tensors of a model: parameters, then floating-point buffers."""
-    buffers = [b for b in module.buffers() if b.is_floating_point()]
-    return [*(p.data for p in module.parameters()), *buffers]
+def _values(name: str, metric: Metric, outputs: Any, y: Any) -> Tensor:
+    """Return a metric of each sample of a batch."""
+    values = metric.fn(outputs, y)
+    return each_sample(values, outputs, y, f"the metric {name}").double().cpu()
 
 
-def load_weights(module: nn.Module, weights: Floats) -> None:
-    """Load a model, such as `load_model(folder).weights`, into its module."""
-    into = travelling(module)
-    sizes = [tensor.numel() for tensor in into]
-    if np.shape(weights) != (sum(sizes),):
-        raise BadInput(f"the module has {sum(sizes)} numbers, and the model {np.shape(weights)}")
-    for tensor, part in zip(into, torch.tensor(weights).split(sizes), strict=True):
-        tensor.copy_(part.reshape(tensor.shape))
+def _mean(metric: Metric, parts: list[Any]) -> float:
+    """Return a metric on all test samples from its batches."""
+    if not metric.whole:
+        return float(torch.cat(parts).mean())
+    outputs, labels = (torch.cat(column) for column in zip(*parts, strict=True))
+    return float(metric.fn(outputs, labels))
 
 
 def tensors(x: Any, y: Ints, data: Dataset) -> tuple[Tensor, Tensor]:

@@ -92,7 +92,7 @@ class AdaptivePlan:
         return None if state.rounds % self.every else self._decide(state, state.rounds)
 
     def _decide(self, state: State, rounds: int) -> Segment | None:
-        values = getattr(state.history, self.goal.column)[:rounds]
+        values = state.history.scored().values(self.goal)[:rounds]
         # A run that was to end here has evaluated out of turn, which one that continues does not.
         values = np.where(np.arange(1, rounds + 1) % self.evaluate_every, np.nan, values)
         seen = state.with_majority(self.initial.majority).history.scored()
@@ -100,7 +100,7 @@ class AdaptivePlan:
         if rounds >= self.rounds or self.goal.reached(values, unsound) is not None:
             return None
         losses, target = _falling(self.goal, values), float(_falling(self.goal, self.goal.value))
-        first_loss = float(_falling(self.goal, getattr(self.initial, self.goal.column)))
+        first_loss = float(_falling(self.goal, self.initial.of(self.goal.column)))
         # A model that guesses at the target says nothing of the progress towards it.
         losses[(losses <= target) & np.isin(np.arange(1, rounds + 1), unsound)] = np.nan
         if not (np.isfinite(losses) & (losses > 0)).any() or not target < first_loss:
@@ -200,7 +200,7 @@ class AdaptivePlan:
         return np.repeat(np.array(found, np.int64), np.diff([0, *ends]))
 
     def _why(self, values: Array, old: Setting, new: Setting, change: SettingChange) -> str:
-        what = "loss" if self.goal.accuracy is None else "accuracy"
+        what = self.goal.metric
         last = values[np.isfinite(values)][-1]
         return (
             f"{what} {last:.3g} after {values.size} rounds: {change.rounds_before:.0f} more are "
@@ -219,5 +219,5 @@ class AdaptivePlan:
 
 def _falling(goal: Target, values: Array | float) -> Array:
     """Return what falls in training: a loss, or the share of samples that are misclassified."""
-    known = np.array(values, float)
-    return known if goal.accuracy is None else np.maximum(1 - known, MIN_ERROR_RATE)
+    known = goal.gap(values)
+    return known if goal.sign == 1 else np.maximum(known, MIN_ERROR_RATE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fedcell.core.errors import BadInput, FedcellWarning
@@ -153,6 +153,11 @@ def adaptive(
     every = check_count(every, "`every`")
     if run.goal is None:
         raise BadInput("an adaptive plan needs a target: give a `target`, or learning.target")
+    if not run.goal.gap(run.goal.value) > 0:
+        raise BadInput(
+            f"an adaptive plan forecasts metrics that fall towards 0 or rise towards 1, and not to "
+            f"{run.goal}: give another target"
+        )
     if plan.local_epochs is not None:
         raise BadInput("plan.local_epochs: an adaptive plan chooses plan.local_steps: give these")
     if law is not None and not isinstance(law, RoundsLaw):
@@ -181,7 +186,7 @@ def adaptive(
         "policy": None if region.policy is None else policy_name(region.policy),
         "clients": None if region.clients is None else list(region.clients),
         "steps": None if region.steps is None else list(region.steps),
-        "target": asdict(run.goal),
+        "target": run.goal.to_dict(),
         "law": None if law is None else law.to_dict(),
     }
     return replace(run, controller=steering, identity={**run.identity, "adaptive": known_by})

@@ -21,6 +21,7 @@ from fedcell.planning.records import FileTable, Record, Stored, record, table_re
 from fedcell.planning.targets import TARGET
 from fedcell.scenario.load import scenario_of
 from fedcell.scenario.save import to_tables
+from fedcell.scenario.target import Target
 
 from .plan import TOTALS, PlanTotals, TotalEstimate, TrainingPlan
 
@@ -68,7 +69,7 @@ def plan_tables(plan: TrainingPlan) -> dict[str, Any]:
     """Return a plan in plain values. The scenario is as it was declared, less measured gains, which
     have a file of their own: it must then be named again."""
     scenario = plan.scenario
-    kept = None if scenario is None or scenario.cell.gains is not None else to_tables(scenario)
+    kept = None if scenario is None or scenario.cell.recorded is not None else to_tables(scenario)
     tables = {f.name: getattr(plan, f.name) for f in fields(plan) if f.name not in NOT_STORED}
     form = tables.pop("law_form")
     del tables["scenario"]  # it comes last
@@ -90,6 +91,8 @@ def plan_tables(plan: TrainingPlan) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """Return a value with dataclasses as tables, and sequences as lists."""
+    if isinstance(value, Target):
+        return value.to_dict()
     if is_dataclass(value) and not isinstance(value, type):
         return asdict(value)
     if isinstance(value, Mapping):

@@ -16,10 +16,10 @@ from fedcell.core.schema import NotNegative, Positive, Text, Whole
 from fedcell.core.showing import client_title
 from fedcell.core.streams import replicate_seeds
 from fedcell.core.types import Array
-from fedcell.network.channel import heard_gain, is_heard, rate_per_hertz, upload_energy
+from fedcell.network.channel import rate_per_hertz, upload_energy
+from fedcell.network.channels.gains import heard_gains
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.participation import chance_called, chance_heard
-from fedcell.network.physics.outage import least_gains
 from fedcell.network.physics.pricing import client_energy
 from fedcell.network.policies.base import Broadcast
 from fedcell.network.policies.names import PolicyLike, resolve_policy
@@ -34,7 +34,6 @@ from .rounds import RoundCosts
 CALLS = 100  # of a client, for a mean; fewer where that takes more than
 PLACES = 200_000  # clients of rounds in all, or
 ROUNDS = 1000
-POINTS = 128  # of fading, for a mean over it
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)  # a table may list a million
@@ -186,33 +185,12 @@ def upload_moments(scenario: Scenario, fleet: Fleet) -> tuple[Array, Array]:
     for begin in range(0, fleet.count, MANY):
         block = slice(begin, begin + MANY)
         power, has_data = fleet.power[block], fleet.samples[block] > 0  # else it is never called
-        for gain, weight in _heard_gains(scenario, fleet, block):
+        for gain, weight in heard_gains(scenario, fleet, block):
             rate = rate_per_hertz(power, gain, scenario.cell.noise)
             energy = np.where(has_data, upload_energy(scenario.model_bits, power, rate), 0.0)
             first[block] += (weight * energy).sum(0)
             second[block] += (weight * energy**2).sum(0)
     return first, second
-
-
-def _heard_gains(scenario: Scenario, fleet: Fleet, block: slice) -> Iterator[tuple[Array, Array]]:
-    """Gains at which each client of a block is heard, and their weights, some points at a time:
-    (point, client). Those that are measured, or of fading more of the low ones, at which uploads
-    are dear."""
-    mean_gain = fleet.mean_gain[block]
-    step = max(1, PLACES // mean_gain.size)
-    if scenario.cell.gains is not None:
-        values = scenario.cell.gains.values[:, block]
-        heard = is_heard(scenario, values, least_gains(scenario, fleet, block))
-        weight = heard / np.maximum(heard.sum(0), 1)
-        for first in range(0, len(values), step):
-            part = slice(first, first + step)
-            yield np.where(heard[part], values[part], 1.0), weight[part]
-        return
-    points = ((np.arange(POINTS) + 0.5) / POINTS)[:, None]
-    for first in range(0, POINTS, step):
-        s = points[first : first + step]  # uniform numbers are s^3, with density 3 s^2
-        least = least_gains(scenario, fleet, block)
-        yield heard_gain(least, mean_gain, s**3), 3 * s**2 / POINTS
 
 
 def _training_moments(
@@ -223,7 +201,7 @@ def _training_moments(
     that it has in a run. With declared hardware it is that of all that the client does."""
     scenario, n = worlds[0], fleet.count
     wanted = min(ROUNDS, -(-min(CALLS * n, PLACES) // scenario.plan.cohort))
-    rounds = min(wanted, scenario.rounds) if scenario.cell.gains is not None else wanted
+    rounds = min(wanted, scenario.rounds) if scenario.cell.recorded is not None else wanted
     policies = [resolve_policy(policy, Broadcast.to(world, fleet)) for world in worlds]
     calls, sums = np.zeros(n), np.zeros((len(worlds), 2, n))  # energy and its square
     for again in replicate_seeds(seed, -(-wanted // rounds)):

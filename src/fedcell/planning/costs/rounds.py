@@ -117,7 +117,8 @@ def price_round_grid(
     if count > COHORTS:  # where cohorts begin to lack those that sit out
         cohorts = np.unique(np.append(cohorts, round(0.9 * count)))
     if priced_rounds(scenario) < 2:
-        raise BadInput("cell.gains holds one round: a plan needs two or more to see them differ")
+        key = "gains holds" if scenario.cell.gains is not None else "channel.measured holds"
+        raise BadInput(f"cell.{key} one round: a plan needs two or more to see them differ")
     shape = cohorts.size, steps.size
     names = ("upload_per_client", "compute_per_step", "duration_per_cost", "energy_per_client")
     means = {name: np.empty(shape) for name in names}

@@ -102,4 +102,4 @@ def priced_rounds(scenario: Scenario, wanted: int = ROUNDS) -> int:
     Rounds of many clients are means by themselves, and fewer of them are enough (DECISIONS.md, 73).
     """
     enough = max(wanted * MANY // max(scenario.plan.cohort, MANY), LEAST_ROUNDS)
-    return min(wanted, enough, scenario.rounds if scenario.cell.gains is not None else wanted)
+    return min(wanted, enough, scenario.rounds if scenario.cell.recorded is not None else wanted)

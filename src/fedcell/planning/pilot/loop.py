@@ -238,7 +238,7 @@ class PilotLoop:
             least = min(made, key=lambda t: t.setting.cohort * t.setting.local_steps).setting
             around = [(least.cohort * k, least.local_steps * e) for k, e in INWARD]
         elif made:
-            sign = 1 if target.accuracy is None else -1
+            sign = target.sign
             here = min(made, key=lambda t: sign * nearest_to(target, [t])).setting
             around = [(here.cohort * k, here.local_steps * e) for k, e in OUTWARD]
         else:  # no trial has ended yet, or all diverged

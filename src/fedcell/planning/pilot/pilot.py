@@ -11,7 +11,7 @@ from msgspec import Meta
 
 from fedcell.core.errors import NotReached
 from fedcell.core.quantities import readable_duration
-from fedcell.core.schema import NotNegative, Text
+from fedcell.core.schema import NotNegative, Positive, Text
 from fedcell.core.showing import Showable
 from fedcell.learning.custom import Sources
 from fedcell.planning.law.base import LossKind
@@ -72,6 +72,9 @@ class Pilot(Showable):
     server: Text | None = None  # of a user's server; a name is not loaded
     # Sources of both, as they were when the pilot began.
     code: Annotated[Mapping[str, Sources], Stored(Code)] = field(default_factory=dict)
+    # z_m [bit] and alpha_0 [cycle] of a user's learner that knows them.
+    model_bits: Positive | None = None
+    cycles_per_sample: Positive | None = None
     path: Path | None = None  # where it was read from
 
     def fit(self, target: Target | float | None = None) -> FittedLaw:
@@ -91,8 +94,23 @@ class Pilot(Showable):
         NotReached
             If no run reached the target, or runs stopped at an easier one.
         """
-        goal = as_target(target, self.target, self.target.hold) or self.target
+        goal = self.with_direction(as_target(target, self.target, self.target.hold))
         return self._law if goal == self.target else self._fit(goal)
+
+    def with_direction(self, target: Target | None) -> Target:
+        """Return a target with the direction of its metric, which the runs know; default: that of
+        the pilot."""
+        if target is None or target.better is not None:
+            return target or self.target
+        known = {
+            each.metric: each.better for each in (self.target, *(t.target for t in self.trials))
+        }
+        if (better := known.get(target.metric)) is None:
+            raise NotReached(
+                f"the runs of the pilot watched {', '.join(known)}, and not {target.metric}: run "
+                f"it to {target} for this target"
+            )
+        return replace(target, better=better)
 
     @cached_property
     def _law(self) -> FittedLaw:
@@ -106,7 +124,7 @@ class Pilot(Showable):
 
     def fit_paper(self, target: Target | None = None) -> GivenLaw:
         """Return a law of the paper's own three terms, from the same runs."""
-        goal = target or self.target
+        goal = self.with_direction(target)
         self._check_reached(goal)
         return fit_form(observe(self.trials, goal, self.kind), "paper")
 
@@ -133,7 +151,7 @@ class Pilot(Showable):
         judged = [run for run in sound if len(run.values(target))]
         if not judged:
             return ""
-        sign = 1 if target.accuracy is None else -1
+        sign = target.sign
         nearest = min(judged, key=lambda run: sign * nearest_to(target, [run]))
         words = f" ({nearest.setting}, after {len(nearest.losses)} rounds"
         rounds = likely_rounds(nearest.values(target), target)

@@ -60,13 +60,14 @@ def save_pilot(path: Path, pilot: Pilot) -> None:
     content = stamp(pilot.what, FORMAT) | {
         "name": pilot.name,
         "identity": pilot.identity,
-        "target": asdict(pilot.target),
+        "target": pilot.target.to_dict(),
         "seed": pilot.seed,
         "kind": pilot.kind,
         "seconds": round(pilot.seconds, 1),
         "sizes": None if pilot.sizes is None else list(pilot.sizes),
     }
-    own = {"learner": pilot.learner, "server": pilot.server}
+    own: dict[str, Any] = {"learner": pilot.learner, "server": pilot.server}
+    own |= {"model_bits": pilot.model_bits, "cycles_per_sample": pilot.cycles_per_sample}
     content |= {what: name for what, name in own.items() if name is not None}
     content |= {"code": pilot.code} if pilot.code else {}
     trials = [_trial_row(trial) for trial in pilot.trials]
@@ -80,12 +81,13 @@ def _trial_row(trial: Trial) -> dict[str, Any]:
     return {
         **asdict(trial.setting),
         "seed": trial.seed,
-        "target": asdict(trial.target),
+        "target": trial.target.to_dict(),
         "wall_seconds": round(trial.wall_seconds, 3),
         **({"judging_seconds": trial.judging_seconds} if trial.judging_seconds else {}),
         "diverged": trial.diverged,
         "losses": _finite(float(f"{x:.9g}") for x in trial.losses),
         **({"accuracies": _finite(trial.accuracies)} if trial.accuracies else {}),
+        **({"measured": _finite(trial.measured)} if trial.measured else {}),
         **({"guessing": list(trial.guessing)} if trial.guessing else {}),
         **({"errors": [float(f"{x:.3g}") for x in trial.errors]} if trial.errors else {}),
         **({"samples": list(trial.samples)} if trial.samples else {}),

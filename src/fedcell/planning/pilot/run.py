@@ -16,8 +16,8 @@ from fedcell.core.quantities import parse_duration, readable_duration
 from fedcell.core.streams import check_count
 from fedcell.experiments.executors import Executor, LocalProcesses, leave_if_started_by_a_script
 from fedcell.experiments.store import Store
-from fedcell.learning.custom import CustomLearner, changed_sources, code_of, name_of
-from fedcell.learning.learner import warm_up
+from fedcell.learning.custom import CustomLearner, changed_sources, code_of, costs_of, name_of
+from fedcell.learning.learner import ACCURACY, measured_by, warm_up
 from fedcell.learning.server_optimizer import ServerOptimizer
 from fedcell.planning.setting import Region, Setting, trial_seeds
 from fedcell.scenario.identity import differences, pilot_identity
@@ -38,7 +38,9 @@ def most_rounds(scenario: Scenario, rounds: int | None) -> int:
     """Rounds that a run ends after: those that are measured, or more than are wanted."""
     if rounds is not None:
         return check_count(rounds, "`rounds`")
-    return scenario.rounds if scenario.cell.gains is not None else max(MAX_ROUNDS, scenario.rounds)
+    return (
+        scenario.rounds if scenario.cell.recorded is not None else max(MAX_ROUNDS, scenario.rounds)
+    )
 
 
 def pilot_engine(scenario: Scenario, workers: int | None, runner: PilotRunner) -> Executor | None:
@@ -100,14 +102,18 @@ def prepare_pilot(
         store=None if compute.store is None else Store(Path(compute.store)),
     )
     runner = replace(runner, engine=pilot_engine(scenario, compute.workers, runner))
-    if whose is None:
+    mine = None if whose is None else whose(scenario, seed)
+    measured = ACCURACY if mine is None else measured_by(mine)
+    costs = {} if mine is None else costs_of(mine)
+    goal = goal.with_directions(measured)
+    runner = replace(runner, target=goal)
+    if mine is None:
         plan, gamma = scenario.plan, scenario.cell.loss_rate
         setup = runner.setup(Setting(plan.cohort, plan.local_steps, gamma), seed)
         with observer.compile():
             warm_up(setup.learner(compute.threads))
         settled, fingerprint, sizes = setup.scenario, setup.fingerprint, None
     else:
-        mine = whose(scenario, seed)
         settled, fingerprint = own_learner_setup(scenario, mine, seed).scenario, None
         sizes = tuple(settled.clients.sizes.values.tolist())
     empty = Pilot(
@@ -120,6 +126,8 @@ def prepare_pilot(
         learner=None if whose is None else whose.name,
         server=None if server is None else name_of(server),
         code=code_of(whose, server),
+        model_bits=costs.get("model_bits"),
+        cycles_per_sample=costs.get("cycles_per_sample"),
     )
     return runner, empty, settled
 
@@ -189,6 +197,7 @@ Message = Callable[[str], None]  # called with a sentence for the user
 MIN_ROUNDS = 40  # that a budget must allow at the first setting
 MIN_BUDGET_LEFT = 0.05  # part of a budget below which no trial is started
 UNREACHABLE_LOSS = 1e-300
+UNREACHABLE = 1e300  # of another metric, on its better side
 SAVE_INTERVAL = 1.0  # [s] between two writes of the file
 
 
@@ -343,6 +352,11 @@ def _in_order(pilot: Pilot, seeds: Sequence[int]) -> Pilot:
     return replace(pilot, trials=tuple(sorted(pilot.trials, key=place)))
 
 
+def _unreachable(target: Target) -> float:
+    """Return a level of a metric that no model reaches."""
+    return UNREACHABLE_LOSS if target.loss is not None else -target.sign * UNREACHABLE
+
+
 def _check_budget(
     runner: PilotRunner,
     setting: Setting,
@@ -355,9 +369,9 @@ def _check_budget(
     little, after a few rounds."""
     threads = 1 if runner.engine else runner.threads
     unreachable = (
-        Target(loss=UNREACHABLE_LOSS)
-        if runner.target.accuracy is None
-        else Target(accuracy=1, hold=1000)
+        replace(runner.target, level=1.0, hold=1000)
+        if runner.target.accuracy is not None
+        else replace(runner.target, level=_unreachable(runner.target))
     )
     here = replace(runner, engine=None, store=None, threads=threads, target=unreachable)
     # The first makes the engine and the data ready.

@@ -75,7 +75,7 @@ class PilotRunner:
         """Tell whether a trial can be stored and sent to another process: not with a learner or a
         server of the user, nor with measured gains."""
         built_in = self.learner is None and self.server is None and self.trained_by is None
-        return built_in and self.scenario.cell.gains is None
+        return built_in and self.scenario.cell.recorded is None
 
     def _until(self, wanted: TrialJob) -> Until:
         return Until(
@@ -116,7 +116,7 @@ class PilotRunner:
         if self.trained_by is not None:
             return setup.scenario, self.trained_by(setup), None
         judge = setup.learner(self.threads)
-        if self.target.accuracy is not None:
+        if self.target.needs_test:
             return setup.scenario, judge, None
         return setup.scenario, setup.learner(self.threads, test=False), judge
 
@@ -180,4 +180,5 @@ class PilotRunner:
             guessing=() if self.target.loss is None else tuple(curve.baseline_rounds),
             errors=() if curve.sampled is None else curve.sampled.errors,
             samples=() if curve.sampled is None else curve.sampled.samples,
+            measured=tuple(curve.metrics.get(self.target.metric, ())),
         )

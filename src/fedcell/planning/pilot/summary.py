@@ -48,7 +48,7 @@ class PilotReport:
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, as `fedcell pilot --json` prints them."""
         return {
-            "target": asdict(self.target),
+            "target": self.target.to_dict(),
             "seconds": self.seconds,
             "run_seconds": self.run_seconds,
             "judging_seconds": self.judging_seconds,

@@ -47,11 +47,22 @@ class Trial:
     errors: Annotated[Sequence[float], Stored(tuple[NotNegative, ...])] = ()
     samples: Annotated[Sequence[int], Stored(tuple[Count, ...])] = ()
 
+    # The metric of its target after each round, where that is neither loss nor accuracy.
+    measured: Annotated[Sequence[float], Stored(tuple[float | None, ...], not_evaluated)] = ()
+
+    @property
+    def scored(self) -> Scored:
+        """Return the measurements after each round, in which a target is looked for."""
+        return Scored(
+            train_loss=self.losses,
+            accuracy=self.accuracies,
+            guessing=self.guessing,
+            metrics={self.target.metric: self.measured} if len(self.measured) else {},
+        )
+
     def rounds_to(self, target: Target) -> int | None:
         """Return G as observed; None if the target was not reached."""
-        return target.reached_by(
-            Scored(train_loss=self.losses, accuracy=self.accuracies, guessing=self.guessing)
-        )
+        return target.reached_by(self.scored)
 
     def rounds_error(self, target: Target) -> float:
         """Return the standard error of log G where models were judged on a part of the samples;
@@ -87,12 +98,12 @@ class Trial:
 
     def values(self, target: Target) -> Sequence[float]:
         """Return the values of the column that a target is about."""
-        return self.losses if target.accuracy is None else self.accuracies
+        return tuple(self.scored.values(target))
 
 
 def _shifted(values: Array, by: Array, target: Target) -> Array:
     """Return values moved away from a target, or towards it where `by` is negative."""
-    return values + by if target.accuracy is None else values - by
+    return values + target.sign * by
 
 
 def observe(trials: Sequence[Trial], target: Target, kind: LossKind) -> Observations:
@@ -147,4 +158,4 @@ def nearest_to(target: Target, trials: Sequence[Trial]) -> float:
         width = min(target.hold, values.size)
         if width:
             found += np.convolve(values, np.full(width, 1 / width), "valid").tolist()
-    return float(np.nanmin(found) if target.accuracy is None else np.nanmax(found))
+    return float(np.nanmin(found) if target.sign == 1 else np.nanmax(found))

@@ -177,14 +177,14 @@ def check_law(law: FittedLaw, trials: Sequence[Trial], target: Target) -> tuple[
 
 def target_exponent(trials: Sequence[Trial], target: Target) -> float | None:
     """The slope of log G over log eps, from the target to twice it, over the runs that reach it
-    and with f* taken to be 0; Theorem 1 says -1. None for an accuracy."""
+    and with f* taken to be 0; Theorem 1 says -1. None for another metric."""
     if target.loss is None:
         return None
     losses = target.loss * np.geomspace(1, 2, 5)
     there = [trial for trial in trials if trial.rounds_to(target)]
     means: list[float] = []
     for eps in losses.tolist():
-        rounds = [trial.rounds_to(replace(target, loss=eps)) for trial in there]
+        rounds = [trial.rounds_to(replace(target, level=eps)) for trial in there]
         means.append(float(np.mean([g for g in rounds if g])) if rounds else np.nan)
     return float(np.polyfit(np.log(losses), np.log(means), 1)[0])
 

@@ -27,7 +27,7 @@ class Curve:
 
     @classmethod
     def of(cls, ledger: Ledger, measure: str, hold: int) -> "Curve":
-        every = getattr(ledger, measure)
+        every = ledger.column(measure)
         seen = np.flatnonzero(np.isfinite(every))
         values = every[seen]
         if hold == 1 or values.size < hold:
@@ -67,6 +67,13 @@ class RunsDrawing:
     def has_accuracy(self) -> bool:
         """Whether models were evaluated on test data."""
         return any(np.isfinite(first(run).accuracy).any() for run in self.runs)
+
+    @property
+    def metrics(self) -> list[str]:
+        """Metrics on test data that are known: accuracy, and those of the learner by name."""
+        known = ["accuracy"] if self.has_accuracy else []
+        named = dict.fromkeys(name for run in self.runs for name in first(run).metrics)
+        return known + list(named)
 
     def curves(self, measure: str) -> list[Curve]:
         """Return the curve of each run."""

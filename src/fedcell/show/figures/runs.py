@@ -1,6 +1,7 @@
 """Figures of runs: loss and accuracy over rounds, simulated time and energy."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,8 @@ from .style import (
     whole_numbers,
 )
 
-MEASURES = {"train_loss": "training loss", "accuracy": "accuracy on test data"}
+MEASURES = {"train_loss": "training loss", "test_loss": "test loss"}
+ON_TEST = "{} on test data"
 TITLES = {"duration": "simulated time [s]", "energy": "energy of all clients [J]"}
 UNITS = {"duration": "s", "energy": "J"}
 ALIKE = 0.01  # of their end: policies that are nearer to each other share a line
@@ -57,7 +59,7 @@ def draw_rounds(panel: Any, drawing: RunsDrawing, measure: str | None = None) ->
         looks = {"color": GREY, "linestyle": ":", "linewidth": 1.2, "zorder": 1}
         panel.axvline(change - 0.5, label="another plan" if i == 0 else None, **looks)
     panel.set_xlabel("rounds")
-    panel.set_ylabel(MEASURES[measure])
+    panel.set_ylabel(_words(measure))
     whole_numbers(panel.xaxis)
     _finish(panel, drawing, measure)
     reached = drawing.reached()[0] if alone and measure == drawing.measure else None
@@ -74,6 +76,10 @@ def draw_rounds(panel: Any, drawing: RunsDrawing, measure: str | None = None) ->
             fontsize="small",
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 1},
         )
+
+
+def _words(measure: str) -> str:
+    return MEASURES.get(measure) or plain(ON_TEST.format(measure))
 
 
 def draw_over(panel: Any, drawing: RunsDrawing, what: str) -> None:
@@ -104,7 +110,7 @@ def draw_over(panel: Any, drawing: RunsDrawing, what: str) -> None:
             here = curves[0].at(reached[0])
             panel.plot(ends[0], here, "o", **REACHED, color=colours[group[0]])
     panel.set_xlabel(TITLES[what])
-    panel.set_ylabel(MEASURES[drawing.measure])
+    panel.set_ylabel(_words(drawing.measure))
     _finish(panel, drawing, drawing.measure)
 
 
@@ -164,7 +170,8 @@ def _finish(panel: Any, drawing: RunsDrawing, measure: str) -> None:
     )
 
 
-PANELS: Mapping[str, Callable[[Any, RunsDrawing], None]] = {
+Panel = Callable[[Any, RunsDrawing], None]
+PANELS: Mapping[str, Panel] = {
     "rounds": draw_rounds,
     "accuracy": lambda panel, drawing: draw_rounds(panel, drawing, "accuracy"),
     "duration": lambda panel, drawing: draw_over(panel, drawing, "duration"),
@@ -188,13 +195,15 @@ def run_figure(
 
 def runs_figure(drawing: RunsDrawing, columns: int | None = None) -> Any:
     """Return the panels of one run or of several seeds, for a screen or for columns of a paper."""
-    names = list(PANELS)
-    if not drawing.has_accuracy or drawing.measure == "accuracy":
-        names.remove("accuracy")  # there is none, or it is what all panels show
+    # The metrics that are known and not shown by all panels anyway, after the first panel.
+    shown = {m: partial(draw_rounds, measure=m) for m in drawing.metrics if m != drawing.measure}
+    others = {name: panel for name, panel in PANELS.items() if name not in ("rounds", "accuracy")}
+    known: dict[str, Panel] = {"rounds": draw_rounds, **shown, **others}
+    names = list(known)
     figure, panels = panel_grid(len(names), columns)
     lines: dict[int, int] = {}  # of the longest legend, by row
     for name, panel in zip(names, panels, strict=True):
-        PANELS[name](panel, drawing)
+        known[name](panel, drawing)
         heading = "" if name not in TITLES else legend_heading(drawing)
         row = panel.get_subplotspec().rowspan.start
         lines[row] = max(lines.get(row, 0), legend_below(panel, heading))

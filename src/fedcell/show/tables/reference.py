@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from fedcell.core.schema import FieldInfo, Table, field_infos
+from fedcell.scenario.channel.spec import ChannelSpec
 from fedcell.scenario.hardware.device import Device
 from fedcell.scenario.hardware.radio import Radio
 from fedcell.scenario.learning import Conv, Layers, Learning, Quadratic
@@ -12,6 +13,7 @@ from fedcell.scenario.tables import Cell, Clients, RoundPlan, Task
 
 TABLES: Mapping[str, type[Table]] = {
     "[cell]": Cell,
+    "[cell.channel]": ChannelSpec,
     "[clients]": Clients,
     "[task]": Task,
     "[plan]": RoundPlan,

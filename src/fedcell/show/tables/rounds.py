@@ -78,7 +78,7 @@ def print_comparison(out: Console, comparison: Comparison, name: str = "scenario
     averaged_over = "the rounds of this fleet"
     if comparison.fleets > 1:
         averaged_over = f"the means of {comparison.fleets} fleets"
-    elif world.cell.gains is not None:
+    elif world.cell.recorded is not None:
         averaged_over += ", as if they were independent"
     out.print(
         f"{name}: K = {plan.cohort} of {world.clients.count} clients; {_work(world)}\n"

@@ -83,10 +83,11 @@ def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
 
 
 def _scores(scores: Scores) -> str:
-    return (
-        f"training loss {digits(scores.train_loss)}, test loss {digits(scores.test_loss)}, "
-        f"accuracy {digits(scores.accuracy)}"
-    )
+    values = {SCORES[name]: getattr(scores, name) for name in ("train_loss", "test_loss")}
+    if not scores.metrics or not isnan(scores.accuracy):  # a learner of other metrics has none
+        values["accuracy"] = scores.accuracy
+    values |= scores.metrics
+    return ", ".join(f"{words} {digits(value)}" for words, value in values.items())
 
 
 def _print_changes(out: Console, run: RunSummary) -> None:
@@ -138,7 +139,8 @@ def print_seeds(out: Console, result: SeedsResult, name: str = "scenario") -> No
     work = f"{run.local_epochs} epochs" if run.local_epochs else f"{run.local_steps} steps"
     out.print(f"{name}: {clients}, {work} each, {every} {counted(every, 'seed')}")
     scores = result.scores()
-    known = [(words, scores[key]) for key, words in SCORES.items() if not isnan(scores[key].value)]
+    named = SCORES | {name: name for name in scores if name not in (*SCORES, "majority")}
+    known = [(words, scores[key]) for key, words in named.items() if not isnan(scores[key].value)]
     out.print(f"evaluated and delivered: {DELIVERED[run.deliver]}")
     out.print("\n".join(f"{words} at the end: {plus_minus(score)}" for words, score in known))
     goal = target is not None and result.reached == every
@@ -176,7 +178,7 @@ def print_runs(out: Console, entries: Sequence[RunEntry], policy: str | None = N
             "steps": [_work(run) for _, run in known],
             "rounds": [f"{entry.rounds}/{entry.most_rounds}" for entry, _ in known],
             "loss": [digits(score.train_loss) for score in scores],
-            "accuracy": [digits(score.accuracy) for score in scores],
+            **_metric_columns(scores),
             "trained": [entry.trained for entry, _ in known],
         }
         title = f"{len(known)} {counted(len(known), 'run')}"
@@ -201,6 +203,15 @@ def print_runs(out: Console, entries: Sequence[RunEntry], policy: str | None = N
     for entry in entries:
         if entry.fault is not None:
             out.print(f"note: {entry.fault}", soft_wrap=True)
+
+
+def _metric_columns(scores: Sequence[Scores]) -> dict[str, list[str]]:
+    """Return the columns of metrics on test data that a run has; accuracy where there is none."""
+    named = list(dict.fromkeys(name for score in scores for name in score.metrics))
+    values = {name: [score.of(name) for score in scores] for name in ("accuracy", *named)}
+    if named and all(map(isnan, values["accuracy"])):
+        del values["accuracy"]
+    return {name: [digits(value) for value in column] for name, column in values.items()}
 
 
 def _work(run: RunSummary) -> str:

@@ -7,6 +7,8 @@ came before.
 """
 
 import os
+from collections.abc import Sequence
+from math import inf
 from pathlib import Path
 from typing import Any
 from zlib import crc32
@@ -20,9 +22,10 @@ from fedcell.core.files.regular import NO_LINKS, open_handle, open_regular
 from fedcell.scenario.learning import Deliver
 from fedcell.simulation.state import COLUMNS, History, State
 
+from .client_states import STATES, ClientStates
+
 DELIVERIES: tuple[Deliver, ...] = ("last", "average")  # by their number in checkpoint.npz
 HISTORY, CHECKPOINT = "history.csv", "checkpoint.npz"
-HEADER = (",".join(["round", *COLUMNS, "checksum"]) + "\n").encode()
 ENDING = b",%08x\n"  # of a line: its checksum
 MAX_LINE = 1000  # [byte] of a line
 MAX_UPLOADS = 10**9  # of a round
@@ -45,23 +48,29 @@ def knows_delivery(folder: Path) -> bool:
 class Checkpoint:
     """The saved rounds of a run: checkpoint.npz and history.csv in its folder."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, metrics: Sequence[str] = ()) -> None:
         self.state: State | None = None  # as loaded; None: no round was saved
-        self._path = folder
+        self._names = (*COLUMNS, *metrics)
+        self._header = (",".join(["round", *self._names, "checksum"]) + "\n").encode()
+        self._path, self._clients = folder, ClientStates(folder)
         self._lines = 0  # rounds in history.csv
         self._size = 0  # [byte] of these lines with the header
         self._checksum = 0  # of the last line; the next is chained to it
 
     @classmethod
     def load(
-        cls, folder: Path, start: State | None = None, most: int | None = None
+        cls,
+        folder: Path,
+        start: State | None = None,
+        most: int | None = None,
+        metrics: Sequence[str] = (),
     ) -> "Checkpoint":
         """Load the checkpoint of a run to resume, of at most `most` rounds, that began with the
-        state `start`, where that is known."""
-        checkpoint, path = cls(folder), folder / CHECKPOINT
+        state `start`, where that is known; `metrics` are names of those of its learner."""
+        checkpoint, path = cls(folder, metrics), folder / CHECKPOINT
         if not path.exists():
             return checkpoint
-        arrays = _read_checkpoint(path, start)
+        arrays = _read_checkpoint(path, start, len(checkpoint._names))
         rounds = int(arrays["rounds"])
         if most is not None and rounds > most:
             raise BadFile(
@@ -69,10 +78,12 @@ class Checkpoint:
             )
         rows = checkpoint._read_lines(rounds - 1, int(arrays["checksum"]))
         rows.append(_check_row(tuple(arrays["last"].tolist())))
-        columns = dict(zip(COLUMNS, zip(*rows, strict=True), strict=True))
+        columns = dict(zip(checkpoint._names, zip(*rows, strict=True), strict=True))
         history, server = History.of(columns), arrays.get("server")
         checkpoint.state = State(
-            *(arrays["model"], history, arrays["average"], server), deliver=delivery_of(arrays)
+            *(arrays["model"], history, arrays["average"], server),
+            clients=checkpoint._clients.load(arrays[STATES]) if STATES in arrays else None,
+            deliver=delivery_of(arrays),
         )
         return checkpoint
 
@@ -90,7 +101,11 @@ class Checkpoint:
         }
         if state.server is not None:
             arrays["server"] = state.server
+        if state.clients is not None:
+            arrays[STATES] = self._clients.save(state.clients, state.rounds)
         write_file(self._path / CHECKPOINT, lambda path: _save(path, arrays))
+        if state.clients is not None:
+            self._clients.tidy()
 
     def finish(self, state: State) -> None:
         """Save a state once more, as an interrupt may have come before it was saved or evaluated,
@@ -105,12 +120,12 @@ class Checkpoint:
         if self._lines and not self._ends_as_left(path):
             before = state.history.rows()[: self._lines]
             text, checksum = _lines_of(before, 0, 0)
-            write_file(path, lambda aside: _write(aside, HEADER + text))
-            self._size, self._checksum = len(HEADER) + len(text), checksum
+            write_file(path, lambda aside: _write(aside, self._header + text))
+            self._size, self._checksum = len(self._header) + len(text), checksum
         if not rows:
             return
         text, checksum = _lines_of(rows, self._lines, self._checksum)
-        text = text if self._size else HEADER + text
+        text = text if self._size else self._header + text
         try:
             handle = open_handle(path, os.O_WRONLY | os.O_CREAT | NO_LINKS)
             try:
@@ -145,8 +160,8 @@ class Checkpoint:
         try:
             if count:
                 with open_regular(path) as file:
-                    self._size = len(HEADER)
-                    if file.read(len(HEADER)) != HEADER:
+                    self._size = len(self._header)
+                    if file.read(len(self._header)) != self._header:
                         raise ValueError
                     rows += [self._parse(file.readline(MAX_LINE)) for _ in range(count)]
             if self._checksum != checksum:
@@ -162,7 +177,7 @@ class Checkpoint:
         if not line.endswith(b"\n") or checksum != b"%08x" % self._checksum:
             raise ValueError
         number, *row = content.split(b",")
-        if int(number) != self._lines or len(row) != len(COLUMNS):
+        if int(number) != self._lines or len(row) != len(self._names):
             raise ValueError
         self._size += len(line)
         return _check_row((int(row[0]), *map(float, row[1:])))
@@ -187,13 +202,13 @@ def _save(path: Path, arrays: dict[str, Any]) -> None:
         np.savez(file, **arrays)
 
 
-def _read_checkpoint(path: Path, start: State | None) -> Arrays:
+def _read_checkpoint(path: Path, start: State | None, columns: int) -> Arrays:
     def expected(model: Any, server: Any) -> dict[str, Any]:
         shapes: dict[str, Any] = {
             "model": (np.float32, model.shape),
             "average": (np.float32, model.shape),
             "rounds": (np.int64, ()),
-            "last": (np.float64, (len(COLUMNS),)),
+            "last": (np.float64, (columns,)),
             "checksum": (np.int64, ()),
         }
         return shapes if server is None else shapes | {"server": (np.float32, server.shape)}
@@ -205,13 +220,15 @@ def _read_checkpoint(path: Path, start: State | None) -> Arrays:
             wanted = expected(announced["model"].ravel(), announced.get("server"))
         if "deliver" in announced:
             wanted |= {"deliver": (np.int64, ())}
+        if STATES in announced:
+            wanted |= {STATES: (np.int64, (len(announced[STATES]), 2))}
         if {n: (a.dtype, a.shape) for n, a in announced.items()} != wanted:
             raise BadFile(f"{path}: does not fit this run: delete it to start again")
 
     try:
         nothing = np.empty(0)
         names = expected(nothing, None if start is None else start.server)
-        optional = ("deliver", "server") if start is None else ("deliver",)
+        optional = ("deliver", "server", STATES) if start is None else ("deliver", STATES)
         arrays = read_npz(path, names, check, optional=optional)
     except BadFile:
         raise
@@ -231,11 +248,12 @@ def _read_checkpoint(path: Path, start: State | None) -> Arrays:
 
 def _check_row(row: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return the count and scores of a round (NaN: not evaluated); raise if out of range."""
-    discarded, train_loss, test_loss, accuracy = row
+    discarded, train_loss, test_loss, accuracy, *metrics = row
     counts = 0 <= discarded <= MAX_UPLOADS and discarded == int(discarded)
-    if not counts or train_loss < 0 or test_loss < 0 or accuracy < 0 or accuracy > 1:
+    wrong = train_loss < 0 or test_loss < 0 or accuracy < 0 or accuracy > 1  # not so of NaN
+    if not counts or wrong or inf in map(abs, metrics):
         raise ValueError
-    return (int(discarded), train_loss, test_loss, accuracy)
+    return (int(discarded), train_loss, test_loss, accuracy, *metrics)
 
 
 def _damaged(path: Path) -> BadFile:

@@ -7,7 +7,7 @@ many came before. The last column is a checksum, chained from line to line.
 
 import csv
 from array import array
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import fields
 from itertools import chain
 from pathlib import Path
@@ -30,9 +30,11 @@ from fedcell.core.files.regular import open_regular
 from fedcell.network.ledger import Ledger
 from fedcell.network.physics.timeline import PARTS
 from fedcell.network.policies.names import NAMED
+from fedcell.scenario.target import NAME
 from fedcell.simulation.state import COLUMNS, State
 
 LEDGER = "ledger.csv"
+NOT_COLUMNS = ("totals", "spending", "majority", "metrics", "better")  # of a Ledger
 MAX_HEADER = 10_000  # [byte] of a header
 TOTALS = ("total_duration", "total_energy")
 COUNTS = {"called", "draws", "received", "excluded_by_channel", "excluded_by_data"}
@@ -45,11 +47,13 @@ Columns = dict[str, Any]  # arrays of equal length, by name
 class LedgerFile:
     """Write the ledgers of a run to its folder, round by round."""
 
-    def __init__(self, folder: Path, networks: Mapping[str, Ledger]) -> None:
+    def __init__(
+        self, folder: Path, networks: Mapping[str, Ledger], metrics: Iterable[str] = ()
+    ) -> None:
         self._path = folder / LEDGER
         self.price(networks)
-        names = next(iter(networks.values())).column_names()
-        self._header = ",".join(["policy", "round", *names, *COLUMNS, *TOTALS, CHECKSUM])
+        names = [*next(iter(networks.values())).column_names(), *COLUMNS, *metrics]
+        self._header = ",".join(["policy", "round", *names, *TOTALS, CHECKSUM])
         self._chain = Chain(self._header)
         self._rounds: int | None = None  # in the file; None: it may be incomplete
         self._size = 0  # [byte] of the file after the last write
@@ -118,7 +122,7 @@ def has_checksums(folder: Path) -> bool:
 
 
 def _read(texts: Iterator[str]) -> dict[str, Columns]:
-    known = [f.name for f in fields(Ledger) if f.name not in ("totals", "spending", "majority")]
+    known = [f.name for f in fields(Ledger) if f.name not in NOT_COLUMNS]
     numbers: dict[str, array[float]] = {}  # row after row
     try:
         header = next(texts)
@@ -128,7 +132,11 @@ def _read(texts: Iterator[str]) -> dict[str, Columns]:
             texts = map(Chain(header).checked, texts)
         wanted = [n for n in known if n in names or n not in BY_PART]
         lines = csv_rows(texts)
+        metrics = [name for name in names[2:] if name not in (*wanted, *TOTALS)]
+        wanted += metrics
         if names[:2] != ["policy", "round"] or sorted(names[2:]) != sorted([*wanted, *TOTALS]):
+            raise ValueError
+        if not all(map(NAME.fullmatch, metrics)):
             raise ValueError
         for policy, number, *values in lines:
             mine = numbers.setdefault(policy, array("d"))

@@ -17,6 +17,8 @@ from fedcell.core.files.formats import csv_rows, naming, read_tables, read_text
 from fedcell.learning.learner import Scores
 from fedcell.network.ledger import Ledger
 from fedcell.network.spending import Totals
+from fedcell.scenario.target import Direction, Target
+from fedcell.simulation.state import COLUMNS
 from fedcell.simulation.summary import (
     EmptyBattery,
     RunResult,
@@ -28,7 +30,7 @@ from fedcell.simulation.summary import (
 
 from .checkpoint import CHECKPOINT, Checkpoint
 from .ledger_file import LEDGER, has_checksums, read_ledgers
-from .run_folder import CLIENTS, FILES, IDENTITY, SUMMARY, read_identity, seeds_inside
+from .run_folder import CLIENTS, FILES, IDENTITY, METRICS, SUMMARY, read_identity, seeds_inside
 
 WAY_OUT = "resume the run (`resume`), which writes it again"
 NOT_EVALUATED = Scores(math.nan)
@@ -93,7 +95,8 @@ def read_run(place: Path) -> tuple[RunResult, list[Path]]:
     if not (place / IDENTITY).is_file():
         raise BadFile(f"{place}: holds no run: expected {IDENTITY} in it{seeds_inside(place)}")
     content, sealed_identity = read_identity(place, "run it again in another `folder`")
-    state = Checkpoint.load(place).state
+    better = _metrics_of(content, place)
+    state = Checkpoint.load(place, metrics=list(better)).state
     if state is None:
         raise BadFile(f"{place}: no round is done yet: {WAY_OUT}")
     stored, known, done, files = _read_summary(place / SUMMARY)
@@ -112,10 +115,13 @@ def read_run(place: Path) -> tuple[RunResult, list[Path]]:
         raise BadFile(f"{place / CLIENTS}: is not of the rounds of {LEDGER}: {WAY_OUT}")
     if ended and files is not None and files.get(CLIENTS, clients_checksum) != clients_checksum:
         raise BadFile(f"{place / CLIENTS}: is damaged: {WAY_OUT}")
-    learnt = state.history.columns()
+    learnt = {name: c for name, c in state.history.columns().items() if name in COLUMNS}
     ledgers = {
         policy: Ledger(
-            **{name: column[: state.rounds] for name, column in found.items()} | learnt,
+            **{n: column[: state.rounds] for n, column in found.items() if n not in better}
+            | learnt,
+            metrics=dict(state.history.metrics),
+            better=better,
             majority=state.history.majority,
             totals=totals[policy] if ended else Totals.none(0),
         )
@@ -154,12 +160,31 @@ def _read_summary(
         if "average" in content:  # of fedcell 0.2, which evaluated the last model
             content |= {"deliver": "last", "other": content.pop("average")}
         for name in ("initial", "other"):
-            content[name] = {k: math.nan if v is None else v for k, v in content[name].items()}
-        known: dict[str, Any] = {"partition": None} | content | {"policies": ()}
+            content[name] = _known(content[name])
+        target = content.pop("target")
+        known: dict[str, Any] = {"partition": None, "target": None} | content | {"policies": ()}
         own = {row["policy"]: _names_and_batteries(row) for row in policies}
-        return msgspec.convert(known, RunSummary), own, int(done), files if checked else None
+        stored = msgspec.convert(known, RunSummary)
+        stored = replace(stored, target=None if target is None else Target(**target))
+        return stored, own, int(done), files if checked else None
     except (KeyError, TypeError, ValueError, AttributeError, msgspec.ValidationError) as error:
         raise BadFile(f"{path}: is damaged: {WAY_OUT}") from error
+
+
+def _known(scores: Mapping[str, Any]) -> dict[str, Any]:
+    """Return scores of a file with NaN for null, which JSON has in its place."""
+    values: dict[str, Any] = {k: math.nan if v is None else v for k, v in scores.items()}
+    if "metrics" in values:
+        values["metrics"] = _known(values["metrics"])
+    return values
+
+
+def _metrics_of(identity: Mapping[str, Any], place: Path) -> dict[str, Direction]:
+    """Return the metrics of a run's learner, and which values are better."""
+    try:
+        return msgspec.convert(identity.get(METRICS, {}), dict[str, Direction])
+    except msgspec.ValidationError as error:
+        raise BadFile(f"{place / IDENTITY}: is damaged: choose another `folder`") from error
 
 
 def _names_and_batteries(row: Mapping[str, Any]) -> dict[str, Any]:

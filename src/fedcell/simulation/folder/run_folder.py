@@ -38,6 +38,7 @@ from .checkpoint import Checkpoint, knows_delivery
 FORMAT = 3
 IDENTITY, SCENARIO, LOCK = "run.json", "scenario.json", ".lock"
 SUMMARY, CLIENTS, CHANGES = "summary.json", "clients.csv", "changes.csv"
+METRICS = "metrics"  # in run.json: of the learner, and which values are better
 FILES = "files"  # in summary.json: checksums of other files
 
 
@@ -97,7 +98,10 @@ class RunFolder:
     def checkpoint(self, start: State, rounds: int, resume: bool) -> Checkpoint:
         """Return the checkpoint to resume, of at most `rounds` rounds and of a run that began with
         the state `start`; an empty one for a new run."""
-        return Checkpoint.load(self.path, start, rounds) if resume else Checkpoint(self.path)
+        metrics = list(start.history.metrics)
+        if not resume:
+            return Checkpoint(self.path, metrics)
+        return Checkpoint.load(self.path, start, rounds, metrics)
 
     def begin(
         self,
@@ -117,8 +121,8 @@ class RunFolder:
             written |= {} if model_input is None else {"input": model_input}
             written |= {"code": self.code} if self.code else {}
             self.write_text(IDENTITY, as_json(sealed(written)))
-        if scenario.cell.gains is not None and wanted(GAINS):
-            values = scenario.cell.gains.values
+        if (recorded := scenario.cell.recorded) is not None and wanted(GAINS):
+            values = recorded.values
             self.write(GAINS, lambda path: np.save(path, values))
         if wanted(SCENARIO):
             self.write_text(SCENARIO, as_json(to_tables(scenario)))

@@ -1,5 +1,6 @@
 """Write a run into its folder, round by round; or nowhere, where it has none."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -40,6 +41,10 @@ class NoFolder:
         """Write the end of the run."""
 
 
+LARGE_STATE = 2**24  # [byte] above which a state is not saved after every round
+SAVING_SHARE = 0.1  # of the time of a run that is spent on saving large states, at most
+
+
 class RunWriter(NoFolder):
     """Writes a run into its folder. Files that were removed meanwhile are written again."""
 
@@ -52,6 +57,7 @@ class RunWriter(NoFolder):
         self.policies = tuple(self._priced_before)
         self._records: Checkpoint = home.checkpoint(run.start, run.rounds, resume)
         self.state = self._records.state
+        self._saved, self._pause = time.perf_counter(), 0.0  # last save, and time to the next [s]
 
     def check(self, segments: Segments) -> None:
         check_same_prices(self._priced_before, dict(segments.ledgers), self._home.path)
@@ -60,7 +66,8 @@ class RunWriter(NoFolder):
         self._home.begin(self._run.used, input_of(self._run.setup))
         if segments.changes:  # a run that was killed may not have written its last change
             self._write_changes(segments)
-        self._ledger_file = LedgerFile(self._home.path, segments.ledgers)
+        metrics = self._run.start.history.metrics
+        self._ledger_file = LedgerFile(self._home.path, segments.ledgers, metrics)
         self._ledgers = segments.ledgers
 
     def start(self, state: State, result: RunResult) -> None:
@@ -72,7 +79,16 @@ class RunWriter(NoFolder):
         self._hold_again()
         self._restore(segments, result)
         self._ledger_file.add(state)
+        self._save(state)
+
+    def _save(self, state: State) -> None:
+        """Save a state; of a large one, only after rounds that took ten times as long as that."""
+        now = time.perf_counter()
+        if state.bytes > LARGE_STATE and now - self._saved < self._pause:
+            return
         self._records.save(state)
+        self._saved = time.perf_counter()
+        self._pause = (self._saved - now) / SAVING_SHARE
 
     def change(self, segments: Segments) -> None:
         self._write_changes(segments)

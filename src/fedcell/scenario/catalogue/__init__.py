@@ -1,0 +1,1 @@
+"""Devices and radios that one can buy, every number with its source."""

@@ -1,0 +1,1 @@
+"""How radio waves reach the station: path loss by name, buildings, fading, measured channels."""

@@ -1,0 +1,289 @@
+"""Runs of any PyTorch module: regression, kept optimisers, frozen bodies, export."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from fedcell import (
+    Compute,
+    Learning,
+    Observer,
+    Region,
+    Scenario,
+    Target,
+    load_model,
+    load_run,
+    plan_training,
+    run,
+    run_pilot,
+)
+from fedcell.errors import BadInput, FedcellError
+
+pytestmark = pytest.mark.extras
+torch = pytest.importorskip("torch", reason="torch is not installed: pip install fedcell[torch]")
+
+from torch import nn  # noqa: E402
+
+from fedcell.learning import LocalOptimizer, Metric, TorchData, learner_from_torch  # noqa: E402
+from fedcell.simulation import simulate  # noqa: E402
+
+WORLD = Scenario(learning=Learning()).using(
+    clients={"count": 6}, plan={"cohort": 3, "local_steps": 5, "rounds": 12}
+)
+rng = np.random.default_rng(0)
+X = rng.normal(size=(260, 4)).astype(np.float32)
+Y = X @ rng.normal(size=(4, 2)) + 0.1 * rng.normal(size=(260, 2))
+NAMES = [f"watch-{i % 6}" for i in range(200)]
+DATA = TorchData((X[:200], Y[:200]), (X[200:], Y[200:]), owners=NAMES)
+MAE = {"mae": (nn.L1Loss(), "lower")}
+
+
+def adamw(keep=False, **more):
+    return LocalOptimizer(
+        lambda params: torch.optim.AdamW(params, lr=0.02), keep_state=keep, **more
+    )
+
+
+def regression(scenario, seed, **options):
+    """Two numbers are predicted from four, with AdamW."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        module = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))
+    given = {"loss": nn.MSELoss(), "metrics": MAE, "optimizer": adamw()} | options
+    return learner_from_torch(module, DATA, scenario, seed, **given)
+
+
+def keeping(scenario, seed):
+    return regression(scenario, seed, optimizer=adamw(keep=True))
+
+
+def test_a_regression_reaches_a_target_of_its_metric_in_the_same_round_everywhere(tmp_path):
+    target, compute = Target(metric="mae", level=0.6), Compute(learner=regression)
+    result = run(WORLD, ["optimal"], target=target, compute=compute, folder=tmp_path / "a")
+    (row,) = result.outcome.policies
+    ledger, learner = result.ledgers["optimal"], regression(WORLD, 0)
+    assert row.to_target is not None
+    assert ledger.rounds_to(target) == row.to_target.rounds
+    task = {"model_bits": learner.model_bits, "cycles_per_sample": learner.cycles_per_sample}
+    alone = simulate(WORLD.using(task=task), "optimal", learner, target=target)
+    assert_array_equal(alone.metrics["mae"], ledger.metrics["mae"])
+    assert np.isnan(row.scores.accuracy)
+    assert load_run(tmp_path / "a").outcome == result.outcome
+    assert_array_equal(
+        load_run(tmp_path / "a").ledgers["optimal"].metrics["mae"], alone.metrics["mae"]
+    )
+    learner.parts.load(result.state.delivered)
+    with torch.no_grad():
+        errors = learner.module.eval()(torch.tensor(X[200:])).numpy() - Y[200:]
+    assert ledger.metrics["mae"][-1] == pytest.approx(np.abs(errors).mean(), rel=1e-5)
+
+
+def test_a_pilot_finds_the_round_of_a_run_and_its_plan_has_the_costs_of_the_learner(tmp_path):
+    target, compute = Target(metric="mae", level=0.6), Compute(learner=regression)
+    pilot = run_pilot(
+        WORLD, "3s", tmp_path / "p.json", target=target, compute=compute,
+        region=Region(clients=(3, 3), steps=(5, 5)),
+    )  # fmt: skip
+    (trial, *_) = pilot.trials
+    result = run(WORLD, ["even"], target=target, seed=trial.seed, compute=compute, rounds=300)
+    assert trial.rounds_to(pilot.target) == result.outcome.policies[0].to_target.rounds
+    plan = plan_training(WORLD, tmp_path / "p.json")
+    learner = regression(WORLD, 0)
+    said = WORLD.using(
+        task={"model_bits": learner.model_bits, "cycles_per_sample": learner.cycles_per_sample}
+    )
+    assert plan.duration == plan_training(said, tmp_path / "p.json").duration
+    assert plan.target == target
+    with pytest.raises(FedcellError, match="watched mae, and not rmse"):
+        plan_training(WORLD, tmp_path / "p.json", target=Target(metric="rmse", level=0.6))
+
+
+@pytest.mark.parametrize("stop", [1, 4, 7])
+def test_kept_optimisers_resume_to_the_same_bits(tmp_path, stop):
+    compute = Compute(learner=keeping)
+    whole = run(WORLD, ["even"], compute=compute, folder=tmp_path / "whole")
+
+    def interrupt(report):
+        if report.round == stop:
+            raise KeyboardInterrupt
+
+    half = run(
+        WORLD, ["even"], compute=compute, folder=tmp_path / "half",
+        observer=Observer(round=interrupt),
+    )  # fmt: skip
+    assert not half.complete
+    again = run(WORLD, ["even"], compute=compute, folder=tmp_path / "half", resume=True)
+    assert_array_equal(again.state.model, whole.state.model)
+    assert again.outcome == whole.outcome
+    forgetful = run(WORLD, ["even"], compute=Compute(learner=regression))
+    assert (forgetful.state.model != whole.state.model).any()
+    files = sorted((tmp_path / "half" / "clients").iterdir())
+    assert len(files) == len(again.state.clients)  # one for each client that has trained
+
+
+def test_a_damaged_memory_is_refused(tmp_path):
+    run(WORLD, ["even"], rounds=2, compute=Compute(learner=keeping), folder=tmp_path / "a")
+    file = next((tmp_path / "a" / "clients").iterdir())
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    with pytest.raises(BadInput, match="damaged"):
+        run(WORLD, ["even"], compute=Compute(learner=keeping), folder=tmp_path / "a", resume=True)
+
+
+def test_kept_memory_begins_again_with_each_run():
+    learner = keeping(WORLD, 0)
+    world = WORLD.using(task={"model_bits": 1e3, "cycles_per_sample": 1e3})
+    first, again = (simulate(world, "even", learner, rounds=4) for _ in range(2))
+    assert_array_equal(first.train_loss, again.train_loss)
+
+
+def frozen(scenario, seed):
+    """A frozen body with BatchNorm in evaluation mode, and a head that trains."""
+    with torch.random.fork_rng():
+        torch.manual_seed(7)
+        module = nn.Sequential(
+            nn.Linear(4, 32), nn.BatchNorm1d(32), nn.ReLU(), nn.Linear(32, 2), nn.BatchNorm1d(2)
+        )
+    for part in range(3):
+        module[part].requires_grad_(False).eval()
+    return learner_from_torch(module, DATA, scenario, seed, loss=nn.MSELoss(), metrics=MAE)
+
+
+def test_only_what_trains_travels_and_costs(tmp_path):
+    learner = frozen(WORLD, 0)
+    upload = next(learner.train(learner.start(), [2], 0))
+    assert upload.size == (32 * 2 + 2) + 2 * 2 + 2 * 2  # head, weights and statistics of BatchNorm
+    assert learner.model_bits == 32 * upload.size
+    assert learner.cycles_per_sample == 4 * 32 + 2 * 32 * 2  # forward, and the head's weights back
+    assert upload.size == sum(learner.parts.sizes)
+    before = {name: value.clone() for name, value in learner.parts.frozen.items()}
+    result = run(WORLD, ["even"], compute=Compute(learner=frozen), folder=tmp_path / "a")
+    assert result.outcome.model_bits == learner.model_bits
+    for name, value in frozen(WORLD, 0).parts.frozen.items():
+        assert_array_equal(before[name], value)
+
+
+def test_gradients_cross_frozen_layers_at_their_cost():
+    module = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, 2))
+    module[1].requires_grad_(False)
+    learner = learner_from_torch(module, DATA, WORLD, loss=nn.MSELoss())
+    forward = 4 * 8 + 8 * 8 + 8 * 2
+    # Back: weights and inputs of the last, inputs of the frozen one, weights of the first.
+    assert learner.cycles_per_sample == forward + 2 * 16 + 64 + 32
+    whole = learner_from_torch(
+        nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 2)), DATA, WORLD, loss=nn.MSELoss()
+    )
+    assert whole.cycles_per_sample == 3 * (32 + 16)
+
+
+def test_an_export_is_the_whole_module(tmp_path):
+    run(WORLD, ["even"], rounds=3, compute=Compute(learner=frozen), folder=tmp_path / "a")
+    model = load_model(tmp_path / "a")
+    model.export(tmp_path / "model.pt", learner=frozen)
+    saved = torch.load(tmp_path / "model.pt", weights_only=True)
+    learner = frozen(WORLD, 0)
+    scores = learner.evaluate(model.weights)
+    module = frozen(WORLD, 1).module
+    module.load_state_dict(saved["state_dict"])
+    module.eval()
+    with torch.no_grad():
+        errors = module(torch.tensor(X[200:])).numpy() - Y[200:]
+    assert np.abs(errors).mean() == pytest.approx(scores.metrics["mae"], rel=1e-5)
+    with pytest.raises(BadInput, match="another learner"):
+        model.export(tmp_path / "other.pt", learner=regression)
+
+
+def test_another_frozen_body_is_another_run(tmp_path):
+    run(WORLD, ["even"], rounds=2, compute=Compute(learner=frozen), folder=tmp_path / "a")
+
+    def other(scenario, seed):
+        learner = frozen(scenario, seed)
+        with torch.no_grad():
+            learner.module[0].weight.add_(1)
+        return learner
+
+    other.__module__, other.__qualname__ = frozen.__module__, frozen.__qualname__
+    with pytest.raises(BadInput, match="different run"):
+        run(WORLD, ["even"], compute=Compute(learner=other), folder=tmp_path / "a", resume=True)
+
+
+@pytest.mark.filterwarnings("ignore:Using a target size")  # torch only warns
+def test_outputs_and_labels_that_are_broadcast_are_refused():
+    data = TorchData((X[:200], Y[:200, 0]), owners=NAMES)
+    learner = learner_from_torch(nn.Linear(4, 1), data, WORLD, loss=nn.MSELoss())
+    with pytest.raises(BadInput, match="broadcast; give labels the shape"):
+        next(learner.train(learner.start(), [0], 0))
+
+
+def test_schedulers_and_clipping_take_part():
+    uploads = [
+        next(regression(WORLD, 0, optimizer=how).train(regression(WORLD, 0).start(), [1], 0))
+        for how in (
+            adamw(),
+            LocalOptimizer(lambda p: torch.optim.SGD(p, lr=0.02)),
+            LocalOptimizer(lambda p: torch.optim.SGD(p, lr=0.02), clip=1e-3),
+            LocalOptimizer(
+                lambda p: torch.optim.SGD(p, lr=0.02),
+                scheduler=lambda o: torch.optim.lr_scheduler.StepLR(o, 1, 0.5),
+            ),
+        )
+    ]
+    start = regression(WORLD, 0).start()
+    _, plain, clipped, falling = (np.abs(upload - start).sum() for upload in uploads)
+    assert clipped < falling < plain
+    assert np.linalg.norm(uploads[2] - start) <= 5 * 0.02 * 1e-3 * 1.001  # five steps
+
+
+def test_whole_metrics_datasets_and_transforms():
+    class Items:
+        def __len__(self):
+            return 200
+
+        def __getitem__(self, place):
+            return X[place], Y[place].astype(np.float32)
+
+    r2 = Metric(
+        lambda out, y: 1 - ((out - y) ** 2).sum() / ((y - y.mean(0)) ** 2).sum(), "higher", True
+    )
+    pairs = learner_from_torch(
+        nn.Linear(4, 2), DATA, WORLD, loss=nn.MSELoss(), metrics={"r2": r2}
+    )  # fmt: skip
+    model = pairs.start()
+    items = TorchData(Items(), DATA.test, owners=NAMES)
+    other = learner_from_torch(nn.Linear(4, 2), items, WORLD, loss=nn.MSELoss())
+    assert_array_equal(*(next(one.train(model, [3], 2)) for one in (pairs, other)))
+    pairs.parts.load(model)
+    with torch.no_grad():
+        out, y = pairs.module(torch.tensor(X[200:])), torch.tensor(Y[200:]).float()
+    assert pairs.evaluate(model).metrics["r2"] == pytest.approx(float(r2.fn(out, y)), rel=1e-5)
+    noisy = TorchData(DATA.train, owners=NAMES, transform=lambda x: x + torch.randn_like(x))
+    one = learner_from_torch(nn.Linear(4, 2), noisy, WORLD, loss=nn.MSELoss())
+    first, again = (next(one.train(model, [3], 2)) for _ in range(2))
+    assert_array_equal(first, again)
+    assert (first != next(pairs.train(model, [3], 2))).any()
+
+
+def test_a_target_of_an_unknown_metric_names_those_there_are():
+    with pytest.raises(BadInput, match="rmse is not measured: name one of loss, test_loss, mae"):
+        run(
+            WORLD,
+            ["even"],
+            target=Target(metric="rmse", level=1),
+            compute=Compute(learner=regression),
+        )
+    with pytest.raises(BadInput, match="the learner has lower values of mae"):
+        run(
+            WORLD, ["even"], target=Target(metric="mae", level=1, better="higher"),
+            compute=Compute(learner=regression),
+        )  # fmt: skip
+
+
+def test_a_forecast_counts_what_clients_keep():
+    some, none = keeping(WORLD, 0).forecast(3), regression(WORLD, 0).forecast(3)
+    weights = keeping(WORLD, 0).parts.trained
+    assert some.states >= 6 * 2 * 4 * weights  # two moments of Adam, for six clients
+    assert none.states == 0
+    assert some.memory > none.memory
+    assert not some.large
+    assert "a round takes about" in str(some)
