@@ -16,6 +16,7 @@ import fedcell
 SPACES = ["", "policies", "network", "learning", "simulation", "experiments", "planning"]
 SPACES += ["deploy", "errors"]
 NEEDS_EXTRAS = {"TorchLearner", "tensors", "run_federation", "pilot_federation"}
+NEEDS_EXTRAS |= {"LocalOptimizer", "Metric", "TorchData", "learner_from_torch"}
 
 
 def space(name: str) -> typing.Any:

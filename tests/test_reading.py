@@ -235,6 +235,7 @@ def test_only_streams_draw_random_numbers():
 
 SPACES = ["policies", "network", "learning", "simulation", "experiments", "planning", "deploy"]
 NEEDS_EXTRAS = {"TorchLearner", "tensors", "run_federation", "pilot_federation"}
+NEEDS_EXTRAS |= {"LocalOptimizer", "Metric", "TorchData", "learner_from_torch"}
 
 
 def public_things() -> dict[str, object]:
