@@ -7,7 +7,7 @@ resumed.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from math import inf, nan
+from math import inf, isfinite, nan
 from numbers import Real
 from typing import Any, Literal, Protocol, get_args, runtime_checkable
 
@@ -276,8 +276,11 @@ def evaluated(learner: Learner, model: Floats) -> Scores:
             f"the learner evaluates to the metrics {', '.join(metrics) or 'none'}: expected those "
             f"that its `better` names ({', '.join(wanted) or 'none'})"
         )
+    diverged = not isinstance(scores.train_loss, Real) or not isfinite(scores.train_loss)
     for name, value in metrics.items():
-        if not isinstance(value, Real) or abs(float(value)) == inf:
+        if diverged and isinstance(value, Real) and abs(float(value)) == inf:
+            metrics[name] = nan  # it overflows as the loss does, by which a run has diverged
+        elif not isinstance(value, Real) or abs(float(value)) == inf:
             raise BadInput(f"the learner evaluates to {name} = {value!r}: expected a number")
     for name, value in values.items():
         most = inf if name.endswith("loss") else 1.0
@@ -307,6 +310,11 @@ def check_metrics(given: Mapping[str, Direction]) -> dict[str, Direction]:
         if each not in get_args(Direction):
             raise BadInput(
                 f"the learner has {name} values better {each!r}: expected higher or lower"
+            )
+        if USUAL.get(name, each) != each:
+            raise BadInput(
+                f"the learner has {each} values of {name} as the better ones: of {name}, "
+                f"{USUAL[name]} values are better"
             )
     return better
 

@@ -120,6 +120,11 @@ def check_scored(target: Target | None, scores: Scores) -> None:
             "the training loss of the first model is not a number: check the data, or the learner"
         )
     if target is not None and target.needs_test and isnan(scores.of(target.column)):
+        if not isnan(scores.test_loss):
+            raise BadInput(
+                f"the target is {target}, and {target.metric} of the first model is not a number: "
+                "let the metric give one, or take another target"
+            )
         raise BadInput(
             f"the target is {target}, but there is no test data to measure it on: give a training "
             "loss as the target"

@@ -25,6 +25,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed: pip install
 from torch import nn  # noqa: E402
 
 from fedcell.learning import LocalOptimizer, Metric, TorchData, learner_from_torch  # noqa: E402
+from fedcell.learning.learner import evaluated, measured_by  # noqa: E402
 from fedcell.simulation import simulate  # noqa: E402
 
 WORLD = Scenario(learning=Learning()).using(
@@ -211,9 +212,8 @@ def test_another_frozen_body_is_another_run(tmp_path):
 @pytest.mark.filterwarnings("ignore:Using a target size")  # torch only warns
 def test_outputs_and_labels_that_are_broadcast_are_refused():
     data = TorchData((X[:200], Y[:200, 0]), owners=NAMES)
-    learner = learner_from_torch(nn.Linear(4, 1), data, WORLD, loss=nn.MSELoss())
     with pytest.raises(BadInput, match="broadcast; give labels the shape"):
-        next(learner.train(learner.start(), [0], 0))
+        learner_from_torch(nn.Linear(4, 1), data, WORLD, loss=nn.MSELoss())
 
 
 def test_schedulers_and_clipping_take_part():
@@ -287,3 +287,167 @@ def test_a_forecast_counts_what_clients_keep():
     assert some.memory > none.memory
     assert not some.large
     assert "a round takes about" in str(some)
+
+
+@pytest.mark.parametrize(
+    ("module", "options", "why"),
+    [
+        (nn.Linear(5, 2), {}, "fails on 2 samples .mat1 and mat2 shapes"),
+        (nn.Linear(4, 3), {}, "fails on 2 samples .The size of tensor a .3. must match"),
+        (nn.Linear(4, 2), {"loss": lambda out, y: ((out - y) ** 2).mean()}, "give one for each"),
+        (nn.Linear(4, 2), {"loss": lambda out, y: torch.ones(5)}, "give one for each"),
+        (nn.Linear(4, 2), {"loss": "mse"}, "expected a function of outputs and labels"),
+        (nn.Linear(4, 2), {"loss": nn.MSELoss}, "or a loss module, as nn.MSELoss"),
+        (nn.Linear(4, 2).requires_grad_(False), {}, "nothing trains"),
+        ("resnet", {}, "the module is a str: expected a torch.nn.Module"),
+        (
+            nn.Linear(4, 2),
+            {"optimizer": torch.optim.SGD([torch.zeros(1)], lr=0.1)},
+            "of type SGD: expected a function of the parameters",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_named_before_the_first_round(module, options, why):
+    with pytest.raises(BadInput, match=why) as raised:
+        learner_from_torch(module, DATA, WORLD, **{"loss": nn.MSELoss()} | options)
+    assert "\n" not in str(raised.value)
+
+
+def test_data_without_training_samples_is_refused():
+    with pytest.raises(BadInput, match="there are no training samples"):
+        learner_from_torch(nn.Linear(4, 2), TorchData((X[:0], Y[:0])), WORLD, loss=nn.MSELoss())
+
+
+@pytest.mark.filterwarnings("ignore:Using a target size")
+def test_labels_that_fit_two_samples_alone_are_refused_where_models_are_evaluated():
+    data = TorchData((X[:200], Y[:200, 0]), owners=NAMES)  # (2,) against (2, 2) is broadcast
+    learner = learner_from_torch(nn.Linear(4, 2), data, WORLD, loss=nn.MSELoss())
+    with pytest.raises(BadInput, match="fails on 200 samples .The size of tensor a"):
+        learner.evaluate(learner.start())
+    with pytest.raises(BadInput, match="fails on 10 samples .The size of tensor a"):
+        next(learner.train(learner.start(), [0], 0))
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        LocalOptimizer(torch.optim.LBFGS),
+        LocalOptimizer(torch.optim.AdamW, scheduler=torch.optim.lr_scheduler.ReduceLROnPlateau),
+        LocalOptimizer(
+            torch.optim.AdamW,
+            scheduler=lambda o: torch.optim.lr_scheduler.OneCycleLR(o, 0.1, total_steps=2),
+        ),
+    ],
+)
+def test_steps_that_need_more_than_a_gradient_are_refused(how):
+    learner = regression(WORLD, 0, optimizer=how)
+    with pytest.raises(BadInput, match="cannot take a local step"):
+        next(learner.train(learner.start(), [0], 0))
+
+
+def test_own_optimisers_are_those_of_a_plain_loop():
+    how = adamw(scheduler=lambda o: torch.optim.lr_scheduler.StepLR(o, 2, 0.5), clip=0.1)
+    learner, module = (regression(WORLD, 0, optimizer=how) for _ in range(2))
+    (upload,) = learner.train(learner.start(), [2], 3)
+    plain, own = module.module, learner.partition.of(2)
+    optimiser = torch.optim.AdamW(plain.parameters(), lr=0.02)
+    scheduler = torch.optim.lr_scheduler.StepLR(optimiser, 2, 0.5)
+    order, sizes = learner.training.batches(2, 3, own.size)
+    for places in np.split(own[order], sizes.cumsum()[:-1]):
+        optimiser.zero_grad()
+        nn.MSELoss()(plain(torch.tensor(X[places])), torch.tensor(Y[places]).float()).backward()
+        nn.utils.clip_grad_norm_(plain.parameters(), 0.1)
+        optimiser.step()
+        scheduler.step()
+    flat = torch.cat([p.detach().reshape(-1) for p in plain.parameters()]).numpy()
+    np.testing.assert_allclose(upload, flat, rtol=0, atol=1e-6)
+
+
+def test_numbers_of_numpy_in_an_optimiser_are_kept():
+    how = LocalOptimizer(
+        lambda params: torch.optim.AdamW(params, lr=np.float64(0.02)), keep_state=True
+    )
+    learner = regression(WORLD, 0, optimizer=how)
+    first, second = (next(learner.train(learner.start(), [1], 0)) for _ in range(2))
+    assert (first != second).any()  # the second begins with the moments of the first
+
+
+def test_a_memory_that_names_code_is_refused_in_one_sentence():
+    import io
+
+    file = io.BytesIO()
+    torch.save({"optimiser": print}, file)
+    learner = keeping(WORLD, 0)
+    learner.remember({1: np.frombuffer(file.getvalue(), np.uint8)})
+    with pytest.raises(BadInput, match="does not fit what it remembers") as raised:
+        next(learner.train(learner.start(), [1], 0))
+    assert "\n" not in str(raised.value)
+
+
+def test_metrics_that_overflow_with_the_loss_end_no_run():
+    def fast(scenario, seed):
+        mse = {"mse": (nn.MSELoss(), "lower")}
+        lead = LocalOptimizer(lambda params: torch.optim.SGD(params, lr=1e7))
+        learner = learner_from_torch(
+            nn.Linear(4, 2), DATA, scenario, seed, loss=nn.MSELoss(), metrics=mse, optimizer=lead
+        )
+        return learner
+
+    result = run(WORLD, ["even"], rounds=1, target=Target(metric="mse", level=0.01),
+                 compute=Compute(learner=fast))  # fmt: skip
+    ledger = result.ledgers["even"]
+    assert np.isinf(ledger.train_loss[-1])
+    assert np.isnan(ledger.metrics["mse"][-1])
+    assert ledger.rounds_to(Target(metric="mse", level=0.01)) is None
+    never = regression(WORLD, 0, metrics={"m": (lambda out, _: out[:, 0] * np.inf, "lower")})
+    with pytest.raises(BadInput, match="evaluates to m"):  # while the loss is finite
+        evaluated(never, never.start())
+
+
+def test_whole_metrics_take_outputs_of_any_structure_and_give_one_number():
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer = nn.Linear(4, 2)
+
+        def forward(self, x):
+            return {"logits": self.layer(x)}
+
+    def made(fn):
+        return learner_from_torch(
+            Named(), DATA, WORLD, loss=lambda out, y: (out["logits"] - y) ** 2,
+            metrics={"most": Metric(fn, "lower", whole=True)},
+        )  # fmt: skip
+
+    learner = made(lambda out, y: (out["logits"] - y).abs().max())
+    assert learner.evaluate(learner.start()).metrics["most"] > 0
+    learner = made(lambda out, y: (out["logits"] - y).abs())
+    with pytest.raises(BadInput, match=r"most .* gives shape \(60, 2\): give one number"):
+        learner.evaluate(learner.start())
+
+
+def test_a_target_whose_metric_is_not_a_number_at_first_names_it():
+    def never(scenario, seed):
+        return regression(
+            scenario, seed, metrics={"f1": Metric(lambda *_: float("nan"), "higher", True)}
+        )
+
+    with pytest.raises(BadInput, match="f1 of the first model is not a number"):
+        run(WORLD, ["even"], target=Target(metric="f1", level=0.5), compute=Compute(learner=never))
+
+
+def test_an_accuracy_of_which_less_is_better_is_refused():
+    wrong = {"accuracy": (lambda out, y: (out[:, 0] > y[:, 0]).float(), "lower")}
+    with pytest.raises(BadInput, match="of accuracy, higher values are better"):
+        measured_by(regression(WORLD, 0, metrics=wrong))
+
+
+def test_runs_with_many_metrics_are_resumed(tmp_path):
+    def many(scenario, seed):
+        each = {f"mae_{i}": (nn.L1Loss(), "lower") for i in range(80)}
+        return regression(scenario, seed, metrics=each)
+
+    for rounds in (2, 3):
+        result = run(WORLD, ["even"], rounds=rounds, compute=Compute(learner=many),
+                     folder=tmp_path / "a", resume=rounds > 2)  # fmt: skip
+    assert result.ledgers["even"].rounds == 3

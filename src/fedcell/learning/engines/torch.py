@@ -41,13 +41,17 @@ from .torch_costs import (
 from .torch_local import LocalOptimizer, LocalSteps, Memory, as_optimizer, usual_optimizer
 from .torch_parts import Travelling, load_weights, travelling
 from .torch_tasks import (
+    FAILURES,
     Loss,
-    Metric,
     Samples,
     as_metrics,
     classifies,
+    count_of,
     each_sample,
     hits,
+    metric_of_all,
+    metric_values,
+    refused_batch,
     sample_losses,
     unreduced,
 )
@@ -126,6 +130,8 @@ class TorchLearner:
         metrics: Mapping[str, Any] | None = None,
         optimizer: LocalOptimizer | Callable[[list[Any]], Any] | None = None,
     ) -> None:
+        if not isinstance(module, nn.Module):
+            raise BadInput(f"the module is a {type(module).__name__}: expected a torch.nn.Module")
         self.train_data = Samples.of(train)
         self.test_data = None if test is None else Samples.of(test)
         if len(self.train_data) <= partition.index.max():
@@ -223,12 +229,13 @@ class TorchLearner:
             steps.set_rate(rate)
             steps.zero()
             try:
-                value = self._batch_loss(x, y, checked)
-            except ValueError as error:
-                if size > 1 or isinstance(error, BadInput):
+                self._batch_loss(x, y, checked).backward()  # type: ignore[no-untyped-call]
+            except FAILURES as error:
+                if isinstance(error, BadInput):
                     raise
-                raise _refused_single_sample(client, error) from error
-            value.backward()  # type: ignore[no-untyped-call]
+                if size == 1 and isinstance(error, ValueError):
+                    raise _refused_single_sample(client, error) from error
+                raise refused_batch(size, error) from error
             steps.step()  # (3)
             checked = True
         if self.optimizer is not None and self.optimizer.keep_state:
@@ -307,9 +314,11 @@ class TorchLearner:
                 shares.append(hits(outputs, y).cpu())
             for name, metric in self.metrics.items():
                 values[name].append(
-                    (outputs, y) if metric.whole else _values(name, metric, outputs, y)
+                    (outputs, y) if metric.whole else metric_values(name, metric, outputs, y)
                 )
-        scores = {name: _mean(self.metrics[name], parts) for name, parts in values.items()}
+        scores = {
+            name: metric_of_all(name, self.metrics[name], parts) for name, parts in values.items()
+        }
         accuracy = float(torch.cat(shares).mean()) if shares else scores.pop("accuracy", nan)
         return Scores(
             train_loss, float(torch.cat(losses).mean()), accuracy, self._majority, metrics=scores
@@ -328,8 +337,13 @@ class TorchLearner:
 
     def _losses(self, x: Any, y: Any) -> tuple[Tensor, Any]:
         """Return the loss of each sample, and the outputs."""
-        outputs = self.module(x)
-        return each_sample(self.loss(outputs, y), outputs, y).double().cpu(), outputs
+        try:
+            outputs = self.module(x)
+            return each_sample(self.loss(outputs, y), outputs, y).double().cpu(), outputs
+        except FAILURES as error:
+            if isinstance(error, BadInput):
+                raise
+            raise refused_batch(count_of(y), error) from error
 
     def _majority_class(self) -> float:
         """Return the share of the most common class; NaN without classes."""
@@ -352,6 +366,11 @@ class TorchLearner:
                 break
         for part, mode in modes:
             part.training = mode
+        if isinstance(found.failed, BadInput):
+            raise found.failed
+        # Of a single sample, which BatchNorm refuses, training says what is wrong with it.
+        if found.failed is not None and len(some) == PROBED:
+            raise refused_batch(PROBED, found.failed) from found.failed
         return found
 
     def forecast(self, cohort: int) -> Forecast:
@@ -403,20 +422,6 @@ class TorchLearner:
         """Return the state_dict of the whole module with a model in it."""
         self.parts.load(model)
         return {name: value.detach().clone() for name, value in self.module.state_dict().items()}
-
-
-def _values(name: str, metric: Metric, outputs: Any, y: Any) -> Tensor:
-    """Return a metric of each sample of a batch."""
-    values = metric.fn(outputs, y)
-    return each_sample(values, outputs, y, f"the metric {name}").double().cpu()
-
-
-def _mean(metric: Metric, parts: list[Any]) -> float:
-    """Return a metric on all test samples from its batches."""
-    if not metric.whole:
-        return float(torch.cat(parts).mean())
-    outputs, labels = (torch.cat(column) for column in zip(*parts, strict=True))
-    return float(metric.fn(outputs, labels))
 
 
 def tensors(x: Any, y: Ints, data: Dataset) -> tuple[Tensor, Tensor]:

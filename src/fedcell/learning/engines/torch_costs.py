@@ -71,8 +71,9 @@ def _size(count: float) -> str:
 class Probe:
     """What one pass over a few samples shows of a module."""
 
-    cycles: float | None  # of a training step for one sample; None: the pass failed
+    cycles: float | None  # of a training step for one sample; None: they could not be counted
     changed: frozenset[str]  # buffers that training changes
+    failed: Exception | None = None  # of a pass that fails also where nothing is counted
 
 
 def probe(module: nn.Module, samples: int, loss: Callable[[], Tensor]) -> Probe:
@@ -86,6 +87,7 @@ def probe(module: nn.Module, samples: int, loss: Callable[[], Tensor]) -> Probe:
     buffers = {name: b.detach().clone() for name, b in module.named_buffers()}
     kept = {p: p.grad for p in module.parameters()}
     forward, backward = FlopCounterMode(display=False), FlopCounterMode(display=False)
+    failed = None
     try:
         with torch.random.fork_rng(devices=[]):
             with forward:
@@ -96,8 +98,8 @@ def probe(module: nn.Module, samples: int, loss: Callable[[], Tensor]) -> Probe:
         if all(p.requires_grad for p in module.parameters()):
             back = 2 * ahead
         cycles = (ahead + back) / samples or None
-    except (ValueError, RuntimeError, TypeError, IndexError, KeyError, BadInput):
-        cycles = None  # training says what is wrong with it
+    except Exception:  # of the module, of its loss, or of the counter
+        cycles, failed = None, _failure(loss)
     changed = set()
     with torch.no_grad():
         for name, now in module.named_buffers():
@@ -107,7 +109,17 @@ def probe(module: nn.Module, samples: int, loss: Callable[[], Tensor]) -> Probe:
                 now.copy_(before)
     for p, grad in kept.items():
         p.grad = grad
-    return Probe(cycles, frozenset(changed))
+    return Probe(cycles, frozenset(changed), failed)
+
+
+def _failure(loss: Callable[[], Tensor]) -> Exception | None:
+    """Return how a pass forward fails where nothing is counted; None if it does not."""
+    try:
+        with torch.random.fork_rng(devices=[]):
+            loss()
+    except Exception as error:
+        return error
+    return None
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from fedcell.learning.learner import BETA1, BETA2, EPSILON, LocalTraining
 try:
     import torch
     from torch import nn
+    from torch.utils._pytree import tree_map
 except ImportError as error:  # pragma: no cover
     raise BadInput("TorchLearner needs PyTorch: pip install 'fedcell[torch]'") from error
 
@@ -51,8 +53,8 @@ class LocalOptimizer:
     def __post_init__(self) -> None:
         if not callable(self.make):
             raise BadInput(
-                f"`optimizer` = {self.make!r}: expected a function of the parameters, as "
-                "lambda params: torch.optim.AdamW(params, lr=1e-3)"
+                f"`optimizer` is of type {type(self.make).__name__}: expected a function "
+                "of the parameters, as lambda params: torch.optim.AdamW(params, lr=1e-3)"
             )
         if self.clip is not None and not self.clip > 0:
             raise BadInput(f"`clip` = {self.clip}: expected a number above 0")
@@ -107,9 +109,20 @@ class LocalSteps:
                 p.grad.add_(p.detach() - begun, alpha=self.training.proximal)
         if self.own is not None and self.own.clip is not None:
             nn.utils.clip_grad_norm_(self.parameters, self.own.clip)
-        self.optimiser.step()
+        self._step_of("optimizer", self.optimiser)
         if self.scheduler is not None:
-            self.scheduler.step()
+            self._step_of("scheduler", self.scheduler)
+
+    @staticmethod
+    def _step_of(which: str, taking: Any) -> None:
+        """Let an optimiser or a scheduler take a step; refuse one that needs more for it."""
+        try:
+            taking.step()
+        except (TypeError, ValueError) as error:  # a closure, a loss, or a longer schedule
+            raise BadInput(
+                f"`{which}`: a {type(taking).__name__} cannot take a local step ({error}): take one "
+                "that steps without arguments, and as often as clients do"
+            ) from error
 
     def memory(self) -> Memory:
         """Return what optimiser and scheduler remember."""
@@ -120,7 +133,7 @@ class LocalSteps:
         if self.scheduler is not None:
             states["scheduler"] = self.scheduler.state_dict()
         file = io.BytesIO()
-        torch.save(states, file)
+        torch.save(tree_map(_plain, states), file)
         return np.frombuffer(file.getvalue(), np.uint8)
 
     def _recall(self, memory: Memory) -> None:
@@ -129,11 +142,17 @@ class LocalSteps:
             self.optimiser.load_state_dict(states["optimiser"])
             if self.scheduler is not None:
                 self.scheduler.load_state_dict(states["scheduler"])
-        except (ValueError, KeyError, RuntimeError) as error:
+        except (ValueError, KeyError, RuntimeError, UnpicklingError, TypeError) as error:
+            reason = str(error).partition("\n")[0]
             raise BadInput(
-                f"a client's optimiser does not fit what it remembers ({error}): run it again "
-                "without `resume`"
+                f"a client's optimiser does not fit what it remembers ({reason}): run it again "
+                "without `resume`, or without keep_state"
             ) from error
+
+
+def _plain(value: Any) -> Any:
+    """Return a number of NumPy as one of Python, which torch.load reads without running code."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def usual_optimizer(parameters: list[nn.Parameter], how: LocalTraining) -> torch.optim.Optimizer:

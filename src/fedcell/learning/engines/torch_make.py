@@ -84,6 +84,8 @@ def learner_from_torch(
     learning = check_scenario(scenario).learning or Learning()
     given = _torch_data(data, learning)
     train = given.samples(given.train)
+    if not len(train):
+        raise BadInput("there are no training samples: give at least one for each client")
     owner = None if given.owners is None else as_owner(given.owners, len(train))
     settled, partition = settle_owners(scenario, learning, owner, len(train))
     if partition is None:

@@ -199,6 +199,11 @@ def _leaves(tree: Any) -> list[Tensor]:
     return found
 
 
+def count_of(labels: Any) -> int:
+    """Return the number of samples of a batch."""
+    return len(labels) if isinstance(labels, Tensor) else len(_leaves(labels)[0])
+
+
 def sample_losses(outputs: Tensor, labels: Tensor) -> Tensor:
     """Return the cross-entropy of each sample."""
     return nn.functional.cross_entropy(outputs, labels, reduction="none")
@@ -211,6 +216,11 @@ def hits(outputs: Tensor, labels: Tensor) -> Tensor:
 
 def unreduced(loss: Loss) -> Loss:
     """Return a loss module of torch.nn as one that gives a value for each sample."""
+    if isinstance(loss, type) or not callable(loss):
+        raise BadInput(
+            f"a loss or metric is {loss!r}: expected a function of outputs and labels, or a loss "
+            "module, as nn.MSELoss()"
+        )
     if isinstance(loss, nn.Module) and hasattr(loss, "reduction"):
         if getattr(loss, "weight", None) is not None:
             raise BadInput(
@@ -226,7 +236,7 @@ def unreduced(loss: Loss) -> Loss:
 def each_sample(values: Any, outputs: Any, labels: Any, what: str = "the loss") -> Tensor:
     """Return a value for each sample of a batch, the mean over further dimensions; refuse values
     that are none."""
-    count = len(labels) if isinstance(labels, Tensor) else len(_leaves(labels)[0])
+    count = count_of(labels)
     if not isinstance(values, Tensor) or values.ndim == 0 or values.shape[0] != count:
         raise BadInput(f"{what} gives one number for many samples: give one for each")
     shapes = [t.shape for t in (outputs, labels) if isinstance(t, Tensor)]
@@ -237,6 +247,42 @@ def each_sample(values: Any, outputs: Any, labels: Any, what: str = "the loss") 
             "broadcast; give labels the shape of the outputs (y[:, None])"
         )
     return values.flatten(1).mean(1) if values.ndim > 1 else values
+
+
+# What a module, a loss or a metric raises where it does not fit the samples.
+FAILURES = (RuntimeError, TypeError, ValueError, IndexError, KeyError, AttributeError)
+
+
+def refused_batch(count: int, error: Exception) -> BadInput:
+    """Return what is wrong with a module or a loss that fails on a batch."""
+    reason = str(error).partition("\n")[0] or type(error).__name__
+    return BadInput(
+        f"the module or its loss fails on {count} samples ({reason}): check what the module takes, "
+        "what it returns and the shape of the labels"
+    )
+
+
+def metric_values(name: str, metric: Metric, outputs: Any, y: Any) -> Tensor:
+    """Return a metric of each sample of a batch."""
+    values = metric.fn(outputs, y)
+    return each_sample(values, outputs, y, f"the metric {name}").double().cpu()
+
+
+def metric_of_all(name: str, metric: Metric, parts: list[Any]) -> float:
+    """Return a metric on all test samples from its batches."""
+    if not metric.whole:
+        return float(torch.cat(parts).mean())
+    outputs, labels = (
+        tree_map(lambda *each: torch.cat(each), *column) for column in zip(*parts, strict=True)
+    )
+    value = metric.fn(outputs, labels)
+    try:
+        return float(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        what = f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else repr(value)
+        raise BadInput(
+            f"the metric {name} is one of all samples at once, and gives {what}: give one number"
+        ) from error
 
 
 def as_metrics(given: Mapping[str, Any] | None) -> dict[str, Metric]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 
-from fedcell.core.errors import NotReached
+from fedcell.core.errors import BadInput, NotReached
 from fedcell.core.quantities import readable_duration
 from fedcell.core.schema import NotNegative, Positive, Text
 from fedcell.core.showing import Showable
@@ -100,11 +100,18 @@ class Pilot(Showable):
     def with_direction(self, target: Target | None) -> Target:
         """Return a target with the direction of its metric, which the runs know; default: that of
         the pilot."""
-        if target is None or target.better is not None:
-            return target or self.target
+        if target is None:
+            return self.target
         known = {
             each.metric: each.better for each in (self.target, *(t.target for t in self.trials))
         }
+        if target.better is not None:
+            if known.get(target.metric, target.better) != target.better:
+                raise BadInput(
+                    f"`better` = {target.better}: the runs of the pilot have "
+                    f"{known[target.metric]} values of {target.metric} as the better ones"
+                )
+            return target
         if (better := known.get(target.metric)) is None:
             raise NotReached(
                 f"the runs of the pilot watched {', '.join(known)}, and not {target.metric}: run "

@@ -27,7 +27,7 @@ from .client_states import STATES, ClientStates
 DELIVERIES: tuple[Deliver, ...] = ("last", "average")  # by their number in checkpoint.npz
 HISTORY, CHECKPOINT = "history.csv", "checkpoint.npz"
 ENDING = b",%08x\n"  # of a line: its checksum
-MAX_LINE = 1000  # [byte] of a line
+MAX_VALUE = 40  # [byte] of a number in a line
 MAX_UPLOADS = 10**9  # of a round
 
 
@@ -161,9 +161,10 @@ class Checkpoint:
             if count:
                 with open_regular(path) as file:
                     self._size = len(self._header)
+                    longest = MAX_VALUE * (len(self._names) + 2)  # round, and checksum
                     if file.read(len(self._header)) != self._header:
                         raise ValueError
-                    rows += [self._parse(file.readline(MAX_LINE)) for _ in range(count)]
+                    rows += [self._parse(file.readline(longest)) for _ in range(count)]
             if self._checksum != checksum:
                 raise ValueError
         except (OSError, ValueError) as error:

@@ -11,6 +11,7 @@ from fedcell.core.errors import BadFile, BadInput, DataUnavailable
 from fedcell.core.files.formats import check_target, write_file
 from fedcell.core.files.npz import Arrays
 from fedcell.core.files.regular import open_regular
+from fedcell.learning.data.dataset import Dataset
 from fedcell.learning.data.sources import Content
 
 
@@ -95,3 +96,22 @@ def write_npz(path: Path, arrays: Arrays) -> Path:
 
     write_file(target, write)
     return target
+
+
+def write_dataset(path: str | Path, arrays: Arrays) -> Dataset:
+    """Write the arrays of a dataset to an .npz and return it under the name of the file.
+
+    Parameters
+    ----------
+    path : str or Path
+        The file, which ends in .npz.
+    arrays : dict of str to array
+        The arrays by name.
+
+    Returns
+    -------
+    Dataset
+    """
+    path = Path(path)
+    write_npz(path, arrays)
+    return Dataset.of(name=path.stem, **arrays)

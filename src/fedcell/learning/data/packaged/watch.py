@@ -18,7 +18,7 @@ from fedcell.core.types import Array, Bools, Floats, Ints
 from fedcell.learning.data.dataset import Dataset
 from fedcell.learning.data.sources import Content
 
-from .installed import package_folder, read_known, write_npz
+from .installed import package_folder, read_known, write_dataset
 from .unpickle import unpickle_npy
 
 INSTALL = "pip install 'fedcell[watch]'"
@@ -221,7 +221,4 @@ def write_watch(path: str | Path) -> Dataset:
     DataUnavailable
         If the package seglearn is not installed.
     """
-    path = Path(path)
-    arrays = watch_arrays(watch_windows())
-    write_npz(path, arrays)
-    return Dataset.of(name=path.stem, **arrays)
+    return write_dataset(path, watch_arrays(watch_windows()))
