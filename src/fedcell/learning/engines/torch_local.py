@@ -53,8 +53,8 @@ class LocalOptimizer:
     def __post_init__(self) -> None:
         if not callable(self.make):
             raise BadInput(
-                f"`optimizer` is of type {type(self.make).__name__}: expected a function "
-                "of the parameters, as lambda params: torch.optim.AdamW(params, lr=1e-3)"
+                f"`optimizer` is of type {type(self.make).__name__}: expected a "
+                "function of the parameters, as lambda params: torch.optim.AdamW(params, lr=1e-3)"
             )
         if self.clip is not None and not self.clip > 0:
             raise BadInput(f"`clip` = {self.clip}: expected a number above 0")
@@ -120,8 +120,8 @@ class LocalSteps:
             taking.step()
         except (TypeError, ValueError) as error:  # a closure, a loss, or a longer schedule
             raise BadInput(
-                f"`{which}`: a {type(taking).__name__} cannot take a local step ({error}): take one "
-                "that steps without arguments, and as often as clients do"
+                f"`{which}`: a {type(taking).__name__} cannot take a local step ({error}): take "
+                "one that steps without arguments, and as often as clients do"
             ) from error
 
     def memory(self) -> Memory:
