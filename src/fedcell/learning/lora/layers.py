@@ -45,7 +45,7 @@ class LowRank(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, rank: int, alpha: float, like: Tensor) -> None:
         super().__init__()
-        kind = {"dtype": like.dtype, "device": like.device}
+        kind: dict[str, Any] = {"dtype": like.dtype, "device": like.device}
         self.down = nn.Parameter(torch.empty(rank, inputs, **kind))  # A
         self.up = nn.Parameter(torch.zeros(outputs, rank, **kind))  # B
         nn.init.kaiming_uniform_(self.down, a=sqrt(5))  # as a linear layer of torch begins
