@@ -87,29 +87,29 @@ OF_PAGES = (
     ),
     Committed(
         "docs/images/world-phones-5g.png",
-        (f"fedcell plan phones-5g {LAW} --figure world.png",),
-        "world.png",
+        (f"fedcell plan phones-5g {LAW} --figure phones-5g.png",),
+        "phones-5g.png",
     ),
     Committed(
         "docs/images/world-factory.png",
-        (f"fedcell plan factory {LAW} --figure world.png",),
-        "world.png",
+        (f"fedcell plan factory {LAW} --figure factory.png",),
+        "factory.png",
     ),
     Committed(
         "docs/images/world-meters.png",
-        (f"fedcell plan meters {LAW} --figure world.png",),
-        "world.png",
+        (f"fedcell plan meters {LAW} --figure meters.png",),
+        "meters.png",
     ),
     Committed(
         "docs/images/world-pis-wifi.png",
-        (f"fedcell plan pis-wifi {LAW} --figure world.png",),
-        "world.png",
+        (f"fedcell plan pis-wifi {LAW} --figure pis-wifi.png",),
+        "pis-wifi.png",
     ),
     Committed(
         "docs/images/world-site.png",
         (
             "python docs/tutorials/data-sheet.md",
-            f"fedcell plan site.toml {SITE_LAW} --figure plan.png",
+            f"fedcell plan site.toml {SITE_LAW} --out plan.json --figure plan.png",
         ),
         "plan.png",
     ),

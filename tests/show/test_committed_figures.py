@@ -57,7 +57,7 @@ def test_figures_are_drawn_by_the_commands_of_the_pages():
         for command in each.commands:
             if command.startswith("python "):  # the Python of a page
                 page = (ROOT / command.removeprefix("python ")).read_text()
-                assert f'.plot("{each.drawn}")' in page, command
+                assert command != each.commands[-1] or f'.plot("{each.drawn}")' in page, command
             else:
                 assert f"    $ {command}" in pages, command
 

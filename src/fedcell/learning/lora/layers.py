@@ -45,9 +45,8 @@ class LowRank(nn.Module):
 
     def __init__(self, inputs: int, outputs: int, rank: int, alpha: float, like: Tensor) -> None:
         super().__init__()
-        kind: dict[str, Any] = {"dtype": like.dtype, "device": like.device}
-        self.down = nn.Parameter(torch.empty(rank, inputs, **kind))  # A
-        self.up = nn.Parameter(torch.zeros(outputs, rank, **kind))  # B
+        self.down = nn.Parameter(like.new_empty(rank, inputs))  # A
+        self.up = nn.Parameter(like.new_zeros(outputs, rank))  # B
         nn.init.kaiming_uniform_(self.down, a=sqrt(5))  # as a linear layer of torch begins
         self.rank, self.used, self.scale = rank, rank, alpha / rank
 
