@@ -299,8 +299,8 @@ def test_a_forecast_counts_what_clients_keep():
     [
         (nn.Linear(5, 2), {}, "fails on 2 samples .mat1 and mat2 shapes"),
         (nn.Linear(4, 3), {}, "fails on 2 samples .The size of tensor a .3. must match"),
-        (nn.Linear(4, 2), {"loss": lambda out, y: ((out - y) ** 2).mean()}, "give one for each"),
-        (nn.Linear(4, 2), {"loss": lambda *_: torch.ones(5)}, "give one for each"),
+        (nn.Linear(4, 2), {"loss": lambda out, y: ((out - y) ** 2).mean()}, "gives one number"),
+        (nn.Linear(4, 2), {"loss": lambda *_: torch.ones(5)}, "gives shape .5,. for 2 samples"),
         (nn.Linear(4, 2), {"loss": "mse"}, "expected a function of outputs and labels"),
         (nn.Linear(4, 2), {"loss": nn.MSELoss}, "or a loss module, as nn.MSELoss"),
         (nn.Linear(4, 2).requires_grad_(False), {}, "nothing trains"),

@@ -238,7 +238,10 @@ def each_sample(values: Any, outputs: Any, labels: Any, what: str = "the loss") 
     that are none."""
     count = count_of(labels)
     if not isinstance(values, Tensor) or values.ndim == 0 or values.shape[0] != count:
-        raise BadInput(f"{what} gives one number for many samples: give one for each")
+        given = "one number" if isinstance(values, float) else type(values).__name__
+        if isinstance(values, Tensor):
+            given = f"shape {tuple(values.shape)}" if values.ndim else "one number"
+        raise BadInput(f"{what} gives {given} for {count} samples: give one for each")
     shapes = [t.shape for t in (outputs, labels) if isinstance(t, Tensor)]
     if shapes and values.numel() > max(shape.numel() for shape in shapes) and values.ndim > 1:
         raise BadInput(
