@@ -382,7 +382,7 @@ def test_a_memory_that_names_code_is_refused_in_one_sentence():
     torch.save({"optimiser": print}, file)
     learner = keeping(WORLD, 0)
     learner.remember({1: np.frombuffer(file.getvalue(), np.uint8)})
-    with pytest.raises(BadInput, match="does not fit what it remembers") as raised:
+    with pytest.raises(BadInput, match="it holds more than numbers") as raised:
         next(learner.train(learner.start(), [1], 0))
     assert "\n" not in str(raised.value)
 

@@ -152,7 +152,9 @@ class LocalSteps:
             if self.scheduler is not None:
                 self.scheduler.load_state_dict(states["scheduler"])
         except (ValueError, KeyError, RuntimeError, UnpicklingError, TypeError) as error:
-            reason = str(error).partition("\n")[0]
+            # Of other objects torch says how to load them nevertheless, which runs their code.
+            code = isinstance(error, UnpicklingError)
+            reason = "it holds more than numbers" if code else str(error).partition("\n")[0]
             raise BadInput(
                 f"a client's optimiser does not fit what it remembers ({reason}): run it again "
                 "without `resume`, or without keep_state"
