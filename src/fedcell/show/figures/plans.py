@@ -63,11 +63,12 @@ def draw_plan(panel: Any, plan: TrainingPlan) -> None:
         color="black",
         markersize=7,
         capsize=3,
-        label=f"plan: K = {plan.cohort}, $E_l$ = {plan.local_steps}",
     )
     for part in best_mark.get_children():  # whole also at the border
         part.set_clip_on(False)
-    panel.plot([], [], color=GREEN, linewidth=2, label=f"within {TOLERANCE:.0%} of it")
+    label = f"plan: K = {plan.cohort}, $E_l$ = {plan.local_steps}"
+    panel.plot([], [], "o", color="black", markersize=7, label=label)
+    panel.plot([], [], color=GREEN, linewidth=2, label=f"within {TOLERANCE:.0%} of the plan")
     panel.plot(
         *(paper.local_steps, paper.cohort, "X"),
         color=ORANGE,
