@@ -292,10 +292,10 @@ def sentence(rows):
     seconds = " or ".join(f"{budget:.0f} s" for budget in sorted({r["budget"] for r in every}))
     return (
         f"{len(every)} worlds were drawn at random (fleets, bands, losses, data, skews, "
-        f"optimisers, targets); fedcell was tuned on none of them. {found} of their pilots, of {seconds} each, "
-        f"ended with a plan. In {len(rows)} of the worlds a whole grid of plans was run: the plan "
-        f"of fedcell cost {middle} than the best of the grid in the median, and {high} at the 90th "
-        "percentile."
+        f"optimisers, targets); fedcell was tuned on none of them. {found} of their pilots, of "
+        f"{seconds} each, ended with a plan. In {len(rows)} of the worlds a whole grid of plans "
+        f"was run: the plan of fedcell cost {middle} than the best of the grid in the median, and "
+        f"{high} at the 90th percentile."
     )
 
 
