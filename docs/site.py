@@ -195,8 +195,9 @@ def main() -> None:
         return
     faults = stage()
     if not options.links:
-        warnings = build()
-        faults += warnings + (faults_of(SITE) if SITE.exists() else [])
+        faults += build()
+        if SITE.exists():
+            faults += faults_of(SITE)
     for fault in faults:
         print(fault, file=sys.stderr)
     if not faults and not options.links:
