@@ -137,7 +137,9 @@ def test_watts_that_are_dbm_are_noticed():
     ):
         (note,) = [n for n in radio_notes(scenario, draw_fleet(scenario)) if "23 W" in n]
         assert "if that is 23 dBm, give 0.2 W" in note
-    assert radio_notes(Scenario(), draw_fleet(Scenario())) == []
+    wide = Scenario().using(clients={"spread": 0.5})  # the paper's 8 W, some above 10
+    for quiet in (Scenario(), wide):
+        assert radio_notes(quiet, draw_fleet(quiet)) == []
 
 
 def test_rates_that_no_radio_has_are_noticed():

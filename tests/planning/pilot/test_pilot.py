@@ -78,7 +78,7 @@ def first_pilot(tmp_path_factory):
     folder = tmp_path_factory.mktemp("first")
     (folder / "world.json").write_text(json.dumps(WORLD))
     files = {"out_path": folder / "pilot.json", "store": folder / "runs"}
-    pilot_command(str(folder / "world.json"), budget="2s", steps="1..16", **files)
+    pilot_command(str(folder / "world.json"), budget="4s", steps="1..16", **files)
     return (folder / "pilot.json").read_bytes()
 
 
