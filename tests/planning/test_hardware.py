@@ -15,6 +15,7 @@ from fedcell.planning import battery_lives
 from fedcell.planning.choice.limits import Limits
 from fedcell.planning.costs.batteries import battery_notes
 from fedcell.planning.whatif import nearby_worlds, with_power
+from fedcell.scenario.channel.measured import Measured
 from fedcell.scenario.identity import training_identity
 
 LAW = GivenLaw(mixing=30.0, drift=0.5, start=40.0)
@@ -182,3 +183,17 @@ def test_losses_of_a_training_depend_on_radios_only_by_outage():
     outage = {"snr_min_db": -5.0}
     assert identity(radio=outage) != identity()
     assert identity(radio=outage | {"noise_rise_db": 3.0}) != identity(radio=outage)
+
+
+@pytest.mark.parametrize("quantity", ["gain", "rate"])
+def test_notes_and_lives_take_as_many_rounds_as_are_measured(quantity):
+    values = np.full((12, 6), 1e-11 if quantity == "gain" else 5e6)
+    world = Scenario().using(
+        cell={"channel": {"measured": Measured(quantity, values)}},
+        radio={"power_max": 0.2},
+        device={"battery": 1e5},
+        clients={"count": 6},
+        plan={"cohort": 3},
+    )
+    assert isinstance(radio_notes(world, draw_fleet(world)), list)
+    assert len(battery_lives(world, "even")) == 6

@@ -13,6 +13,7 @@ from fedcell.network.participation import chance_heard
 from fedcell.network.physics.downlink import download_rate
 from fedcell.network.physics.link import noise_density, spectral_efficiency
 from fedcell.network.round import Schedule, make_problem, price
+from fedcell.scenario.channel.measured import Measured
 
 BAND, NOISE, BITS = 20e6, 4e-21, 1e6
 GAIN = 1e-11  # a path loss of 110 dB
@@ -106,6 +107,20 @@ def test_open_loop_control_by_hand():
     assert_allclose(partial.power, 1e-11 / 180e3 * partial.mean_gain**-0.8)
     fixed = draw_fleet(scenario.using(radio={"alpha": 0.0, "resource_block": 360e3}))
     assert_allclose(fixed.power, 1e-11 / 360e3)
+
+
+def test_open_loop_control_makes_up_for_measured_path_losses():
+    """Gains of -100 and -110 dB at P_0 = -90 dBm a block: 10 and 20 dBm, whatever the distance."""
+    gains = np.array([[0.5e-10, 1e-11], [1.5e-10, 0.0]])
+    world = Scenario().using(
+        cell={"gains": gains},
+        radio={"power_law": "open-loop", "p0_dbm": -90.0},
+        clients={"count": 2},
+        plan={"cohort": 1},
+    )
+    assert_allclose(draw_fleet(world).power * 180e3, [0.01, 0.1])
+    measured = {"gains": None, "channel": {"measured": Measured("gain", gains)}}
+    assert_allclose(draw_fleet(world.using(cell=measured)).power * 180e3, [0.01, 0.1])
 
 
 def test_airtime_shares_keep_full_power_and_band():
