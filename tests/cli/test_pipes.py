@@ -34,6 +34,7 @@ PATHS: dict[tuple[str, str], list[str]] = {
     ("devices", "own_file"): ["devices", "--file", "pipe.toml"],
     ("partition", "figure"): ["partition", "digits", "--figure", "pipe.png"],
     ("partition", "data_dir"): ["partition", "mnist", "--data-dir", "pipe"],
+    ("data", "out_path"): ["data", "watch", "--out", "pipe.npz"],
     ("pilot", "out_path"): ["pilot", "world.toml", "--out", "pipe.json"],
     ("pilot", "figure"): ["pilot", "world.toml", "--figure", "pipe.png"],
     ("pilot", "data_dir"): ["pilot", "mnist", "--data-dir", "pipe"],

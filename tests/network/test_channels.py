@@ -18,6 +18,7 @@ from fedcell.network.draw import draw_all
 from fedcell.network.participation import chance_called, chance_heard
 from fedcell.planning.costs.devices import upload_moments
 from fedcell.planning.whatif import nearby_worlds
+from fedcell.policies import Broadcast, EqualFinish, make_problem, price
 from fedcell.scenario.channel.laws import LAWS, wall_loss
 from fedcell.scenario.channel.spec import MODELS, ChannelSpec
 from fedcell.scenario.identity import training_identity
@@ -331,3 +332,38 @@ def test_a_law_that_fails_is_named(monkeypatch):
     scenario = world(model="mine")
     with pytest.raises(BadInput, match="the channel mine failed: ZeroDivisionError"):
         draw_fleet(scenario)
+
+
+RADIO = {"gap_db": 3.0, "usable_share": 0.8, "uplink_share": 0.5, "noise_figure_db": 5.0}
+
+
+@pytest.mark.parametrize(
+    "radio",
+    [
+        RADIO,
+        RADIO | {"power_max": 0.2},
+        RADIO | {"power_max": 0.2, "power_law": "full", "spectral_cap": 5.5},
+        RADIO | {"power_max": 0.2, "power_law": "full", "access": "time"},
+    ],
+)
+def test_a_device_alone_uploads_at_its_rate_whatever_the_radio(radio):
+    rates = [20e6, 5e6, 1e5]
+    scenario = Scenario().using(clients={"table": {"rate": rates}}, plan={"cohort": 1}, radio=radio)
+    fleet = draw_fleet(scenario)
+    trace = draw_trace(scenario, fleet, 9)
+    problem = make_problem(scenario, fleet, trace)
+    cost = price(problem, EqualFinish(Broadcast.to(scenario, fleet))(problem))
+    asked = np.array(rates)[trace.cohort]
+    assert_allclose(cost.upload_time, scenario.model_bits / asked, rtol=1e-9)
+
+
+def test_rates_that_a_radio_cannot_have_are_refused():
+    table = {"rate": [20e6, 1e6]}
+    for radio, sentence in (
+        ({"spectral_cap": 0.5}, "a client has a rate of 2e.07, above radio.spectral_cap"),
+        ({"power_law": "open-loop", "p0_dbm": -80.0}, "needs path losses, and SNR or rates"),
+        ({"power_max": 1e-20}, "a rate of 2e.07, too high for cell.bandwidth and the power"),
+    ):
+        scenario = Scenario().using(clients={"table": table}, plan={"cohort": 1}, radio=radio)
+        with pytest.raises(BadInput, match=sentence):
+            draw_fleet(scenario)

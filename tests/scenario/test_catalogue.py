@@ -199,12 +199,15 @@ def test_shipped_worlds_are_planned_run_and_swept(name, fedcell, tmp_path, monke
                 "scenario": name,
                 "policy": ["even"],
                 "rounds": 2,
+                "seeds": [0],
                 "cell": {"channel": {"shadowing": [0.0, 6.0]}},
             }
         )
     )
     swept = json.loads(fedcell("sweep", "sweep.json", "--out", "o", "--workers", 1, "--json").out)
-    assert len({row["duration"] for row in swept["runs"]}) == 2
+    assert [row["cell.channel.shadowing"] for row in swept["runs"]] == [0.0, 6.0]
+    assert len({row["key"] for row in swept["runs"]}) == 2  # other uploads may arrive
+    assert all(row["duration"] > 0 for row in swept["runs"])
 
 
 @pytest.mark.long

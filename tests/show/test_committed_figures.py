@@ -32,7 +32,11 @@ def marked(each):
     return pytest.param(each, id=each.file, marks=[pytest.mark.extras] if each.extra else marks)
 
 
-@pytest.mark.parametrize("committed", [marked(each) for each in FIGURES.FIGURES.values()])
+# tests/test_pages.py compares the others when it runs their pages.
+DRAWN = [marked(each) for each in FIGURES.FIGURES.values() if not each.page]
+
+
+@pytest.mark.parametrize("committed", DRAWN)
 def test_a_committed_figure_is_what_is_drawn_today(committed):
     if committed.extra:
         pytest.importorskip(committed.extra)
@@ -53,7 +57,7 @@ def test_figures_are_drawn_by_the_commands_of_the_pages():
         for command in each.commands:
             if command.startswith("python "):  # the Python of a page
                 page = (ROOT / command.removeprefix("python ")).read_text()
-                assert f'.plot("{each.drawn}")' in page, command
+                assert command != each.commands[-1] or f'.plot("{each.drawn}")' in page, command
             else:
                 assert f"    $ {command}" in pages, command
 

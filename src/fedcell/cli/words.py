@@ -75,6 +75,8 @@ FUNCTIONS: Mapping[str, str] = {
     "run": "`fedcell run`",
     "run_pilot": "`fedcell pilot`",
     "validate_pilot": "`fedcell validate`",
+    "write_shakespeare": "`fedcell data shakespeare`",
+    "write_watch": "`fedcell data watch`",
 }
 WORDS = frozenset({*CHOICES, *PARTS, *SAME, *OTHERWISE, *FUNCTIONS})
 

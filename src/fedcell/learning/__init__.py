@@ -10,6 +10,12 @@ if TYPE_CHECKING:
     from fedcell.learning.custom import LearnerLike as LearnerLike
     from fedcell.learning.data.dataset import Dataset as Dataset
     from fedcell.learning.data.dataset import load_data as load_data
+    from fedcell.learning.data.packaged.shakespeare import Role as Role
+    from fedcell.learning.data.packaged.shakespeare import shakespeare_roles as shakespeare_roles
+    from fedcell.learning.data.packaged.shakespeare import write_shakespeare as write_shakespeare
+    from fedcell.learning.data.packaged.watch import WatchWindows as WatchWindows
+    from fedcell.learning.data.packaged.watch import watch_windows as watch_windows
+    from fedcell.learning.data.packaged.watch import write_watch as write_watch
     from fedcell.learning.data.plugins import DatasetFactory as DatasetFactory
     from fedcell.learning.data.testing import check_dataset as check_dataset
     from fedcell.learning.engines.engine import Engine as Engine
@@ -37,6 +43,12 @@ __getattr__, __dir__, __all__ = attach(
         "fedcell.core.streams": ["Purpose", "stream"],
         "fedcell.learning.custom": ["LearnerLike"],
         "fedcell.learning.data.dataset": ["Dataset", "load_data"],
+        "fedcell.learning.data.packaged.shakespeare": [
+            "Role",
+            "shakespeare_roles",
+            "write_shakespeare",
+        ],
+        "fedcell.learning.data.packaged.watch": ["WatchWindows", "watch_windows", "write_watch"],
         "fedcell.learning.data.plugins": ["DatasetFactory"],
         "fedcell.learning.data.testing": ["check_dataset"],
         "fedcell.learning.engines.engine": ["Engine"],

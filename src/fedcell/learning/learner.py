@@ -28,6 +28,7 @@ RESERVED = frozenset(
         *("excluded_by_channel", "excluded_by_data", "totals", "spending", "discarded_uploads"),
         *("train_loss", "loss", "test_loss", "better", "total_duration", "total_energy", "target"),
         *("checksum", "clients"),
+        *("train_energy", "upload_energy", "download_energy", "wait_energy", "tail_energy"),
     )
 )
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # of Adam, as in Kingma and Ba (2015) and PyTorch

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fedcell.network.draw import draw_fleet as draw_fleet
     from fedcell.network.draw import draw_trace as draw_trace
     from fedcell.network.ledger import Ledger as Ledger
+    from fedcell.network.physics.timeline import Timeline as Timeline
     from fedcell.network.schedule import ScheduledRound as ScheduledRound
     from fedcell.network.schedule import load_round as load_round
     from fedcell.network.schedule import schedule_round as schedule_round
@@ -39,6 +40,7 @@ __getattr__, __dir__, __all__ = attach(
         ],
         "fedcell.network.draw": ["draw_fleet", "draw_trace"],
         "fedcell.network.ledger": ["Ledger"],
+        "fedcell.network.physics.timeline": ["Timeline"],
         "fedcell.network.schedule": ["ScheduledRound", "load_round", "schedule_round"],
         "fedcell.network.simulate": ["simulate_network"],
         "fedcell.network.trace": ["Fleet", "Trace"],

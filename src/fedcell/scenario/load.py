@@ -40,7 +40,7 @@ Learning over Wireless Networks", Sections II and V. SI units. Every key may be 
 these are the defaults. Keys marked * are left open by the paper and chosen by us.
 """
 ROWS_AT_A_TIME = 10_000  # of a table that are in memory as text
-SHIPPED = ("paper", "cnn", "digits", "mnist", "phones-5g", "factory", "meters", "pis-wifi")
+SHIPPED = ("paper", "cnn", "digits", "mnist", "watch", "phones-5g", "factory", "meters", "pis-wifi")
 
 
 def shipped(name: str) -> str:
@@ -63,8 +63,8 @@ def load_scenario(source: str | Path) -> Scenario:
     Parameters
     ----------
     source : str or Path
-        Path of a file, or "paper", "cnn", "digits" or "mnist". Paths in the file (gains, a table
-        of clients, data, owners) are relative to its folder.
+        Path of a file, or "paper", "cnn", "digits", "mnist" or "watch". Paths in the file (gains, a
+        table of clients, data, owners) are relative to its folder.
 
     Returns
     -------

@@ -135,6 +135,8 @@ def _with_comment(text: str, comment: str, column: int) -> Iterator[str]:
 def _toml(value: Any) -> str:
     if isinstance(value, dict):
         return "{ " + ", ".join(f"{key} = {_toml(item)}" for key, item in value.items()) + " }"
+    if isinstance(value, list) and value and isinstance(value[0], dict):  # one client on a line
+        return "[\n" + "".join(f"    {_toml(item)},\n" for item in value) + "]"
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml, value)) + "]"
     if isinstance(value, bool):

@@ -17,6 +17,7 @@ from fedcell.network.simulate import price_trace
 from fedcell.scenario.fleet_table import client_table
 from fedcell.scenario.hardware.device import Device
 from fedcell.scenario.hardware.radio import Radio
+from fedcell.show.tables.rounds import energy_parts
 
 SMALL = {
     "clients": {"count": 12, "spread": 0.5},
@@ -233,6 +234,11 @@ def test_the_device_of_a_table_that_draws_less_busy_than_idle_is_named():
     scenario = Scenario().using(clients={"table": table}, plan={"cohort": 2})
     with pytest.raises(BadInput, match="busy_power is below idle_power: b"):
         draw_fleet(scenario)
+
+
+def test_parts_of_nothing_are_not_printed():
+    line = energy_parts({"train": 12.0, "upload": 3.0, "wait": 4e-14, "tail": 0.0})
+    assert line == "of these joules: training 12, uploading 3"
 
 
 EFFECTS = {  # each key, with the keys that it needs, and another value

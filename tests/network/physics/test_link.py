@@ -7,11 +7,13 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fedcell import Scenario
+from fedcell.deploy.server.drift import corrected_fleet
+from fedcell.deploy.wire.profile import Profile, introduced
 from fedcell.errors import BadInput
 from fedcell.network import Trace, draw_fleet, draw_trace, simulate_network
 from fedcell.network.participation import chance_heard
 from fedcell.network.physics.downlink import download_rate
-from fedcell.network.physics.link import noise_density, spectral_efficiency
+from fedcell.network.physics.link import noise_density, spectral_efficiency, uploads_per_second
 from fedcell.network.round import Schedule, make_problem, price
 from fedcell.scenario.channel.measured import Measured
 
@@ -250,3 +252,24 @@ def test_a_least_snr_needs_no_power_limit_to_act():
     problem = make_problem(scenario, draw_fleet(scenario), trace)
     assert problem.extras is None
     assert_allclose(problem.band_time, BITS * log(2) / (BAND * log(26)))
+
+
+def test_devices_of_a_federation_are_priced_with_their_radio():
+    """A rate that a device states is that of its link, and drift stretches its uploads."""
+    radio = {"gap_db": 3.0, "noise_figure_db": 5.0, "usable_share": 0.8, "power_max": 0.05}
+    scenario = world(radio).using(cell={"gains": None}, clients={"count": 2}, plan={"cohort": 2})
+    profiles = {j: Profile.of({"name": f"d{j}", "rate": 5e6}) for j in range(2)}
+    stated = introduced(scenario, profiles)
+    fleet = draw_fleet(stated)
+    trace = Trace.of(fleet.mean_gain[None])
+    whole = Schedule(np.array([[0.999, 0.001]]), np.full((1, 2), 1e9))
+    at = make_problem(stated, fleet, trace)
+    assert_allclose(price(at, whole).upload_time[0, 0], BITS / 5e6, rtol=2e-3)
+    slower = corrected_fleet(fleet, stated, np.zeros(2), np.log([2.0, 2.0]))
+    late = make_problem(stated, slower, Trace.of(slower.mean_gain[None]))
+    assert_allclose(price(late, whole).upload_time[0, 0], 2 * BITS / 5e6, rtol=2e-3)
+    part = uploads_per_second(at, whole)
+    assert_allclose(part, 1 / price(at, whole).upload_time)
+    plain = problem_of(world())
+    even = Schedule(np.full(2, 0.5), plain.freq_max)
+    assert_allclose(uploads_per_second(plain, even), 1 / price(plain, even).upload_time)

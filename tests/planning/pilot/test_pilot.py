@@ -582,7 +582,7 @@ def test_damaged_pilots_are_refused(fedcell, piloted, damage, said):
         (["world.json", "--out", "p.txt"], "p.txt: the name must end in one of: json"),
         (["world.json", "--out", "no/p.json"], "no/p.json: cannot be written: there is no folder"),
         (["world.json", "--out", "pilot.json", "--seed", "3"], "pilot.json: is of --seed 0, not 3"),
-        (["aimless.json"], "there is no loss to reach: set learning.target or --target-loss"),
+        (["aimless.json"], "there is no loss to reach: set learning.target or --target"),
     ],
 )
 def test_pilots_that_are_refused(fedcell, piloted, words, said):

@@ -24,5 +24,6 @@ COMMANDS: Mapping[str, str] = {
     "sweep": "Run an experiment: every setting of its lists on all seeds, each training once.",
     "reproduce": "Reproduce figures of the paper: run, draw, and check its claims.",
     "figure": "Draw a run, several seeds or a sweep from its folder, without a simulation.",
+    "data": "Write data with real devices in it from an installed package, as an .npz with owners.",
     "constants": "Measure Theorem 1's constants along a training: L, mu, lambda, C_1, ...",
 }

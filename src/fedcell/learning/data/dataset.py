@@ -12,7 +12,7 @@ import numpy as np
 from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
 
-from fedcell.core.errors import BadInput, FedcellWarning, printable
+from fedcell.core.errors import BadInput, DataUnavailable, FedcellWarning, printable
 from fedcell.core.files.formats import naming
 from fedcell.core.files.npz import Arrays, array_names, read_npz
 from fedcell.core.schema import suggestion
@@ -37,6 +37,7 @@ from .plugins import dataset_by_plugin, installed_datasets
 from .sources import PUBLISHED
 
 NAMES = ("digits", *PUBLISHED)
+PACKAGED = {"watch.npz": "write_watch", "shakespeare.npz": "write_shakespeare"}  # by file
 OWNER = "owner"  # the array of an .npz with the client of each training sample
 
 Images = NDArray[np.uint8 | np.float32]
@@ -222,7 +223,8 @@ def load_data(
     BadInput
         If there is no such dataset, or its arrays cannot be used.
     DataUnavailable
-        If a published file is missing and cannot be downloaded.
+        If a published file is missing and cannot be downloaded, or one that is made from an
+        installed package.
     """
     if name == "digits":
         return _digits()
@@ -231,6 +233,8 @@ def load_data(
         if path.is_dir():
             with naming(path):
                 return Dataset.of(**read_folder(path), name=path.name or "mine")
+        if path.name in PACKAGED and not path.exists():
+            raise DataUnavailable(f"{path} is not here: make it with `{PACKAGED[path.name]}`")
         if path.suffix.lower() == ".npz":
             return _read_npz(path)
         return _installed(str(name), folder)

@@ -19,6 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedcell.core.types import Array, Bools
+from fedcell.network.physics.extras import Extras
+from fedcell.network.physics.link import PowerLimit
 from fedcell.network.physics.terms import Terms
 from fedcell.network.round import Problem
 
@@ -61,14 +63,15 @@ def linear_at(problem: Problem, share: Array) -> Problem:
     assert extras is not None
     limit = extras.limit
     assert limit is not None
-    limited = share > limit.cut
-    return replace(
-        problem,
-        band_time=limit.upload_time(share) * share,
-        extras=replace(
-            extras, limit=None, send_power=extras.send_power + np.where(limited, limit.power, 0.0)
-        ),
-    )
+    band_time, send_power = linear_uploads(extras, limit, share)
+    free = replace(extras, limit=None, send_power=send_power)
+    return replace(problem, band_time=band_time, extras=free)
+
+
+def linear_uploads(extras: Extras, limit: PowerLimit, share: Array) -> tuple[Array, Array]:
+    """Return the band time [s] and the power drawn while sending [W] of `linear_at`."""
+    drawn = np.where(share > limit.cut, limit.power, 0.0)
+    return limit.upload_time(share) * share, extras.send_power + drawn
 
 
 def _solve(terms: Terms) -> tuple[Array, Array, Array]:
@@ -204,6 +207,8 @@ def training_times(terms: Terms, send: Array) -> Array:
     """
     own = terms.training_time(np.zeros(1))
     until = terms.m + send
+    if not until.any() and (terms.alpha == terms.alpha.flat[0]).all():
+        return _same_length(terms, own)
 
     def is_short(H: Array) -> Array:
         t = np.maximum(H - until, terms.shortest)
@@ -214,6 +219,17 @@ def training_times(terms: Terms, send: Array) -> Array:
     low, high = until + terms.shortest, until + own
     H = bisect(is_short, low.max(-1, keepdims=True), high.max(-1, keepdims=True))
     return np.asarray(np.minimum(np.maximum(H - until, terms.shortest), own))
+
+
+def _same_length(terms: Terms, own: Array) -> Array:
+    """Return `training_times` of clients that all begin and end together, with the same alpha:
+    T^alpha = (alpha - 1) sum w / (A + sum b) over those that last until T, the first k by `own`."""
+    alpha, last = terms.alpha.flat[0], np.argsort(-own, axis=-1)
+    w, b, longest = (np.take_along_axis(values, last, -1) for values in (terms.w, terms.b, own))
+    above = (alpha - 1) * w.cumsum(-1) / (terms.second[..., None] + b.cumsum(-1))
+    T = np.minimum(above ** (1 / alpha), longest).max(-1, keepdims=True)
+    T = np.maximum(T, terms.shortest.max(-1, keepdims=True))
+    return np.asarray(np.minimum(np.maximum(T, terms.shortest), own))
 
 
 def bisect(is_short: Callable[[Array], Array], low: Array, high: Array) -> Array:

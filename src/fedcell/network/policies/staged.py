@@ -10,9 +10,9 @@ from fedcell.core.types import Array
 from fedcell.network.physics.terms import Terms
 from fedcell.network.round import Problem, Schedule, price
 
-from .general import bisect, linear_at, training_times
+from .general import linear_uploads, training_times
 
-REFINEMENTS = 12  # of uploads that power limits act on
+REFINEMENTS = 4  # of uploads that power limits act on
 
 
 def staged_schedule(problem: Problem) -> Schedule:
@@ -33,13 +33,14 @@ def staged_schedule(problem: Problem) -> Schedule:
     )
     t = training_times(terms, np.zeros(c.shape))
     freq = np.clip(c / t, problem.freq_min, problem.freq_max)
-    if extras.limit is None:
-        return Schedule(_shares(problem, each), freq)
+    if (limit := extras.limit) is None:
+        return Schedule(_shares(problem, problem.band_time, extras.send_power, each), freq)
     start = np.full(c.shape, 1 / problem.clients)
     best = Schedule(start, freq)
     cost = price(problem, best).upload_cost
     for _ in range(REFINEMENTS):
-        share = _shares(linear_at(problem, start), each)
+        u, send = linear_uploads(extras, limit, start)
+        share = _shares(problem, u, send, each)
         its_cost = price(problem, Schedule(share, freq)).upload_cost
         best = Schedule(np.where((its_cost < cost)[..., None], share, best.share), freq)
         cost = np.minimum(cost, its_cost)
@@ -48,22 +49,21 @@ def staged_schedule(problem: Problem) -> Schedule:
     return best
 
 
-def _shares(problem: Problem, each: float) -> Array:
+def _shares(problem: Problem, u: Array, send_power: Array, each: float) -> Array:
     """Return the shares of the upload stage: all upload until its end S, but those that save by an
-    earlier end: s_j = min(S, sqrt(R u_j / q_j)). With S = x sqrt(R) the prices of those that last
-    until S, sum u_j / x^2 - q_j, depend on x alone, and fall in it."""
-    extras, u = problem.extras, problem.band_time
+    earlier end: s_j = min(S, sqrt(R u_j / q_j)).
+
+    With S = x sqrt(R) the prices of those that last until S, sum u_j / x^2 - q_j, sum to the price
+    of a second. These are the first k in the order of u_j / q_j: any other k has a smaller x.
+    """
+    extras = problem.extras
     assert extras is not None
-    q = problem.energy_weight * extras.send_power - each * extras.done_power
+    q = problem.energy_weight * send_power - each * extras.done_power
     second = 1 + each * extras.done_power.sum(-1, keepdims=True)
     with np.errstate(all="ignore"):
         own = np.sqrt(u / q)  # infinite where q = 0
-
-    def is_short(x: Array) -> Array:
-        prices = np.where(own > x, u / x**2 - q, 0.0).sum(-1, keepdims=True)
-        return np.asarray(prices > second)
-
-    most = np.sqrt(u.sum(-1, keepdims=True) / second)
-    x = bisect(is_short, most * 1e-9, most)
+    last = np.argsort(-own, axis=-1)
+    of_u, of_q = (np.take_along_axis(values, last, -1).cumsum(-1) for values in (u, q))
+    x = np.sqrt((of_u / (second + of_q)).max(-1, keepdims=True))
     share = u / np.minimum(x, own)
     return np.asarray(share / share.sum(-1, keepdims=True))

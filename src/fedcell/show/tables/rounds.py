@@ -65,10 +65,11 @@ def print_schedule(out: Console, scheduled: ScheduledRound) -> None:
 
 
 def energy_parts(parts: Mapping[str, Any]) -> str:
-    """Return joules by part in a line, without those that are 0."""
+    """Return joules by part in a line, without those of nothing."""
     named = {"wait": "waiting", "train": "training", "upload": "uploading"}
     some = {named.get(part, part): float(joules) for part, joules in parts.items()}
-    return "of these joules: " + ", ".join(f"{p} {digits(j)}" for p, j in some.items() if j > 0)
+    least = 1e-9 * sum(some.values())  # below it is rounding
+    return "of these joules: " + ", ".join(f"{p} {digits(j)}" for p, j in some.items() if j > least)
 
 
 def print_comparison(out: Console, comparison: Comparison, name: str = "scenario") -> None:

