@@ -115,8 +115,8 @@ def power_densities(scenario: Scenario, density: Array, mean_gain: Array) -> Arr
     """Return p_j^0 under the power law [W/Hz], where power_max does not act.
 
     With "full" it is that of power_max over the whole band. Open-loop control makes up for a part
-    of the path loss, here 1 / mean gain: p^0 = P_0 (1 / h)^alpha per resource block. Where gains are
-    measured, the mean is over the rounds in which a client has one.
+    of the path loss, here 1 / mean gain: p^0 = P_0 (1 / h)^alpha per resource block. Where gains
+    are measured, the mean is over the rounds in which a client has one.
     """
     radio = scenario.radio
     if radio is None or radio.power_law == "constant-density":
