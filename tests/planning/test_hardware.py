@@ -1,6 +1,7 @@
 """Plans with declared radios and devices: battery lives, least power, CO2 and notes."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -197,3 +198,13 @@ def test_notes_and_lives_take_as_many_rounds_as_are_measured(quantity):
     )
     assert isinstance(radio_notes(world, draw_fleet(world)), list)
     assert len(battery_lives(world, "even")) == 6
+
+
+def test_a_least_snr_that_nothing_reaches_is_named_without_warnings():
+    world = Scenario().using(radio={"power_max": 0.2, "snr_min_db": 90.0})
+    law = GivenLaw(mixing=200.0, drift=0.1, start=200.0, floor=20.0)
+    with (
+        warnings.catch_warnings(action="error"),
+        pytest.raises(BadInput, match=r"lower .*radio\.snr_min_db"),
+    ):
+        plan_training(world, law)
