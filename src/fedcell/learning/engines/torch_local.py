@@ -71,6 +71,8 @@ class LocalSteps:
     ) -> None:
         self.parameters, self.training, self.own = parameters, training, own
         self.scheduler: Any = None
+        # Plain SGD is one addition: an optimiser around it takes a fifth of a small step.
+        self._plain = own is None and training.optimiser == "sgd" and not training.momentum
         if own is None:
             self.optimiser = usual_optimizer(parameters, training) if usual is None else usual
             self.optimiser.state.clear()
@@ -98,7 +100,8 @@ class LocalSteps:
 
     def zero(self) -> None:
         """Forget the gradient of the step before."""
-        self.optimiser.zero_grad()
+        for p in self.parameters:
+            p.grad = None
 
     def step(self) -> None:
         """Take a step along the gradient (3)."""
@@ -107,7 +110,13 @@ class LocalSteps:
                 p.grad.add_(p.detach() - begun, alpha=self.training.proximal)
         if self.own is not None and self.own.clip is not None:
             nn.utils.clip_grad_norm_(self.parameters, self.own.clip)
-        self.optimiser.step()
+        if self._plain:
+            trained: list[torch.Tensor] = [p for p in self.parameters if p.grad is not None]
+            gradients = [p.grad for p in self.parameters if p.grad is not None]
+            with torch.no_grad():
+                torch._foreach_add_(trained, gradients, alpha=-self.optimiser.param_groups[0]["lr"])
+        else:
+            self.optimiser.step()
         if self.scheduler is not None:
             self.scheduler.step()
 

