@@ -94,9 +94,9 @@ def draw_fleet(scenario: Scenario, seed: int = 0) -> Fleet:
         links=links,
     )
     if not ((fleet.mean_gain >= SMALL) & (fleet.mean_gain <= 1)).all():
-        own = "cell.distance, cell.reference_gain and cell.path_loss_exponent"
-        of_law = "cell.distance and cell.channel, whose carrier is in Hz"
-        keys = own if cell.channel.model == PAPER else of_law
+        keys = "cell.distance, cell.reference_gain and cell.path_loss_exponent"
+        if cell.channel.model != PAPER:
+            keys = "cell.distance and cell.channel, whose carrier is in Hz"
         raise BadInput(
             f"the mean channel gain is not between 0 and 1 for some clients: check {keys}"
         )
