@@ -44,7 +44,7 @@ def radio_notes(
     notes = _powers(scenario, fleet)
     if (radio := scenario.radio) is None:
         return notes
-    rounds = min(ROUNDS, scenario.rounds) if scenario.cell.gains is not None else ROUNDS
+    rounds = ROUNDS if scenario.cell.recorded is None else min(ROUNDS, scenario.rounds)
     chosen = resolve_policy(policy, Broadcast.to(scenario, fleet))
     efficiencies, widths, real, whole = [], [], 0.0, 0.0
     blocks = int(scenario.cell.bandwidth // radio.block)
