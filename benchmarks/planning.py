@@ -291,10 +291,11 @@ def sentence(rows):
     middle, high = (f"{abs(q):.1%} {'more' if q >= 0 else 'less'}" for q in _quantiles(rows))
     seconds = " or ".join(f"{budget:.0f} s" for budget in sorted({r["budget"] for r in every}))
     return (
-        f"In {len(every)} worlds drawn at random (fleets, bands, losses, data, skews, optimisers, "
-        f"targets), none of which was tuned on, {found} pilots of {seconds} ended with a plan. In "
-        f"the {len(rows)} where it was measured, the plan cost {middle} than the best of a grid in "
-        f"the median, and {high} at the 90th percentile."
+        f"{len(every)} worlds were drawn at random (fleets, bands, losses, data, skews, "
+        f"optimisers, targets); fedcell was tuned on none of them. {found} of their pilots, of "
+        f"{seconds} each, ended with a plan. In {len(rows)} of the worlds a whole grid of plans "
+        f"was run: the plan of fedcell cost {middle} than the best of the grid in the median, and "
+        f"{high} at the 90th percentile."
     )
 
 

@@ -163,9 +163,13 @@ def first_line(module: str, name: str) -> str:
     """Return the first sentence of a definition's docstring."""
     file = ROOT / "src" / Path(*module.split("."))
     file = file / "__init__.py" if file.is_dir() else file.with_suffix(".py")
-    for node in ast.parse(file.read_text("utf-8")).body:
+    body = ast.parse(file.read_text("utf-8")).body
+    for node, after in zip(body, [*body[1:], None], strict=True):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and node.name == name:
             return (ast.get_docstring(node) or "").split("\n\n")[0].replace("\n", " ")
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
+            value = after.value if isinstance(after, ast.Expr) else None  # the text below a name
+            return str(value.value) if isinstance(value, ast.Constant) else ""
     return ""
 
 
@@ -180,7 +184,7 @@ def api_pages() -> dict[str, str]:
             for name, module in names.items()
         ]
         entries = [f"::: {module}.{name}" for name, module in names.items()]
-        table = "\n".join(["| name | |", "|---|---|", *rows])
+        table = "\n".join(["| name | what it is |", "|---|---|", *rows])
         found[f"docs/reference/api/{stem}.md"] = "\n\n".join(
             [f"# {path}", NOTE.strip(), f"`from {path} import ...`", table, *entries, ""]
         )[:-1]
@@ -283,8 +287,8 @@ def gallery() -> str:
         picture = f"images/{PICTURES[file.stem]}" if file.stem in PICTURES else ""
         cards.append(_card(f"../examples/{file.name}", about.rstrip("."), picture))
     return (
-        f"# Gallery\n\n{NOTE}Every tutorial and example with a figure that it leads to. Numbered "
-        "tutorials explain each step; examples are single files.\n\n"
+        f"# Gallery\n\n{NOTE}Tutorials explain each step and show their figure; examples "
+        "are single files, with a figure of the kind that they draw.\n\n"
         '<div class="gallery" markdown="1">\n\n' + "\n\n".join(cards) + "\n\n</div>\n"
     )
 

@@ -172,6 +172,8 @@ def build() -> list[str]:
     """Build the site; return the warnings."""
     shutil.rmtree(SITE, ignore_errors=True)
     tool = Path(sys.executable).with_name("zensical")
+    if not tool.exists():
+        return ["zensical is not installed: pip install -e '.[docs]', or use `make docs`"]
     ended = subprocess.run(
         [tool, "build", "--clean"], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -194,7 +196,8 @@ def main() -> None:
     faults = stage()
     if not options.links:
         faults += build()
-        faults += faults_of(SITE)
+        if SITE.exists():
+            faults += faults_of(SITE)
     for fault in faults:
         print(fault, file=sys.stderr)
     if not faults and not options.links:

@@ -86,6 +86,17 @@ def test_faults_of_a_style_sheet_are_found(scripts, tmp_path, style, count):
     assert len(list(site.faults_of(tmp_path))) == count
 
 
+def test_a_site_without_its_builder_says_what_to_install(scripts, tmp_path, monkeypatch, capsys):
+    _, site = scripts
+    for name in ("PAGES", "SITE"):
+        monkeypatch.setattr(site, name, tmp_path / name)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    monkeypatch.setattr(sys, "argv", ["site.py"])
+    with pytest.raises(SystemExit):
+        site.main()
+    assert "zensical is not installed: pip install -e '.[docs]'" in capsys.readouterr().err
+
+
 def test_a_notebook_has_the_code_of_its_page_in_order(scripts):
     generated, _ = scripts
     page = (

@@ -1,5 +1,6 @@
 """The command line, as a user and as a program meets it."""
 
+import importlib
 import json
 import re
 import subprocess
@@ -153,7 +154,10 @@ def test_a_missing_key_of_the_round_itself(fedcell, tmp_path):
         (["cost", "nowhere.toml"], "nowhere.toml: cannot be read: No such file"),
         (["cost", "papr"], "papr is no file and not a shipped scenario: paper, cnn"),
         (["cost", "paper", "--policy", "best"], "best is not a policy: known: even, distributed"),
-        (["cost", "paper", "--policy", "evn"], "evn is not a policy: did you mean even?"),
+        (
+            ["cost", "paper", "--policy", "evn"],
+            "evn is not a policy: did you mean even? your own is",
+        ),
         (
             ["cost", "paper", "--policy", "./my.py:x"],
             "give the name of a module, as in mine",
@@ -536,6 +540,16 @@ def _answer_or_sentence(said) -> None:
         assert said.code == 2
         assert said.out == ""
         assert all(line.startswith("fedcell: ") for line in said.err.splitlines())
+
+
+def test_a_demo_compiles_the_engine_before_the_time_of_its_pilot(fedcell, monkeypatch, tmp_path):
+    """On a new machine compiling may take longer than the pilot has."""
+    demo = importlib.import_module("fedcell.cli.commands.demo")
+    steps = []
+    monkeypatch.setattr(demo, "warm_up", lambda _: steps.append("compiled"))
+    monkeypatch.setattr(demo, "pilot_command", lambda *_, **__: steps.append("pilot"))
+    assert fedcell("demo", "--out", tmp_path / "demo").code == 2  # there is no file to plan from
+    assert steps == ["compiled", "pilot"]
 
 
 def test_help_names_no_types_and_every_value_by_a_word(fedcell):

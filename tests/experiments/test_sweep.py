@@ -97,6 +97,7 @@ def test_a_list_that_a_key_takes_is_a_value_and_a_list_of_them_an_axis(world):
         ({"plan": {"cohort": [2, 2]}}, r"plan\.cohort: a value stands twice on the axis"),
         ({"plan": {"cohort": [2, 9]}}, r"at plan\.cohort = 9: plan\.cohort = 9 is more than the 8"),
         ({"plan": {"cohort": ["a", 2]}}, r"at plan\.cohort = a: plan\.cohort = 'a': expected"),
+        ({"scenario": None}, r"is no experiment: it lacks `scenario`, a file or one of: paper, "),
         ({"seeds": 0}, "seeds = 0: expected a whole number above 0"),
         ({"seeds": [1, -2]}, "seeds: expected how many, or a list of whole numbers"),
         ({"hold": 0}, "hold = 0: expected a whole number above 0"),

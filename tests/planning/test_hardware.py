@@ -1,6 +1,7 @@
 """Plans with declared radios and devices: battery lives, least power, CO2 and notes."""
 
 import json
+import warnings
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from fedcell.planning import battery_lives
 from fedcell.planning.choice.limits import Limits
 from fedcell.planning.costs.batteries import battery_notes
 from fedcell.planning.whatif import nearby_worlds, with_power
+from fedcell.scenario.channel.measured import Measured
 from fedcell.scenario.identity import training_identity
 
 LAW = GivenLaw(mixing=30.0, drift=0.5, start=40.0)
@@ -137,7 +139,9 @@ def test_watts_that_are_dbm_are_noticed():
     ):
         (note,) = [n for n in radio_notes(scenario, draw_fleet(scenario)) if "23 W" in n]
         assert "if that is 23 dBm, give 0.2 W" in note
-    assert radio_notes(Scenario(), draw_fleet(Scenario())) == []
+    wide = Scenario().using(clients={"spread": 0.5})  # the paper's 8 W, some above 10
+    for quiet in (Scenario(), wide):
+        assert radio_notes(quiet, draw_fleet(quiet)) == []
 
 
 def test_rates_that_no_radio_has_are_noticed():
@@ -182,3 +186,27 @@ def test_losses_of_a_training_depend_on_radios_only_by_outage():
     outage = {"snr_min_db": -5.0}
     assert identity(radio=outage) != identity()
     assert identity(radio=outage | {"noise_rise_db": 3.0}) != identity(radio=outage)
+
+
+@pytest.mark.parametrize("quantity", ["gain", "rate"])
+def test_notes_and_lives_take_as_many_rounds_as_are_measured(quantity):
+    values = np.full((12, 6), 1e-11 if quantity == "gain" else 5e6)
+    world = Scenario().using(
+        cell={"channel": {"measured": Measured(quantity, values)}},
+        radio={"power_max": 0.2},
+        device={"battery": 1e5},
+        clients={"count": 6},
+        plan={"cohort": 3},
+    )
+    assert isinstance(radio_notes(world, draw_fleet(world)), list)
+    assert len(battery_lives(world, "even")) == 6
+
+
+def test_a_least_snr_that_nothing_reaches_is_named_without_warnings():
+    world = Scenario().using(radio={"power_max": 0.2, "snr_min_db": 90.0})
+    law = GivenLaw(mixing=200.0, drift=0.1, start=200.0, floor=20.0)
+    with (
+        warnings.catch_warnings(action="error"),
+        pytest.raises(BadInput, match=r"lower .*radio\.snr_min_db"),
+    ):
+        plan_training(world, law)

@@ -139,6 +139,9 @@ BAD: Mapping[str, tuple[dict[str, Any], str]] = {
     "lte": ({"channel": {"model": "lte-macro"}}, "carrier = 3.5e.09: .lte-macro. holds for 0.8"),
     "height": ({"channel": {"model": "uma", "device_height": 20.0}}, "holds for 1.5 to 13 m"),
     "low mast": ({"channel": {"model": "umi", "station_height": 1.0}}, "expected above the dev"),
+    "mast": ({"channel": {"model": "rma", "station_height": 500.0}}, "holds for 10 to 150 m"),
+    "roofs": ({"channel": {"model": "rma", "building_height": 80.0}}, "holds for 5 to 50 m"),
+    "street": ({"channel": {"model": "rma", "street_width": 1.0}}, "street_width = 1: .rma. holds"),
     "name": ({"channel": {"model": "urban"}}, "known: paper, uma, umi"),
     "typo": ({"channel": {"model": "inf-s1"}}, 'model = "inf-s1": did you mean'),
     "order": ({"channel": {"diversity": "all"}}, 'diversity = "all": expected a number, or "auto"'),
@@ -165,6 +168,16 @@ def test_channels_that_cannot_be_are_refused(case):
     cell, sentence = BAD[case]
     with pytest.raises(BadInput, match=sentence):
         Scenario().using(cell=cell)
+
+
+def test_a_gain_above_one_names_the_keys_of_its_law():
+    world = Scenario().using(cell={"channel": {"model": "free-space", "carrier": 3.5}})
+    with pytest.raises(BadInput, match=r"check cell\.distance and cell\.channel, whose carrier"):
+        draw_fleet(world)
+    with pytest.raises(
+        BadInput, match=r"check cell\.distance, cell\.reference_gain and cell\.path_loss_exponent"
+    ):
+        draw_fleet(Scenario().using(cell={"reference_gain": 1e20}))
 
 
 def test_diversity_and_motion_need_what_a_model_lacks():

@@ -130,7 +130,7 @@ def test_a_plan_is_drawn_where_it_lies(tmp_path):
     assert bar.get_ylabel() == "cost, over the plan's"
     texts = [text.get_text() for text in figure.legends[0].get_texts()]
     assert f"plan: K = {plan.cohort}, $E_l$ = {plan.local_steps}" in texts
-    assert {"tried", "beyond limits"} <= set(texts)
+    assert {"tried", "beyond limits", "within 5% of the plan"} <= set(texts)
     more = plan.paper.cost / plan.cost.value - 1
     assert any(f"({more:+.0%})" in text for text in texts)
 

@@ -5,6 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from .errors import BadInput
+
+EXTRAS = {"flwr": "flower"}  # packages that a module imports at once, and the extras they are of
+
 Attached = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 
 
@@ -27,7 +31,16 @@ def attach(
 
     def load(name: str) -> Any:
         if name in where:
-            value = getattr(import_module(where[name]), name)
+            try:
+                value = getattr(import_module(where[name]), name)
+            except ModuleNotFoundError as error:
+                extra = EXTRAS.get(str(error.name).split(".")[0])
+                if extra is None:
+                    raise
+                raise BadInput(
+                    f"`{namespace}.{name}` needs a package that is not installed: pip install "
+                    f"'fedcell[{extra}]'"
+                ) from error
             setattr(sys.modules[namespace], name, value)
             return value
         if name in namespaces:

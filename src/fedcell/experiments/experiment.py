@@ -177,6 +177,10 @@ def experiment_of(
 ) -> Experiment:
     """Return an experiment from plain tables; paths in them are relative to `folder`."""
     base = given.get("scenario")
+    if base is None:
+        raise BadInput(
+            f"is no experiment: it lacks `scenario`, a file or one of: {', '.join(SHIPPED)}"
+        )
     if not isinstance(base, str):
         raise BadInput(f"scenario = {base!r}: expected a file, or one of: {', '.join(SHIPPED)}")
     world = load_scenario(base if base in SHIPPED else folder / base)

@@ -20,6 +20,7 @@ from fedcell.core.streams import (
     uniform_at,
 )
 from fedcell.core.types import Array, Bools, Ints
+from fedcell.scenario.channel.spec import PAPER
 from fedcell.scenario.scenario import Scenario
 
 from .channel import is_heard
@@ -93,9 +94,11 @@ def draw_fleet(scenario: Scenario, seed: int = 0) -> Fleet:
         links=links,
     )
     if not ((fleet.mean_gain >= SMALL) & (fleet.mean_gain <= 1)).all():
+        keys = "cell.distance, cell.reference_gain and cell.path_loss_exponent"
+        if cell.channel.model != PAPER:
+            keys = "cell.distance and cell.channel, whose carrier is in Hz"
         raise BadInput(
-            "the mean channel gain is not between 0 and 1 for some clients: check "
-            "cell.distance, cell.reference_gain and cell.path_loss_exponent"
+            f"the mean channel gain is not between 0 and 1 for some clients: check {keys}"
         )
     return fleet
 

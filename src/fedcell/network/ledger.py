@@ -225,5 +225,5 @@ def check_usable(costs: Array, called: Ints | Array) -> None:
     if not called.any():
         raise BadInput(
             "no client was ever called: all sat out, with too weak a channel or too little data; "
-            "lower cell.gain_threshold or clients.min_samples"
+            "lower cell.gain_threshold, radio.snr_min_db or clients.min_samples"
         )

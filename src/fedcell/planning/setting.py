@@ -12,7 +12,8 @@ from fedcell.core.streams import check_count, replicate_seeds
 from fedcell.network.policies.names import PolicyLike
 from fedcell.scenario.scenario import Scenario
 
-Objective = Literal["cost", "duration", "energy"]  # what a plan minimises; cost: (12)
+Objective = Literal["cost", "duration", "energy"]
+"""What a plan minimises: the cost (12), the simulated time, or the joules of all clients."""
 OBJECTIVES: tuple[Objective, ...] = get_args(Objective)
 MAX_STEPS = 10**5  # that a range of steps may begin at
 MAX_SEEDS = 100

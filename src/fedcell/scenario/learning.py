@@ -115,7 +115,7 @@ class Learning(Table, frozen=True, kw_only=True):
         Literal[
             "cnn-small", "cnn-mcmahan", "mlp", "logistic", "quadratic-common", "quadratic-apart"
         ],
-        Doc("what is trained"),
+        Doc("the built-in model that is trained; your own learner: `--learner`"),
     ] = "mlp"
     layers: Annotated[Layers | None, Doc("a network of your own, instead of model")] = None
     quadratic: Annotated[Quadratic, Doc("what quadratic clients are like")] = Quadratic()

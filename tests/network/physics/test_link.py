@@ -15,6 +15,7 @@ from fedcell.network.participation import chance_heard
 from fedcell.network.physics.downlink import download_rate
 from fedcell.network.physics.link import noise_density, spectral_efficiency, uploads_per_second
 from fedcell.network.round import Schedule, make_problem, price
+from fedcell.scenario.channel.measured import Measured
 
 BAND, NOISE, BITS = 20e6, 4e-21, 1e6
 GAIN = 1e-11  # a path loss of 110 dB
@@ -108,6 +109,20 @@ def test_open_loop_control_by_hand():
     assert_allclose(partial.power, 1e-11 / 180e3 * partial.mean_gain**-0.8)
     fixed = draw_fleet(scenario.using(radio={"alpha": 0.0, "resource_block": 360e3}))
     assert_allclose(fixed.power, 1e-11 / 360e3)
+
+
+def test_open_loop_control_makes_up_for_measured_path_losses():
+    """Gains of -100 and -110 dB at P_0 = -90 dBm a block: 10 and 20 dBm, whatever the distance."""
+    gains = np.array([[0.5e-10, 1e-11], [1.5e-10, 0.0]])
+    world = Scenario().using(
+        cell={"gains": gains},
+        radio={"power_law": "open-loop", "p0_dbm": -90.0},
+        clients={"count": 2},
+        plan={"cohort": 1},
+    )
+    assert_allclose(draw_fleet(world).power * 180e3, [0.01, 0.1])
+    measured = {"gains": None, "channel": {"measured": Measured("gain", gains)}}
+    assert_allclose(draw_fleet(world.using(cell=measured)).power * 180e3, [0.01, 0.1])
 
 
 def test_airtime_shares_keep_full_power_and_band():
@@ -239,6 +254,18 @@ def test_a_least_snr_needs_no_power_limit_to_act():
     assert_allclose(problem.band_time, BITS * log(2) / (BAND * log(26)))
 
 
+def test_a_cap_of_devices_holds_for_their_downloads():
+    """1 bit/s/Hz over 20 MHz, where the cell could send many."""
+    table = {"gain": [1e-8, 1e-8], "spectral_cap": [1.0, None]}
+    radio = {"downlink": "multicast", "cell_power": 10.0}
+    one = Scenario().using(clients={"table": table}, radio=radio, plan={"cohort": 2})
+    both = one.using(clients={"table": {"gain": [1e-8, 1e-8]}}, radio={"spectral_cap": 1.0})
+    for world in (one, both):
+        fleet = draw_fleet(world)
+        at = make_problem(world, fleet, draw_trace(world, fleet, 1))
+        assert_allclose(at.extras.download_time, world.model_bits / world.cell.bandwidth)
+
+
 def test_devices_of_a_federation_are_priced_with_their_radio():
     """A rate that a device states is that of its link, and drift stretches its uploads."""
     radio = {"gap_db": 3.0, "noise_figure_db": 5.0, "usable_share": 0.8, "power_max": 0.05}
@@ -255,6 +282,13 @@ def test_devices_of_a_federation_are_priced_with_their_radio():
     assert_allclose(price(late, whole).upload_time[0, 0], 2 * BITS / 5e6, rtol=2e-3)
     part = uploads_per_second(at, whole)
     assert_allclose(part, 1 / price(at, whole).upload_time)
+    fast = scenario.using(radio={"spectral_cap": 0.2}, cell={"distance": 10.0})
+    fleet = draw_fleet(fast)
+    once = make_problem(fast, fleet, Trace.of(fleet.mean_gain[None]))
+    slower = corrected_fleet(fleet, fast, np.zeros(2), np.log([2.0, 2.0]))
+    late = make_problem(fast, slower, Trace.of(slower.mean_gain[None]))
+    taken = [price(at, whole).upload_time[0, 0] for at in (late, once)]
+    assert_allclose(taken[0], 2 * taken[1], rtol=2e-3)
     plain = problem_of(world())
     even = Schedule(np.full(2, 0.5), plain.freq_max)
     assert_allclose(uploads_per_second(plain, even), 1 / price(plain, even).upload_time)

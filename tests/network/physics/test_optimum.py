@@ -264,3 +264,21 @@ def test_linear_uploads_of_a_limit_are_exact_at_their_shares() -> None:
     cut = share > problem.extras.limit.cut
     sent = linear.upload_energy - np.where(cut, problem.upload_energy, 0)
     assert_allclose(sent, real.upload_energy)
+
+
+def test_where_power_limits_act_the_optimum_is_no_worse_than_even_shares():
+    """Even at its own clocks, in rounds of which some are best shared evenly."""
+    world = Scenario().using(
+        radio={"power_max": 1e-3, "circuit_power": 1.0, "noise_figure_db": 5.0},
+        cell={"noise": 4e-21, "distance": [20.0, 400.0], "channel": {"model": "umi"}},
+        clients={"power": 1e-9},
+        task={"model_bits": 1e7},
+    )
+    for cohort in (2, 4):
+        scenario = world.using(plan={"cohort": cohort}, cell={"gain_threshold": 0.0})
+        fleet = draw_fleet(scenario)
+        problem = make_problem(scenario, fleet, draw_trace(scenario, fleet, 300))
+        found = Optimal()(problem)
+        even = Schedule(np.full(found.share.shape, 1 / cohort), found.freq)
+        cost, fair = (price(problem, schedule).objective for schedule in (found, even))
+        assert (cost <= fair * (1 + 1e-12)).all()

@@ -1,9 +1,11 @@
 """Pilots, their files, what is planned from them, and running the plan."""
 
+import importlib
 import itertools
 import json
 import math
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -76,7 +78,7 @@ def first_pilot(tmp_path_factory):
     folder = tmp_path_factory.mktemp("first")
     (folder / "world.json").write_text(json.dumps(WORLD))
     files = {"out_path": folder / "pilot.json", "store": folder / "runs"}
-    pilot_command(str(folder / "world.json"), budget="2s", steps="1..16", **files)
+    pilot_command(str(folder / "world.json"), budget="4s", steps="1..16", **files)
     return (folder / "pilot.json").read_bytes()
 
 
@@ -897,6 +899,16 @@ def test_a_process_that_dies_costs_a_pilot_its_run_alone(world):
         BadInput, match=r"3 runs of the pilot killed their process.*3 clients.*workers"
     ):
         list(runner.run_all(asked))
+
+
+def test_a_budget_that_went_into_compiling_is_named(world, monkeypatch):
+    """What is compiled is kept, so the same budget may do at the second attempt."""
+    run = importlib.import_module("fedcell.planning.pilot.run")
+    scenario = load_scenario(world)
+    monkeypatch.setattr(run, "MIN_ROUNDS", 0)  # any budget is large enough
+    monkeypatch.setattr(run, "warm_up", lambda _: time.sleep(0.2))
+    with pytest.raises(BadInput, match=r"ran out .*or try again: .*compiling took 0\.\d+ s of it"):
+        run_pilot(scenario, budget=0.1)
 
 
 @pytest.mark.long

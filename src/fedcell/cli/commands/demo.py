@@ -6,7 +6,11 @@ from typing import Annotated
 
 from fedcell.cli.app import check_folder, command, out
 from fedcell.cli.options import duration, out_folder
+from fedcell.cli.progress import progress_bars
 from fedcell.core.quantities import parse_duration
+from fedcell.learning.learner import warm_up
+from fedcell.learning.setup import prepare_training
+from fedcell.scenario.load import load_scenario
 
 from .partition import partition
 from .pilot import pilot_command
@@ -31,6 +35,9 @@ def demo(folder: OutFolder = Path("fedcell-demo"), budget: Budget = "30s") -> No
     partition("digits", figure=folder / "partition.png")
 
     _announce("How many rounds will it take?", f"pilot digits --budget {budget} --out", pilot_file)
+    with progress_bars() as observer, observer.compile():
+        # Its time is not that of the pilot: on a new machine it may be longer than the budget.
+        warm_up(prepare_training(load_scenario("digits")).learner())
     pilot_command("digits", budget=budget, out_path=pilot_file, store=folder / "runs")
 
     words = ["plan digits --pilot", pilot_file, "--out", plan_file, "--figure", folder / "plan.png"]

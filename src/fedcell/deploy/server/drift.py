@@ -90,6 +90,8 @@ def corrected_fleet(fleet: Fleet, scenario: Scenario, training: Array, upload: A
         cycles = np.full(fleet.count, scenario.cycles_per_sample)
     noise, power = shannon_noise(scenario), whole_band_density(scenario, fleet)
     rate = rate_per_hertz(power, fleet.mean_gain, noise)  # r_j^0
+    if fleet.hardware is not None:
+        rate = np.minimum(rate, fleet.hardware.spectral_cap)
     gain = gain_at_rate(power, rate / np.exp(upload), noise)
     return replace(
         fleet,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcell.core.types import Array
-from fedcell.network.trace import Trace
+from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
 
 from .link import ratio, spectral_efficiency
@@ -22,7 +22,7 @@ class Downloads:
     total: Array
 
 
-def downloads(scenario: Scenario, trace: Trace) -> Downloads | None:
+def downloads(scenario: Scenario, fleet: Fleet, trace: Trace) -> Downloads | None:
     """Return the downloads of the rounds of a trace; None where their time is constant.
 
     The base station sends over the whole band. With "multicast" all receive at once, at the rate
@@ -32,7 +32,8 @@ def downloads(scenario: Scenario, trace: Trace) -> Downloads | None:
     radio = scenario.radio
     if radio is None or radio.downlink == "constant":
         return None
-    rate = download_rate(scenario, trace.gain)
+    assert fleet.hardware is not None
+    rate = download_rate(scenario, trace.gain, fleet.hardware.spectral_cap[trace.cohort])
     if radio.downlink == "multicast":
         total = np.broadcast_to(
             (scenario.model_bits / rate).max(-1, keepdims=True), trace.gain.shape
@@ -46,7 +47,7 @@ def downloads(scenario: Scenario, trace: Trace) -> Downloads | None:
     )
 
 
-def download_rate(scenario: Scenario, gain: Array) -> Array:
+def download_rate(scenario: Scenario, gain: Array, cap: Array | float = np.inf) -> Array:
     """Return B_d min(cap, log2(1 + P_cell h / (B N_0 F_device gap))) [bit/s]."""
     radio = scenario.radio
     assert radio is not None
@@ -55,6 +56,5 @@ def download_rate(scenario: Scenario, gain: Array) -> Array:
     figure = radio.noise_figure_db if figure is None else figure
     band = scenario.cell.bandwidth
     snr = radio.cell_power * gain / (band * scenario.cell.noise * ratio(figure))
-    cap = np.inf if radio.spectral_cap is None else radio.spectral_cap
     usable = band * radio.usable_share * radio.downlink_time_share
     return usable * spectral_efficiency(snr, ratio(radio.gap_db), cap)

@@ -73,7 +73,7 @@ def extras(scenario: Scenario, fleet: Fleet, trace: Trace, sent: Uploads) -> Ext
         return None
     own, cohort = fleet.hardware[trace.cohort], trace.cohort
     nothing = np.zeros(cohort.shape)
-    got = downloads(scenario, trace) or Downloads(begin=nothing, end=nothing, total=nothing)
+    got = downloads(scenario, fleet, trace) or Downloads(begin=nothing, end=nothing, total=nothing)
     receiving = got.end - got.begin
     found = Extras(
         exponent=own.power_exponent,

@@ -12,6 +12,7 @@ from fedcell.core.schema import SMALL
 from fedcell.core.showing import value_range
 from fedcell.core.types import Array, Bools
 from fedcell.scenario.arrays import ClientTable
+from fedcell.scenario.channel.measured import Measured
 from fedcell.scenario.hardware.device import Device
 from fedcell.scenario.hardware.radio import Radio
 from fedcell.scenario.scenario import Scenario
@@ -114,7 +115,8 @@ def power_densities(scenario: Scenario, density: Array, mean_gain: Array) -> Arr
     """Return p_j^0 under the power law [W/Hz], where power_max does not act.
 
     With "full" it is that of power_max over the whole band. Open-loop control makes up for a part
-    of the path loss, here 1 / mean gain: p^0 = P_0 (1 / h)^alpha per resource block.
+    of the path loss, here 1 / mean gain: p^0 = P_0 (1 / h)^alpha per resource block. Where gains
+    are measured, the mean is over the rounds in which a client has one.
     """
     radio = scenario.radio
     if radio is None or radio.power_law == "constant-density":
@@ -126,7 +128,17 @@ def power_densities(scenario: Scenario, density: Array, mean_gain: Array) -> Arr
         return np.broadcast_to(np.asarray(given) / scenario.cell.bandwidth, mean_gain.shape)
     assert radio.p0_dbm is not None
     p0 = 10 ** ((radio.p0_dbm - 30) / 10) / radio.block  # [W/Hz]
+    mean_gain = _measured_means(scenario, mean_gain)
     return np.asarray(np.maximum(p0 * mean_gain**-radio.alpha, SMALL))
+
+
+def _measured_means(scenario: Scenario, otherwise: Array) -> Array:
+    """Return the mean measured gain of each client; those of a path loss where there is none."""
+    recorded = scenario.cell.recorded
+    if recorded is None or (isinstance(recorded, Measured) and recorded.quantity != "gain"):
+        return otherwise  # SNR and rates are refused with the powers
+    rounds = np.count_nonzero(recorded.values, axis=0)
+    return np.where(rounds > 0, recorded.values.sum(0) / np.maximum(rounds, 1), otherwise)
 
 
 def counted_weight(scenario: Scenario) -> float:

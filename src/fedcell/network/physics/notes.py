@@ -12,6 +12,7 @@ from fedcell.network.round import Cost, Schedule, make_problem, price
 from fedcell.network.trace import Fleet
 from fedcell.scenario.hardware.radio import RESOURCE_BLOCK
 from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.tables import Clients
 
 ROUNDS = 50  # sampled
 SLOW, FAST = 0.2, 8.0  # bit/s/Hz; 256QAM at rate 948/1024 carries 7.41 (3GPP TS 38.214)
@@ -43,7 +44,7 @@ def radio_notes(
     notes = _powers(scenario, fleet)
     if (radio := scenario.radio) is None:
         return notes
-    rounds = min(ROUNDS, scenario.rounds) if scenario.cell.gains is not None else ROUNDS
+    rounds = ROUNDS if scenario.cell.recorded is None else min(ROUNDS, scenario.rounds)
     chosen = resolve_policy(policy, Broadcast.to(scenario, fleet))
     efficiencies, widths, real, whole = [], [], 0.0, 0.0
     blocks = int(scenario.cell.bandwidth // radio.block)
@@ -100,6 +101,8 @@ def _efficiency(scenario: Scenario, schedule: Schedule, cost: Cost) -> Array:
 
 
 def _powers(scenario: Scenario, fleet: Fleet) -> list[str]:
+    if scenario.clients.table is None and scenario.clients.power == Clients().power:
+        return []  # the paper's transmitters, as they are by default
     most = fleet.power * scenario.cell.bandwidth
     if fleet.hardware is not None:
         most = np.minimum(most, fleet.hardware.power_max)

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from fedcell.core.types import Array
 from fedcell.network.physics.certificate import certify_devices
 from fedcell.network.physics.extras import Extras
 from fedcell.network.physics.terms import Terms
@@ -44,7 +45,7 @@ def best_schedule(problem: Problem) -> Schedule:
 def _cheapest(problem: Problem, extras: Extras) -> Schedule:
     """Return the cheapest of some schedules: from even shares and from the optimum without limits,
     optima of the problem made linear at the shares before, and these shares themselves; at last
-    with the best training times for its shares."""
+    with the best training times for its shares, or even shares with theirs."""
     even = np.full(problem.band_time.shape, 1 / problem.clients)
     best, cost = Schedule(even, problem.freq_max), np.full(even.shape[:-1], np.inf)
     free = replace(problem, extras=replace(extras, limit=None))
@@ -61,12 +62,22 @@ def _cheapest(problem: Problem, extras: Extras) -> Schedule:
                 cost = np.minimum(cost, its_cost)
             share = np.sqrt(share * other.share)  # half of the way, in logarithms
             share = share / share.sum(-1, keepdims=True)
-    assert extras.limit is not None
-    train = training_times(
-        Terms.of(linear_at(problem, best.share)), extras.limit.upload_time(best.share)
+    last, fair = _with_best_times(problem, best.share), _with_best_times(problem, even)
+    better = price(problem, fair).objective < price(problem, last).objective
+    share, freq = (
+        np.where(better[..., None], getattr(fair, name), getattr(last, name))
+        for name in ("share", "freq")
     )
-    freq = np.clip(problem.cycles / train, problem.freq_min, problem.freq_max)
-    return Schedule(best.share, freq)
+    return Schedule(share, freq)
+
+
+def _with_best_times(problem: Problem, share: Array) -> Schedule:
+    """Return shares with the best training times for them."""
+    extras = problem.extras
+    assert extras is not None
+    assert extras.limit is not None
+    train = training_times(Terms.of(linear_at(problem, share)), extras.limit.upload_time(share))
+    return Schedule(share, np.clip(problem.cycles / train, problem.freq_min, problem.freq_max))
 
 
 def _schedule(problem: Problem, found: Split) -> Schedule:

@@ -83,9 +83,9 @@ def _check_name(name: str) -> None:
         return
     names = list(dict.fromkeys([*NAMED, *plugin_names(POLICY_GROUP)]))
     if name not in names:
-        raise BadInput(
-            f"{name} is not a policy: {suggestion(name, names)}; module:callable for your own"
-        )
+        known = suggestion(name, names)
+        own = f"{'' if known.endswith('?') else ';'} your own is module:callable"
+        raise BadInput(f"{name} is not a policy: {known}{own}")
 
 
 def resolve_policy(policy: PolicyLike, broadcast: Broadcast) -> Policy:

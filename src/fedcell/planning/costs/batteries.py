@@ -122,7 +122,7 @@ def _each_round(
     """Return joules by part and seconds in a round of each client, on average over all rounds."""
     n, plan = fleet.count, scenario.plan
     wanted = max(1, min(ROUNDS, PLACES // plan.cohort))
-    rounds = min(wanted, scenario.rounds) if scenario.cell.gains is not None else wanted
+    rounds = wanted if scenario.cell.recorded is None else min(wanted, scenario.rounds)
     chosen = resolve_policy(policy, Broadcast.to(scenario, fleet))
     calls, seconds = np.zeros(n), np.zeros(n)
     sums = {part: np.zeros(n) for part in PARTS}

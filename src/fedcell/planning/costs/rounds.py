@@ -136,10 +136,11 @@ def price_round_grid(
         mean = {name: values.mean(1) for name, values in taken.items()}
         means["upload_per_client"][i] = mean["upload_cost"] / k
         means["compute_per_step"][i] = mean["compute_cost"] / steps
-        means["duration_per_cost"][i] = mean["duration"] / mean["cost"]
         means["energy_per_client"][i] = mean["energy"] / k
-        for measure in MEASURES:
-            spread[measure][i] = taken[measure].std(1, ddof=1) / mean[measure]
+        with np.errstate(invalid="ignore"):  # 0 / 0 where no client is called, which is refused
+            means["duration_per_cost"][i] = mean["duration"] / mean["cost"]
+            for measure in MEASURES:
+                spread[measure][i] = taken[measure].std(1, ddof=1) / mean[measure]
     return RoundCosts(
         cohorts=cohorts,
         steps=steps,

@@ -195,6 +195,7 @@ def check_same_code(pilot: Pilot, learner: str | None, server: str | None) -> No
 Report = Callable[[Trial, float], None]  # called with each trial and the seconds spent so far
 Message = Callable[[str], None]  # called with a sentence for the user
 MIN_ROUNDS = 40  # that a budget must allow at the first setting
+PREPARING_SHARE = 0.25  # of a budget, from which preparing is named as a reason
 MIN_BUDGET_LEFT = 0.05  # part of a budget below which no trial is started
 UNREACHABLE_LOSS = 1e-300
 UNREACHABLE = 1e300  # of another metric, on its better side
@@ -288,6 +289,7 @@ def run_pilot_with(
     runner, empty, world = prepare_pilot(
         scenario, target, seed, name, compute, observer, trained_by
     )
+    ready = time.monotonic()
     space = search_space(world, region, seed)
     most = most_rounds(scenario, region.rounds)
     seeds = trial_seeds(seed)
@@ -303,14 +305,18 @@ def run_pilot_with(
         if end - begin < MIN_BUDGET_LEFT * seconds:
             end = begin
         looking = PilotLoop(runner, pilot, space, seeds, most, end, seconds)
-        made = run_within_budget(looking, begin, path, observer.trial)
+        made = run_within_budget(looking, begin, path, observer.trial, ready - begin)
     if len(made.trials) >= MAX_TRIALS:
         observer.say(f"stopped at {MAX_TRIALS} trials: further ones would not change the plan")
     return made
 
 
 def run_within_budget(
-    looking: PilotLoop, begin: float, path: str | Path | None, report: Report | None
+    looking: PilotLoop,
+    begin: float,
+    path: str | Path | None,
+    report: Report | None,
+    preparing: float = 0.0,  # [s] of the budget
 ) -> Pilot:
     """All runs that the budget allows, saved now and then and at the end if there is a path."""
     pilot = looking.pilot
@@ -329,9 +335,22 @@ def run_within_budget(
             pilot = replace(pilot, path=Path(path))
             pilot.save(path)
     if not pilot.trials:
-        raise BadInput("the `budget` ran out before the first trial finished: give a larger one")
+        raise BadInput(
+            "the `budget` ran out before the first trial finished: give a larger one"
+            + _repeatable(preparing, looking.budget)
+        )
     pilot.fit()  # or says why that cannot be
     return pilot
+
+
+def _repeatable(preparing: float, budget: float) -> str:
+    """Say that a second attempt has more time, if compiling took much of the first."""
+    if preparing < PREPARING_SHARE * budget:
+        return ""
+    return (
+        f", or try again: loading data and compiling took {readable_duration(preparing)} of it, "
+        "and what is compiled is kept"
+    )
 
 
 def _reused(pilot: Pilot) -> str:

@@ -181,6 +181,17 @@ def rma(distance: Array, spec: ChannelSpec) -> Propagation:
     f, bs, ut = spec.carrier / 1e9, spec.station_height or 35.0, spec.device_height or 1.5
     h, width = spec.building_height, spec.street_width
     _check(spec, distance, near=10.0, far=5e3, ut=(ut, 1.0, 10.0), bs=bs, carrier=(0.5, 30.0))
+    lengths = {  # Table 7.4.1-1
+        "station_height": (bs, 10, 150),
+        "building_height": (h, 5, 50),
+        "street_width": (width, 5, 50),
+    }
+    if wrong := [
+        f'cell.channel.{key} = {given:g}: "rma" holds for {low} to {high} m'
+        for key, (given, low, high) in lengths.items()
+        if not low <= given <= high
+    ]:
+        raise BadInput(*wrong)
     d = np.hypot(distance, bs - ut)
     bend = 2 * np.pi * bs * ut * f * 1e9 / LIGHT
 

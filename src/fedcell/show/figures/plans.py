@@ -54,20 +54,21 @@ def draw_plan(panel: Any, plan: TrainingPlan) -> None:
         if 0 < i.size <= MOST_DOTS and label:
             looks: dict[str, Any] = {"markeredgecolor": "#555555", "color": colour, "markersize": 4}
             panel.plot(grid.steps[j], grid.cohorts[i], "o", label=label, clip_on=False, **looks)
-    best_mark = panel.errorbar(
+    label = f"plan: K = {plan.cohort}, $E_l$ = {plan.local_steps}"
+    dot: dict[str, Any] = {"color": "black", "markersize": 7, "clip_on": False}
+    panel.plot(plan.local_steps, plan.cohort, "o", label=label, **dot)
+    bars = panel.errorbar(
         plan.local_steps,
         plan.cohort,
         xerr=[[x.value - x.low], [x.high - x.value]],
         yerr=[[y.value - y.low], [y.high - y.value]],
-        fmt="o",
-        color="black",
-        markersize=7,
+        fmt="none",
+        ecolor="black",
         capsize=3,
-        label=f"plan: K = {plan.cohort}, $E_l$ = {plan.local_steps}",
     )
-    for part in best_mark.get_children():  # whole also at the border
+    for part in bars.get_children():  # whole also at the border
         part.set_clip_on(False)
-    panel.plot([], [], color=GREEN, linewidth=2, label=f"within {TOLERANCE:.0%} of it")
+    panel.plot([], [], color=GREEN, linewidth=2, label=f"within {TOLERANCE:.0%} of the plan")
     panel.plot(
         *(paper.local_steps, paper.cohort, "X"),
         color=ORANGE,
