@@ -288,14 +288,17 @@ def sentence(rows):
     """Return the summary of the worlds as a sentence."""
     every = [*rows, *pilots_alone()]
     found = sum("failed" not in row for row in every)
-    middle, high = (f"{abs(q):.1%} {'more' if q >= 0 else 'less'}" for q in _quantiles(rows))
+    middle, high = (
+        "as much as" if abs(q) < 5e-4 else f"{abs(q):.1%} {'more' if q > 0 else 'less'} than"
+        for q in _quantiles(rows)
+    )
     seconds = " or ".join(f"{budget:.0f} s" for budget in sorted({r["budget"] for r in every}))
     return (
         f"{len(every)} worlds were drawn at random (fleets, bands, losses, data, skews, "
         f"optimisers, targets); fedcell was tuned on none of them. {found} of their pilots, of "
         f"{seconds} each, ended with a plan. In {len(rows)} of the worlds a whole grid of plans "
-        f"was run: the plan of fedcell cost {middle} than the best of the grid in the median, and "
-        f"{high} at the 90th percentile."
+        f"was run: the plan of fedcell cost {middle} the best of the grid in the median, and "
+        f"{high} it at the 90th percentile."
     )
 
 
