@@ -8,7 +8,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.types import Array
 
 from .physics.certificate import certify_devices
-from .round import Certificate, Problem, Schedule, price
+from .round import Certificate, Problem, Schedule, link_of, price
 
 ROUNDING_GAP = 1e-12  # a gap below it is rounding
 BOUND_TOLERANCE = 1e-9  # relative distance at which a bound on a frequency is active
@@ -120,6 +120,21 @@ def check_schedule(problem: Problem, schedule: Schedule, name: str = "the policy
         raise BadInput(
             f"{name} breaks (22c): frequencies must be within their bounds; {f[wrong][0]:.4g} is "
             f"not from {low:.4g} to {high:.4g} cycle/s"
+        )
+    if schedule.power is not None:
+        _check_power(problem, schedule.power, name)
+
+
+def _check_power(problem: Problem, power: Array, name: str) -> None:
+    """Refuse transmit powers that a device cannot send with."""
+    if power.shape != problem.band_time.shape:
+        shape = problem.band_time.shape
+        raise BadInput(f"{name} answered with powers of shape {power.shape}: expected {shape}")
+    most = link_of(problem).power_max
+    if (wrong := ~((power > 0) & (power <= most * (1 + 1e-9)))).any():
+        raise BadInput(
+            f"{name} gives a client {power[wrong][0]:.4g} W: transmit powers must be above 0 and "
+            f"at most power_max, {most[wrong][0]:.4g} W"
         )
 
 

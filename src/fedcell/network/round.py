@@ -19,6 +19,7 @@ from fedcell.scenario.scenario import Scenario
 
 from .physics.extras import Extras, extras
 from .physics.link import uploads
+from .physics.powers import Link, links
 from .trace import Fleet, Trace, check_powers, check_samples
 
 VECTORS = ("band_time", "upload_energy", "samples", "kappa", "freq_min", "freq_max")
@@ -46,6 +47,8 @@ class Problem:
         l_0 [s/J].
     extras : Extras, optional
         Further powers and times of the clients; None: those of the paper.
+    link : Link, optional
+        What an upload takes at other transmit powers; None: policies cannot choose powers.
 
     Examples
     --------
@@ -71,6 +74,7 @@ class Problem:
     work: float  # E_l alpha_0 [cycle/sample]
     energy_weight: float  # l_0 [s/J]
     extras: Extras | None = None  # powers and times that the paper does not have
+    link: Link | None = None  # uploads at any transmit power
 
     def __post_init__(self) -> None:
         arrays = {name: real_numbers(name, getattr(self, name)) for name in VECTORS}
@@ -118,7 +122,8 @@ class Problem:
     def __getitem__(self, where: Any) -> Problem:
         """Return some of the rounds or clients: index every vector."""
         vectors = {name: getattr(self, name)[where] for name in VECTORS}
-        return replace(self, **vectors, extras=self.extras and self.extras[where])
+        extras, link = (part and part[where] for part in (self.extras, self.link))
+        return replace(self, **vectors, extras=extras, link=link)
 
     def __repr__(self) -> str:
         freq = np.array((self.freq_min.min(), self.freq_max.max()))
@@ -148,7 +153,7 @@ class Certificate:
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """Share of the band and CPU frequency of each client, (..., client).
+    """Share of the band, CPU frequency and transmit power of each client, (..., client).
 
     Parameters
     ----------
@@ -156,6 +161,8 @@ class Schedule:
         a_j, above 0, with a sum of at most 1 over the clients.
     freq : array_like
         f_j [cycle/s].
+    power : array_like, optional
+        p_j [W], over the share of the band; None: that of the power law of the scenario.
     certificate : Certificate, optional
         From policies that claim the optimum of (22).
 
@@ -168,16 +175,19 @@ class Schedule:
     share: Array  # a_j, above 0, sum at most 1
     freq: Array  # f_j [cycle/s]
     certificate: Certificate | None = None  # from policies that claim the optimum of (22)
+    power: Array | None = None  # p_j [W]; None: the power law of the scenario
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "share", real_numbers("share", self.share))
-        object.__setattr__(self, "freq", real_numbers("freq", self.freq))
+        for name in ("share", "freq", "power"):
+            if (given := getattr(self, name)) is not None:
+                object.__setattr__(self, name, real_numbers(name, given))
 
     def __repr__(self) -> str:
+        power = "" if self.power is None else f", power {value_range(self.power, 'W')}"
         certified = "" if self.certificate is None else ", with a certificate"
         return (
             f"<Schedule, {described_axes(self.share.shape)}: share {value_range(self.share)}, "
-            f"freq {value_range(self.freq, 'cycle/s')}{certified}>"
+            f"freq {value_range(self.freq, 'cycle/s')}{power}{certified}>"
         )
 
 
@@ -294,6 +304,7 @@ def make_problem(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
             work=scenario.work,
             energy_weight=scenario.task.energy_weight,
             extras=extras(scenario, fleet, trace, sent),
+            link=links(scenario, fleet, trace),
         )
 
 
@@ -331,13 +342,26 @@ def price(problem: Problem, schedule: Schedule) -> Cost:
         raise BadInput(f"the schedule has shapes {a.shape}, {f.shape}: expected {u.shape}")
     if problem.extras is not None:
         return problem.extras.price(problem, schedule)
+    sent = u / a, problem.upload_energy  # (6), and (7), whatever the share
+    if schedule.power is not None:
+        sent = link_of(problem).upload(a, schedule.power)
     return Cost(
-        upload_time=u / a,  # (6)
+        upload_time=sent[0],
         compute_time=c / f,  # (9)
-        upload_energy=problem.upload_energy,  # (7), whatever the share
+        upload_energy=sent[1],
         compute_energy=training_energy(c, f, kappa),
         energy_weight=problem.energy_weight,
     )
+
+
+def link_of(problem: Problem) -> Link:
+    """Return the links of a problem; refuse to choose powers without."""
+    if problem.link is None:
+        raise BadInput(
+            "this problem has no links, so its transmit powers cannot be chosen: take one of "
+            "make_problem or load_round, or give `link`"
+        )
+    return problem.link
 
 
 def training_energy(cycles: Array | float, freq: Array | float, kappa: Array | float) -> Array:

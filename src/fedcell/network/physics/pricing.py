@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcell.core.types import Array
-from fedcell.network.round import Cost, Problem, Schedule
+from fedcell.network.round import Cost, Problem, Schedule, link_of
 
 from .extras import Extras
 
@@ -95,8 +95,12 @@ def price_devices(problem: Problem, schedule: Schedule) -> DeviceCost:
     extras, a, f = problem.extras, schedule.share, schedule.freq
     assert extras is not None
     limit, cycles = extras.limit, problem.cycles
-    upload_time = problem.band_time / a if limit is None else limit.upload_time(a)
-    amplifier = problem.upload_energy if limit is None else limit.upload_energy(a)
+    if schedule.power is not None:
+        upload_time, amplifier = link_of(problem).upload(a, schedule.power)
+    elif limit is not None:
+        upload_time, amplifier = limit.upload_time(a), limit.upload_energy(a)
+    else:
+        upload_time, amplifier = problem.band_time / a, problem.upload_energy
     compute_time = extras.memory_time + cycles / f
     dynamic = problem.kappa * f ** (extras.exponent - 1) * cycles  # kappa f^alpha c / f
     return DeviceCost(
