@@ -1,0 +1,179 @@
+"""The joint problem over share, clock and transmit power, in the numbers that its solver needs.
+
+With x = ln(1 + SNR / gap) as the variable in place of the power, (22) reads, up to constants,
+
+    min  A H + sum_j [ w_j / t_j^(alpha_j - 1) + b_j t_j + q_j s_j + E_j phi(x_j) + D_j / x_j ]
+    over m_j + t_j + s_j <= H,   sum_j y_j / (x_j s_j) <= 1,   s_j >= S_j phi(x_j),
+         s_j >= V_j / x_j,   x_j in [x_lo, x_hi],   t_j in [c_j / f_max, c_j / f_min],
+
+phi(x) = (e^x - 1) / x. It is convex: phi has a power series with positive coefficients, and
+1 / (x s) is a monomial with negative exponents. Then a = y / (x s) and f = c / t. E phi(x) is what
+the amplifier draws for an upload, S phi(x) its length with all the power, V / x its length with
+the largest share, D / x what is drawn on air where clients send in turn.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from fedcell.core.errors import BadInput
+from fedcell.core.types import Array
+from fedcell.network.round import Problem, Schedule, link_of
+
+from .terms import Terms
+
+HIGHEST = 600.0  # of x: e^x is far from overflow
+SMALL_X = 0.1  # below it m(x) is taken from its series
+SERIES = tuple((k - 1) / float(np.prod(np.arange(1.0, k + 1))) for k in range(13, 1, -1))
+BISECTIONS = 56  # of log x
+TINY = 1e-290
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class FreePower:
+    """The numbers of rounds, (..., client), beside those of training and of time."""
+
+    terms: Terms
+    y: Array  # [s]
+    radiated: Array  # E: l_0 times the amplifier's joules as x -> 0 [s]
+    on_air: Array  # D
+    sending: Array  # S
+    airtime: Array  # V
+    least: Array  # x_lo
+    most: Array  # x_hi
+    floor: Array  # shortest upload
+
+    @classmethod
+    def of(cls, problem: Problem) -> FreePower:
+        """Return the numbers of a problem."""
+        link, weight = link_of(problem), problem.energy_weight
+        most = np.minimum(link.fastest, HIGHEST)
+        if weight == 0 and not (most.max() < HIGHEST or np.isfinite(link.power_max).all()):
+            raise BadInput(
+                "with energy_weight = 0 the best transmit power has no limit: give "
+                "radio.power_max or radio.spectral_cap, or a price of energy"
+            )
+        least = np.minimum(link.least, most)
+        airtime = link.scale / link.widest
+        sending = link.sending
+        return cls(
+            terms=Terms.of(problem),
+            y=link.scale,
+            radiated=weight * link.draw * link.noise * link.scale,
+            on_air=weight * link.on_air * link.scale,
+            sending=sending,
+            airtime=airtime,
+            least=least,
+            most=most,
+            floor=np.maximum(sending * phi(least), airtime / most),
+        )
+
+    def flat(self) -> FreePower:
+        """Return the same with one axis of rounds."""
+        count = self.y.shape[-1]
+        names = [f.name for f in fields(self) if f.name != "terms"]
+        vectors = {name: np.reshape(getattr(self, name), (-1, count)) for name in names}
+        return FreePower(terms=self.terms.flat(), **vectors)
+
+    def __getitem__(self, where: Any) -> FreePower:
+        """Return some of the rounds."""
+        return FreePower(**{f.name: getattr(self, f.name)[where] for f in fields(self)})
+
+    def value(self, t: Array, s: Array, x: Array) -> Array:
+        """Return the objective, up to its constants."""
+        H = (self.terms.m + t + s).max(-1)
+        with np.errstate(divide="ignore"):
+            upload = self.radiated * phi(x) + self.on_air / x + self.terms.q * s
+        return np.asarray(self.terms.second * H + (self.terms.value(t) + upload).sum(-1))
+
+    def bound(self, beta: Array, R: Array) -> tuple[Array, Array]:
+        """Return a lower bound on the objective by a price of band, and prices of being done by H
+        that sum to A; and the value of each client in it."""
+        terms = self.terms
+        t = terms.training_time(beta)
+        training = terms.value(t) + beta * (t + terms.m)
+        each = training + self._least_upload(terms.q + beta, R[..., None] * self.y)
+        return np.asarray(each.sum(-1) - R), np.asarray(each)
+
+    def _least_upload(self, Q: Array, Y: Array) -> Array:
+        """Return min E phi(x) + D / x + Q s + Y / (x s) over x and s of an upload.
+
+        The best s for x is sqrt(Y / (x Q)), or the shortest that the limits allow. Then the slope
+        by x rises through zero once.
+        """
+        Q, Y = np.maximum(Q, TINY), np.maximum(Y, TINY)
+
+        def length(x: Array) -> tuple[Array, Array, Array]:
+            free = np.sqrt(Y / (x * Q))
+            return free, self.sending * phi(x), self.airtime / x
+
+        low, high = np.maximum(self.least, 1e-13), self.most
+        low = np.minimum(low, high)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            for _ in range(BISECTIONS):
+                x = np.sqrt(low * high)
+                free, sending, airtime = length(x)
+                s = np.maximum(np.maximum(free, sending), airtime)
+                m = m_of(x)
+                rise = np.where(sending >= airtime, self.sending * m, -self.airtime)  # x^2 ds/dx
+                rise = np.where(s <= free, 0.0, rise)
+                slope = self.radiated * m - self.on_air - Y / s + rise * (Q - Y / (x * s * s))
+                low, high = np.where(slope < 0, x, low), np.where(slope < 0, high, x)
+            x = np.sqrt(low * high)
+            s = np.maximum.reduce(length(x))
+            found = self.radiated * phi(x) + self.on_air / x + Q * s + Y / (x * s)
+        return np.asarray(found)
+
+    def chosen(self, problem: Problem, schedule: Schedule) -> tuple[Array, Array, Array]:
+        """Return t, s and x of a schedule that gives transmit powers."""
+        link = link_of(problem)
+        assert schedule.power is not None
+        s, _ = link.upload(schedule.share, schedule.power)
+        width = 1.0 if link.in_turn else np.minimum(schedule.share, self.y / (self.least * s))
+        with np.errstate(divide="ignore"):
+            x = np.log1p(schedule.power / (link.noise * width))
+        return problem.cycles / schedule.freq, s, np.asarray(np.minimum(x, self.most))
+
+
+def phi(x: Array) -> Array:
+    """Return (e^x - 1) / x, 1 at 0."""
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        return np.asarray(np.where(x > 0, np.expm1(x) / x, 1.0))
+
+
+def m_of(x: Array) -> Array:
+    """Return m(x) = 1 + (x - 1) e^x, with its series where x is small."""
+    direct = x * np.exp(x) - np.expm1(x)
+    if (small := x < SMALL_X).any():
+        few, series = x[small], np.zeros(())
+        for coefficient in SERIES:
+            series = series * few + coefficient
+        direct[small] = series * few * few
+    return direct
+
+
+def inverse_m(value: Array) -> Array:
+    """Return x with m(x) = value."""
+    value = np.minimum(np.maximum(value, 1e-280), 1e250)
+    log = np.log(value)
+    x = np.log1p(np.sqrt(2 * value) + value / 3)
+    for _ in range(4):
+        m = m_of(x)
+        x = np.maximum(x + m * (log - np.log(m)) / (x * np.exp(x)), 0.1 * x)
+    return x
+
+
+def inverse_phi(value: Array) -> Array:
+    """Return x with phi(x) = value, at least 1."""
+    log = np.log(np.minimum(value, 1e250))
+    x = log + np.log1p(log)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for _ in range(4):
+            grown = np.expm1(x)
+            slope = 1 + 1 / grown - 1 / x  # of log phi; 1/2 at 0
+            slope = np.where(x < 1e-4, 0.5 + x / 12, slope)
+            x = np.where(x > 0, x + (log - np.log(grown / x)) / slope, 0.0)
+    return np.asarray(np.maximum(x, 0.0))
