@@ -128,12 +128,20 @@ def _solve(power: FreePower, length: Array | None) -> tuple[JointSplit, Bools]:
         if done.all():
             break
         low, high = _narrow(z, miss, low, high)
+        last = z
         z = _next(z, newton, np.where(known, z, low), np.where(known, z, high), step)
-        s = each.s
+        s = _foreseen(each, np.exp(z[0]) - e, z[1] - last[1])
         if not (keep := ~done).all():
             power, left, floor, s = power[keep], left[keep], floor[keep], s[keep]
             z, low, high, known = z[:, keep], low[:, keep], high[:, keep], known[:, keep]
     return JointSplit(*whole, R=prices), solved
+
+
+def _foreseen(each: Response, longer: Array, dearer: Array) -> Array:
+    """Return the lengths of uploads after a step, to first order."""
+    s_h, s_r = each.s_by
+    s = each.s + s_h * longer[:, None] + s_r * dearer[:, None]
+    return np.asarray(np.where(s > 0.1 * each.s, s, 0.1 * each.s))
 
 
 def _narrow(z: Array, miss: Array, low: Array, high: Array) -> tuple[Array, Array]:

@@ -19,15 +19,54 @@ from typing import Any
 
 import numpy as np
 
-from fedcell.core.types import Array, Bools
+from fedcell.core.types import Array, Bools, Ints
 from fedcell.network.physics.free_power import FreePower, inverse_m, inverse_phi, m_of, phi
 
 STEPS = 80  # of Newton's method for one client; 3 to 5 are usual
-TOLERANCE = 1e-14  # of log s
-SIDE = 1e-12  # of a corner: which limit acts on either side of it
+EXACT = 1e-8  # of log s: after a step as short as this the error is that of rounding
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, slots=True)
+class Clients:
+    """Clients in any order, each with its h and Y."""
+
+    radiated: Array
+    on_air: Array
+    sending: Array
+    airtime: Array
+    least: Array
+    most: Array
+    shortest: Array  # upload
+    Y: Array
+    q: Array
+    b: Array
+    w: Array
+    alpha: Array
+    h: Array
+
+    @classmethod
+    def of(cls, power: FreePower, h: Array, R: Array) -> Clients:
+        """Return the clients of rounds at a price of band, with the time that each has."""
+        terms = power.terms
+        return cls(
+            *(power.radiated, power.on_air, power.sending, power.airtime, power.least, power.most),
+            *(power.floor, R[:, None] * power.y, terms.q, terms.b, terms.w, terms.alpha, h),
+        )
+
+    def __getitem__(self, where: Any) -> Clients:
+        return Clients(*(getattr(self, name)[where] for name in self.__slots__))
+
+    def take(self, which: Ints) -> Clients:
+        """Return some clients, by their places in all rounds."""
+        return Clients(*(getattr(self, name).ravel()[which] for name in self.__slots__))
+
+    def saved(self, t: Array) -> tuple[Array, Array]:
+        """Return what a second more of training saves, and how much less it is a second later."""
+        last = (self.alpha - 1) * self.w / t**self.alpha
+        return last - self.b, self.alpha * last / t
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class Marginal:
     """The best x for uploads of given lengths, what a second more saves, and the derivatives of
     both by log s and log R."""
@@ -45,62 +84,48 @@ def marginal(clients: Clients, s: Array) -> Marginal:
 
     Without limits x solves E m(x) = D + Y / s, with m(x) = x^2 phi'(x) = 1 + (x - 1) e^x.
     """
-    E, D, S, V = clients.radiated, clients.on_air, clients.sending, clients.airtime
+    E, D = clients.radiated, clients.on_air
     by_s = clients.Y / s
     wish = inverse_m((D + by_s) / E)
     x = np.minimum(np.maximum(wish, clients.least), clients.most)
-    free = x == wish
-    limited = np.zeros(x.shape, bool)
-    if S.any():
-        most = np.maximum(inverse_phi(np.maximum(s / S, 1.0)), clients.least)
-        limited = most < x
-        x = np.minimum(x, most)
+    grown = np.exp(x)
+    # d log x / d log(Y / s) is (Y / s) over E x m'(x).
+    x_r = np.where(x == wish, by_s / (E * x * x * grown), 0.0)
     v = by_s / (x * s)
-    slope = E * x * x * np.exp(x)  # d log x / d log(Y / s) is (Y / s) over it
-    x_r = np.where(free, by_s / slope, 0.0)
-    x_s, v_s, v_r = -x_r, -v * (2 - x_r), v * (1 - x_r)
-    if limited.any():  # phi(x) = s / S
-        Sm = S * m_of(x)
-        more = (D + by_s) / Sm - E / S
-        grows = x * s / Sm  # d log x / d log s
-        falls = by_s / Sm + (D + by_s) * x * x * np.exp(x) * grows / (Sm * (Sm / S))
-        x_s, x_r = np.where(limited, grows, x_s), np.where(limited, 0.0, x_r)
-        v_s = np.where(limited, -v * (2 + grows) - falls, v_s)
-        v_r = np.where(limited, v + by_s / Sm, v_r)
-        v = np.where(limited, v + more, v)
-    if (tied := V / s > x).any():  # x s = V: the largest share
-        x = np.where(tied, np.minimum(V / s, clients.most), x)
-        x_s, x_r = np.where(tied, -1.0, x_s), np.where(tied, 0.0, x_r)
-        v = np.where(tied, (E * m_of(x) - D) / V, v)
-        v_s = np.where(tied, -E * x * x * np.exp(x) / V, v_s)
-        v_r = np.where(tied, 0.0, v_r)
-    return Marginal(x, v, v_s, v_r, x_s, x_r)
+    found = Marginal(x, v, -v * (2 - x_r), v * (1 - x_r), -x_r, x_r)
+    limited = clients.sending * np.expm1(x) > s * x
+    if limited.any():
+        _limit(found, clients[limited], s[limited], limited)
+    tied = clients.airtime > s * x
+    if tied.any():
+        _tie(found, clients[tied], s[tied], tied)
+    return found
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Clients:
-    """Clients in any order, each with its h and Y."""
+def _limit(found: Marginal, clients: Clients, s: Array, where: Bools) -> None:
+    """Set the marginals of clients that send with all the power: phi(x) = s / S."""
+    S, by_s = clients.sending, clients.Y / s
+    x = np.maximum(inverse_phi(np.maximum(s / S, 1.0)), clients.least)
+    m = m_of(x)
+    whole = clients.on_air + by_s
+    v = by_s / (x * s)
+    grows = x * s / (S * m)  # d log x / d log s
+    falls = by_s / (S * m) + whole * x * x * np.exp(x) * grows / (S * m * m)
+    found.x[where] = x
+    found.v[where] = v + np.maximum(whole / (S * m) - clients.radiated / S, 0.0)
+    found.v_s[where] = -v * (2 + grows) - falls
+    found.v_r[where] = v + by_s / (S * m)
+    found.x_s[where], found.x_r[where] = grows, 0.0
 
-    radiated: Array
-    on_air: Array
-    sending: Array
-    airtime: Array
-    least: Array
-    most: Array
-    Y: Array
-    q: Array
-    b: Array
-    w: Array
-    alpha: Array
-    h: Array
 
-    def __getitem__(self, where: Any) -> Clients:
-        return Clients(*(getattr(self, name)[where] for name in self.__slots__))
-
-    def saved(self, t: Array) -> tuple[Array, Array]:
-        """Return what a second more of training saves, and how much less it is a second later."""
-        last = (self.alpha - 1) * self.w / t**self.alpha
-        return last - self.b, self.alpha * last / t
+def _tie(found: Marginal, clients: Clients, s: Array, where: Bools) -> None:
+    """Set the marginals of clients with the largest share that they can use: x s = V."""
+    V, E = clients.airtime, clients.radiated
+    x = np.minimum(V / s, clients.most)
+    found.x[where] = x
+    found.v[where] = (E * m_of(x) - clients.on_air) / V
+    found.v_s[where] = -E * x * x * np.exp(x) / V
+    found.v_r[where], found.x_s[where], found.x_r[where] = 0.0, -1.0, 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,131 +137,143 @@ class Response:
     x: Array
     beta: Array
     share: Array
+    s_by: tuple[Array, Array]
     beta_by: tuple[Array, Array]
     share_by: tuple[Array, Array]
 
 
 def respond(power: FreePower, floor: Array, e: Array, R: Array, guess: Array) -> Response:
-    """Return the responses of the clients to a length H = floor + e and a price R."""
+    """Return the responses of the clients to a length H = floor + e and a price R.
+
+    `guess` are lengths of uploads to start from.
+    """
     terms, shortest = power.terms, power.floor
     with np.errstate(all="ignore"):
         h = e[:, None] + (floor[:, None] - terms.m)
-        clients = Clients(
-            *(power.radiated, power.on_air, power.sending, power.airtime, power.least, power.most),
-            *(R[:, None] * power.y, terms.q, terms.b, terms.w, terms.alpha, h),
-        )
+        clients = Clients.of(power, h, R)
         own = terms.training_time(np.zeros(1))  # of a client that finishes early
+        free = ((terms.alpha - 1) * terms.w / terms.b) ** (1 / terms.alpha)  # the same, no bounds
+        free = np.where(free >= terms.shortest, free, np.where(free < 0, np.inf, terms.shortest))
+        wish, pinned = _lengths(clients, np.maximum(h - free, shortest), h, guess, trains=True)
         longest = np.maximum(e[:, None] + (floor[:, None] - terms.m - terms.shortest), shortest)
-        kink = np.maximum(h - own, shortest)
-        roomy = h - own >= shortest  # for its own best training before the shortest upload
-        by_upload = marginal(clients, kink).v - terms.q
-        by_training = clients.saved(np.where(roomy, own, h - shortest))[0]
-        fast = marginal(clients, longest).v - terms.q >= clients.saved(terms.shortest)[0]
-        early = roomy & (by_upload <= 0)
-        pinned = ~early & (by_upload <= by_training)  # at f_min, or at its shortest upload
-        fast &= ~early & ~pinned
-        low, high = np.where(early, shortest, kink), np.where(early, kink, longest)
-        s = np.where(fast, longest, kink)
-        corner = _corner(clients)
-        stuck = np.zeros(s.shape, bool)
-        if ((corner > low) & (corner < high)).any():
-            stuck, low, high = _beside(clients, corner, early, low, high)
-            stuck &= ~fast & ~pinned
-            s = np.where(stuck, corner, s)
-        searched = ~fast & ~pinned & ~stuck
-        s[searched] = _lengths(
-            clients[searched], early[searched], low[searched], high[searched], guess[searched]
-        )
-        t = np.where(early, own, np.where(fast, terms.shortest, h - s))
-        t = np.minimum(np.maximum(t, terms.shortest), terms.longest)
-        at_floor = (pinned & ~roomy) | stuck | (early & (s <= shortest * (1 + 1e-14)))
-        return _response(power, clients, t, s, early, fast | pinned, at_floor)
-
-
-def _corner(clients: Clients) -> Array:
-    """Return the length at which another limit begins to act: with all the power the highest x, or
-    with the largest share the least x. What a second saves falls there at once."""
-    corner = np.where(
-        clients.sending > 0, clients.sending * phi(clients.most), clients.airtime / clients.least
-    )
-    return np.where(np.isfinite(corner), corner, 0.0)
-
-
-def _beside(
-    clients: Clients, corner: Array, early: Bools, low: Array, high: Array
-) -> tuple[Bools, Array, Array]:
-    """Return which uploads end at the corner, and the bounds of the others on their side of it."""
-    inside = (corner > low) & (corner < high)
-    wanted = clients.q + np.where(early, 0.0, clients.saved(clients.h - corner)[0])
-    before = marginal(clients, corner * (1 - SIDE)).v
-    after = marginal(clients, corner * (1 + SIDE)).v
-    shorter, longer = inside & (before <= wanted), inside & (after >= wanted)
-    high, low = np.where(shorter, corner, high), np.where(longer, corner, low)
-    return inside & ~shorter & ~longer, low, high
+        s = np.maximum(np.minimum(wish, longest), np.maximum(h - terms.longest, shortest))
+        fixed = s != wish  # at f_min or f_max
+        pinned &= ~fixed
+        found = marginal(clients, s)
+        early = (h - own >= s * (1 - 1e-14)) & (found.v <= terms.q)
+        if early.any():
+            some = clients[early]
+            s[early], pinned[early] = _lengths(
+                some, shortest[early], s[early], guess[early], trains=False
+            )
+            again = marginal(some, s[early])
+            for name in Marginal.__slots__:
+                getattr(found, name)[early] = getattr(again, name)
+        t = np.where(early, own, np.clip(h - s, terms.shortest, terms.longest))
+        return _response(power, clients, found, t, s, early, fixed, pinned)
 
 
 def _response(
     power: FreePower,
     clients: Clients,
+    found: Marginal,
     t: Array,
     s: Array,
     early: Bools,
     fixed: Bools,
-    floor: Bools,
+    pinned: Bools,
 ) -> Response:
-    """Return the response of clients with known t and s: those that finish `early`, whose training
-    is `fixed` in length, or whose upload is as short as it can be."""
-    found = marginal(clients, s)
+    """Return the response of clients with known t and s: those that finish `early`, those whose
+    training is `fixed` in length, and those whose upload is."""
     saved, Z = clients.saved(t)
     X = -found.v_s / s
-    s_h = np.where(fixed, 1.0, Z / (X + Z))
-    s_r = np.where(fixed, 0.0, found.v_r / (X + Z))
-    s_h, s_r = np.where(early, 0.0, s_h), np.where(early, found.v_r / X, s_r)
-    s_h, s_r = np.where(floor, 0.0, s_h), np.where(floor, 0.0, s_r)
-    beta = np.where(floor, saved, found.v - power.terms.q)
-    beta_H = np.where(floor, -Z, -X * s_h)
-    beta_R = np.where(floor, 0.0, found.v_r - X * s_r)
+    s_h = np.where(pinned | early, 0.0, np.where(fixed, 1.0, Z / (X + Z)))
+    s_r = np.where(early, found.v_r / X, np.where(fixed, 0.0, found.v_r / (X + Z)))
+    s_r = np.where(pinned, 0.0, s_r)
+    beta = np.where(early, 0.0, np.where(pinned, saved, found.v - power.terms.q))
+    beta_h = np.where(early, 0.0, np.where(pinned, -Z, -X * s_h))
+    beta_r = np.where(early | pinned, 0.0, found.v_r - X * s_r)
     share = power.y / (found.x * s)
-    x_r = np.where(floor, 0.0, found.x_r)
+    x_r = np.where(pinned, 0.0, found.x_r)
     grow = (1 + found.x_s) / s
     return Response(
         t=t,
         s=s,
         x=found.x,
-        beta=np.where(early, 0.0, np.maximum(beta, 0.0)),
+        beta=np.maximum(beta, 0.0),
         share=share,
-        beta_by=(np.where(early, 0.0, beta_H), np.where(early, 0.0, beta_R)),
+        s_by=(s_h, s_r),
+        beta_by=(beta_h, beta_r),
         share_by=(-share * grow * s_h, -share * (grow * s_r + x_r)),
     )
 
 
-def _lengths(clients: Clients, early: Bools, low: Array, high: Array, guess: Array) -> Array:
-    """Return the lengths of uploads at which a second saves the same on both sides, by Newton's
-    method for log s between two lengths."""
-    s = np.where(
-        (guess > low) & (guess < high), guess, np.sqrt(np.maximum(low, 1e-9 * high) * high)
-    )
-    out, left = s.copy(), np.arange(s.size)
+def _corner(clients: Clients) -> tuple[Array, Array, Array]:
+    """Return the length of an upload at which another limit begins to act, and what a second more
+    saves just before and after: it falls there at once.
+
+    With all the power it is that with the highest x, with the largest share that with the least.
+    """
+    E, D, S, V = clients.radiated, clients.on_air, clients.sending, clients.airtime
+    limited = S > 0
+    x = np.where(limited, clients.most, clients.least)
+    s = np.where(limited, S * phi(x), V / x)
+    by_s, m = clients.Y / s, m_of(x)
+    after = by_s / (x * s)
+    before = np.where(limited, after + (D + by_s) / (S * m) - E / S, (E * m - D) / V)
+    acts = (before > after) & np.isfinite(before) & np.isfinite(s)
+    return np.where(acts, s, -1.0), before, after
+
+
+def _lengths(
+    clients: Clients, least: Array, most: Array, guess: Array, *, trains: bool
+) -> tuple[Array, Bools]:
+    """Return the lengths of uploads between `least` and `most` at which a second saves the same on
+    both sides, or, unless it `trains`, nothing; and which are at the least, or at a corner.
+
+    Newton's method for log s, between bounds that its signs leave.
+    """
+    corner, before, after = _corner(clients)
+    wanted = clients.q + (clients.saved(clients.h - corner)[0] if trains else 0.0)
+    inside = (corner > least) & (corner < most)
+    high = np.where(inside & (before <= wanted), corner, most)
+    low = np.where(inside & (after >= wanted), corner, least)
+    stuck = inside & (before > wanted) & (after < wanted)
+    out = np.where(stuck, corner, least)
+    pinned = stuck.copy()
+    left = np.flatnonzero(~stuck & (high > low))
+    pinned.ravel()[np.flatnonzero(~stuck & (high <= low))] = True
+    clients, low, high = clients.take(left), low.ravel()[left], high.ravel()[left]
+    least = least.ravel()[left]
+    s = guess.ravel()[left]
+    s = np.where((s > low) & (s < high), s, _middle(low, high))
+    flat, at_least = out.ravel(), pinned.ravel()
     for step in range(STEPS):
         found = marginal(clients, s)
-        saved, Z = clients.saved(clients.h - s)
-        wanted = clients.q + np.where(early, 0.0, saved)
+        saved, Z = clients.saved(clients.h - s) if trains else (0.0, 0.0)
+        wanted = clients.q + saved
         miss = np.log(found.v / wanted)
-        slope = found.v_s / found.v - np.where(early, 0.0, s * Z / wanted)
+        slope = found.v_s / found.v - s * Z / wanted
+        shift = -miss / slope
+        done = (np.abs(shift) <= EXACT) | (s <= least) & (miss <= 0)
         low, high = np.where(miss > 0, s, low), np.where(miss > 0, high, s)
-        wish = s * np.exp(np.clip(-miss / slope, -30, 30))
-        middle = np.sqrt(np.maximum(low, 1e-9 * high) * high)
+        done |= high - low <= 1e-15 * high
+        wish = s * np.exp(np.clip(shift, -30, 30))
         usable = (wish > low) & (wish < high) & (step % 10 != 9)
-        near = np.abs(miss) <= TOLERANCE
-        s = np.where(near, s, np.where(usable, wish, middle))
-        done = near | (high - low <= 1e-15 * high)
-        done |= usable & (np.abs(miss / slope) <= 1e-9)  # the step is exact by now
-        out[left[done]] = s[done]
+        below = (wish <= least) & (low <= least) & (least > 0) & (s > least)
+        following = np.where(usable, wish, np.where(below, least, _middle(low, high)))
+        following = np.where(done & ~usable, s, following)
+        flat[left[done]] = following[done]
+        at_least[left[done]] = ((s <= least) & (miss <= 0))[done]
+        s = following
         if done.all():
-            return out
-        if 2 * np.count_nonzero(done) > done.size or step > 12:
+            break
+        if 3 * np.count_nonzero(done) > done.size or step >= 10:
             keep = ~done
-            clients, early, left = clients[keep], early[keep], left[keep]
+            clients, left, least = clients[keep], left[keep], least[keep]
             low, high, s = low[keep], high[keep], s[keep]
-    out[left] = s
-    return out
+    return out, pinned
+
+
+def _middle(low: Array, high: Array) -> Array:
+    return np.asarray(np.sqrt(np.maximum(low, 1e-9 * high) * high))
