@@ -68,7 +68,7 @@ class FreePower:
             airtime=airtime,
             least=least,
             most=most,
-            floor=np.maximum(sending * phi(least), airtime / most),
+            floor=_shortest(sending, airtime, least, most),
         )
 
     def flat(self) -> FreePower:
@@ -132,10 +132,18 @@ class FreePower:
         link = link_of(problem)
         assert schedule.power is not None
         s, _ = link.upload(schedule.share, schedule.power)
-        width = 1.0 if link.in_turn else np.minimum(schedule.share, self.y / (self.least * s))
         with np.errstate(divide="ignore"):
+            used = np.minimum(schedule.share, self.y / (self.least * s))
+            width = 1.0 if link.in_turn else used
             x = np.log1p(schedule.power / (link.noise * width))
         return problem.cycles / schedule.freq, s, np.asarray(np.minimum(x, self.most))
+
+
+def _shortest(sending: Array, airtime: Array, least: Array, most: Array) -> Array:
+    """Return the shortest s with S phi(x) <= s and V / x <= s for some x within its bounds."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        both = np.where(airtime > 0, airtime / np.log1p(airtime / sending), 0.0)
+    return np.asarray(np.maximum.reduce((sending * phi(least), airtime / most, both)))
 
 
 def phi(x: Array) -> Array:

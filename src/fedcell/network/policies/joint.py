@@ -15,14 +15,17 @@ import numpy as np
 from fedcell.core.types import Array, Bools
 from fedcell.network.physics.free_power import FreePower, inverse_m, inverse_phi
 
-from .joint_clients import Response, respond
+from .joint_clients import Response, corners_of, respond
 
 BLOCK = 2**14  # clients solved at a time
 TOLERANCE = 1e-11  # of the two sums
 STEPS = 60  # of Newton's method for the two sums; 5 to 15 are usual
+FIRST_STEPS = 20  # then the lengths at which prices jump are tried
+SIDE = 1e-13  # of the length at which prices jump: next to it
 BOX_AFTER = 4  # steps in which Newton's method may leave the box
 BISECTIONS = 70  # of H, where Newton's method fails
 AT_FLOOR = 1e-13  # of the shortest round: no longer than it
+NEAR = 0.05  # of the first step to the middle of the box; it doubles
 FAR = 40.0  # of the box around the start, in logarithms
 NO_PRICE = 1e-30  # of band, relative to the start, where some is left over
 MET = 1e-9  # of the box: what a sum that is met may miss
@@ -62,19 +65,50 @@ def shortest_rounds(power: FreePower) -> Array:
 
 def _solve_all(power: FreePower, length: Array | None) -> JointSplit:
     """Return the optimum of rounds with one axis."""
-    found, solved = _solve(power, length)
-    if length is not None or solved.all():
-        return found
-    rest = np.flatnonzero(~solved)
-    better = _bisected(power[rest])
-    for f in fields(JointSplit):
-        getattr(found, f.name)[rest] = getattr(better, f.name)
+    if length is not None:
+        return _solve(power, length)[0]
+    found, solved = _solve(power, None, FIRST_STEPS)
+    for method in (_at_jumps, _solve, _bisected):
+        if solved.all():
+            break
+        rest = np.flatnonzero(~solved)
+        better, solved[rest] = method(power[rest], None)
+        for f in fields(JointSplit):
+            getattr(found, f.name)[rest] = getattr(better, f.name)
     return found
 
 
-def _bisected(power: FreePower) -> JointSplit:
-    """Return the optimum by bisection of H, with R solved for at each: the sum of the prices falls
-    in H, but not everywhere continuously."""
+def _at_jumps(power: FreePower, _: None) -> tuple[JointSplit, Bools]:
+    """Return the splits at the lengths at which the sum of the prices jumps, and where that is the
+    optimum: the sum is above A before, and below it after.
+
+    The price of a client jumps where it trains at a limit of its clock and its upload is so long
+    that another limit of the link begins to act; these lengths do not depend on the prices.
+    """
+    floor, A, terms = shortest_rounds(power), power.terms.second, power.terms
+    ends = [
+        terms.m + t + s for t in (terms.shortest, terms.longest) for s in corners_of(power)
+    ]
+    e = np.sort(np.concatenate(ends, axis=-1) - floor[:, None], axis=-1)
+    e = np.where((e > AT_FLOOR * floor[:, None]) & np.isfinite(e), e, np.inf)
+    e = np.sort(e, axis=-1)
+    low, high = np.zeros(len(e), int), np.isfinite(e).sum(-1)  # of the first beyond the optimum
+    each = np.arange(len(e))
+    while (low < high).any():
+        middle = np.minimum((low + high) // 2, e.shape[-1] - 1)
+        after = floor + np.where(low < high, e[each, middle], floor) * (1 + SIDE)
+        more = _solve(power, after)[0].beta.sum(-1) >= A
+        low, high = np.where((low < high) & more, middle + 1, low), np.where(more, high, middle)
+    at = e[each, np.minimum(low, e.shape[-1] - 1)]
+    at = np.where(np.isfinite(at), at, floor)
+    before = _solve(power, floor + at * (1 - SIDE))[0]
+    after = _solve(power, floor + at * (1 + SIDE))[0]
+    here = (before.beta.sum(-1) >= A) & (after.beta.sum(-1) <= A)
+    return _mixed(after, before, A), here
+
+
+def _bisected(power: FreePower, _: None) -> tuple[JointSplit, Bools]:
+    """Return the optimum by bisection of H, with R solved for at each."""
     floor, A = shortest_rounds(power), power.terms.second
     start = _start(power, floor)[0]
     low, high = np.maximum(start - FAR, np.log(AT_FLOOR / 2 * floor)), start + FAR
@@ -85,6 +119,11 @@ def _bisected(power: FreePower) -> JointSplit:
         more = found.beta.sum(-1) >= A  # H must be longer
         low, high = np.where(more, middle, low), np.where(more, high, middle)
         below, above = _where(more, found, below), _where(more, above, found)
+    return _mixed(above, below, A), np.ones(len(floor), bool)
+
+
+def _mixed(above: JointSplit, below: JointSplit, A: Array) -> JointSplit:
+    """Return a split with prices between its own and those of a shorter round, which sum to A."""
     most, least = below.beta.sum(-1), above.beta.sum(-1)
     with np.errstate(invalid="ignore", divide="ignore"):
         part = np.nan_to_num(np.clip((A - least) / (most - least), 0, 1))[:, None]
@@ -100,7 +139,9 @@ def _where(which: Bools, one: JointSplit, other: JointSplit) -> JointSplit:
     )
 
 
-def _solve(power: FreePower, length: Array | None) -> tuple[JointSplit, Bools]:
+def _solve(
+    power: FreePower, length: Array | None, steps: int = STEPS
+) -> tuple[JointSplit, Bools]:
     """Return the optimum of rounds with one axis, and whether it was found, by Newton's method for
     (log(H - floor), log R) within the box that the signs of the two sums leave."""
     whole = tuple(np.empty_like(power.y) for _ in range(4))
@@ -112,16 +153,20 @@ def _solve(power: FreePower, length: Array | None) -> tuple[JointSplit, Bools]:
     if length is not None:
         z[0] = np.log(np.maximum(length - floor, 1e-15 * floor))
     z[1] = np.where(known[1], z[1] + np.log(NO_PRICE), z[1])
+    free = ~(power.radiated.any(-1) | power.on_air.any(-1))  # energy: shares have no price to heed
     low, high = z - FAR, z + FAR
     low[0] = np.maximum(low[0], np.log(AT_FLOOR / 2 * floor))
     s = np.full_like(power.y, np.nan)
-    for step in range(STEPS):
+    for step in range(steps):
         e, R = np.exp(z)
         each = respond(power, floor, e, R, s)
         known[0] |= (e <= AT_FLOOR * floor) & (each.beta.sum(-1) <= power.terms.second)
+        left_over = known[0] & free & (each.share.sum(-1) <= 1)
+        known[1] |= left_over
+        each.beta[left_over] = 0.0  # all but the client that makes the round so long
         miss, newton = _newton(power, each, e, known)
         met = (np.abs(miss).max(0) <= TOLERANCE) | known.all(0)
-        done = met | (step == STEPS - 1)
+        done = met | (step == steps - 1)
         for values, found in zip(whole, (each.t, each.s, each.x, each.beta), strict=True):
             values[left[done]] = found[done]
         prices[left[done]], solved[left[done]] = np.where(known[1], 0.0, R)[done], met[done]
@@ -133,6 +178,7 @@ def _solve(power: FreePower, length: Array | None) -> tuple[JointSplit, Bools]:
         s = _foreseen(each, np.exp(z[0]) - e, z[1] - last[1])
         if not (keep := ~done).all():
             power, left, floor, s = power[keep], left[keep], floor[keep], s[keep]
+            free = free[keep]
             z, low, high, known = z[:, keep], low[:, keep], high[:, keep], known[:, keep]
     return JointSplit(*whole, R=prices), solved
 
@@ -161,12 +207,14 @@ def _narrow(z: Array, miss: Array, low: Array, high: Array) -> tuple[Array, Arra
 
 
 def _next(z: Array, newton: Array, low: Array, high: Array, step: int) -> Array:
-    """Return the next point: that of Newton's method, or the middle of the box."""
+    """Return the next point: that of Newton's method, or towards the middle of the box."""
     wish = z + np.clip(newton, -4, 4)
     unusable = ~np.isfinite(wish).all(0) | (step % 12 == 11)
     if step >= BOX_AFTER:
         unusable |= ((wish < low) | (wish > high)).any(0)
-    return np.clip(np.where(unusable, (low + high) / 2, wish), low, high)
+    reach = NEAR * 2.0 ** min(step, 16)
+    middle = np.clip((low + high) / 2, z - reach, z + reach)
+    return np.clip(np.where(unusable, middle, wish), low, high)
 
 
 def _has_band_left(power: FreePower) -> Bools:

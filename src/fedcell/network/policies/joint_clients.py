@@ -14,6 +14,7 @@ both are 0 there (it finishes early).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -208,21 +209,25 @@ def _response(
     )
 
 
-def _corner(clients: Clients) -> tuple[Array, Array, Array]:
-    """Return the length of an upload at which another limit begins to act, and what a second more
-    saves just before and after: it falls there at once.
+def corners_of(numbers: FreePower | Clients) -> tuple[Array, Array]:
+    """Return the lengths of an upload at which another limit begins to act: with all the power that
+    with the highest x, with the largest share that with the least."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        by_share = np.where(numbers.airtime > 0, numbers.airtime / numbers.least, 0.0)
+    return numbers.sending * phi(numbers.most), by_share
 
-    With all the power it is that with the highest x, with the largest share that with the least.
-    """
+
+def _corners(clients: Clients) -> Iterator[tuple[Array, Array, Array]]:
+    """Yield the corners, and what a second more saves just before and after: it falls there at
+    once."""
     E, D, S, V = clients.radiated, clients.on_air, clients.sending, clients.airtime
-    limited = S > 0
-    x = np.where(limited, clients.most, clients.least)
-    s = np.where(limited, S * phi(x), V / x)
-    by_s, m = clients.Y / s, m_of(x)
-    after = by_s / (x * s)
-    before = np.where(limited, after + (D + by_s) / (S * m) - E / S, (E * m - D) / V)
-    acts = (before > after) & np.isfinite(before) & np.isfinite(s)
-    return np.where(acts, s, -1.0), before, after
+    by_power, by_share = corners_of(clients)
+    for s, x in ((by_power, clients.most), (by_share, clients.least)):
+        by_s, m = clients.Y / s, m_of(x)
+        after = by_s / (x * s)
+        before = after + (D + by_s) / (S * m) - E / S if s is by_power else (E * m - D) / V
+        acts = (before > after) & np.isfinite(before) & np.isfinite(s)
+        yield np.where(acts, s, -1.0), before, after
 
 
 def _lengths(
@@ -233,13 +238,14 @@ def _lengths(
 
     Newton's method for log s, between bounds that its signs leave.
     """
-    corner, before, after = _corner(clients)
-    wanted = clients.q + (clients.saved(clients.h - corner)[0] if trains else 0.0)
-    inside = (corner > least) & (corner < most)
-    high = np.where(inside & (before <= wanted), corner, most)
-    low = np.where(inside & (after >= wanted), corner, least)
-    stuck = inside & (before > wanted) & (after < wanted)
-    out = np.where(stuck, corner, least)
+    low, high, out, stuck = least, most, least.copy(), np.zeros(least.shape, bool)
+    for corner, before, after in _corners(clients):
+        wanted = clients.q + (clients.saved(clients.h - corner)[0] if trains else 0.0)
+        inside = (corner > low) & (corner < high)
+        high = np.where(inside & (before <= wanted), corner, high)
+        low = np.where(inside & (after >= wanted), corner, low)
+        here = inside & (before > wanted) & (after < wanted)
+        out, stuck = np.where(here, corner, out), stuck | here
     pinned = stuck.copy()
     left = np.flatnonzero(~stuck & (high > low))
     pinned.ravel()[np.flatnonzero(~stuck & (high <= low))] = True
