@@ -19,6 +19,7 @@ from .joint_clients import Response, corners_of, respond
 
 BLOCK = 2**14  # clients solved at a time
 TOLERANCE = 1e-11  # of the two sums
+ROUNDING = 4e-16  # of a step, relative
 STEPS = 60  # of Newton's method for the two sums; 5 to 15 are usual
 FIRST_STEPS = 20  # then the lengths at which prices jump are tried
 SIDE = 1e-13  # of the length at which prices jump: next to it
@@ -165,7 +166,8 @@ def _solve(
         known[1] |= left_over
         each.beta[left_over] = 0.0  # all but the client that makes the round so long
         miss, newton = _newton(power, each, e, known)
-        met = (np.abs(miss).max(0) <= TOLERANCE) | known.all(0)
+        still = np.abs(newton) <= ROUNDING * np.maximum(1, np.abs(z))  # sums of 100,000 round
+        met = (np.abs(miss).max(0) <= TOLERANCE) | still.all(0) | known.all(0)
         done = met | (step == steps - 1)
         for values, found in zip(whole, (each.t, each.s, each.x, each.beta), strict=True):
             values[left[done]] = found[done]

@@ -266,11 +266,11 @@ def _lengths(
         done |= high - low <= 1e-15 * high
         wish = s * np.exp(np.clip(shift, -30, 30))
         usable = (wish > low) & (wish < high) & (step % 10 != 9)
-        below = (wish <= least) & (low <= least) & (least > 0) & (s > least)
-        following = np.where(usable, wish, np.where(below, least, _middle(low, high)))
-        following = np.where(done & ~usable, s, following)
+        below = (wish <= least) & (low <= least) & (least > 0)
+        following = np.where(done, s, _middle(low, high))
+        following = np.where(usable, wish, np.where(below, least, following))
         flat[left[done]] = following[done]
-        at_least[left[done]] = ((s <= least) & (miss <= 0))[done]
+        at_least[left[done]] = ((following <= least) & (miss <= 0))[done]
         s = following
         if done.all():
             break
