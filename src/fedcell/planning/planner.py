@@ -21,6 +21,7 @@ from fedcell.network.trace import Fleet
 from fedcell.planning.choice.limits import Limits, has_batteries
 from fedcell.planning.choice.plan import TrainingPlan, planned_identity
 from fedcell.planning.costs.batteries import battery_lives, battery_notes
+from fedcell.planning.costs.memory import remembering
 from fedcell.planning.costs.rounds import callable_clients
 from fedcell.planning.costs.units import unit_costs
 from fedcell.planning.law.base import RoundsLaw
@@ -39,6 +40,7 @@ from .whatif import least_bandwidth, least_power, sensitivity, with_power
 WORDS = {"cohort": "clients a round", "local_steps": "steps"}
 
 
+@remembering()
 def plan_training(
     scenario: Scenario,
     source: Pilot | RoundsLaw | str | Path | None = None,

@@ -1,5 +1,6 @@
 """Plan K and E_l before training, with limits and what-if questions."""
 
+from dataclasses import asdict
 from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -90,6 +91,14 @@ Sensitivity = Annotated[
         "model shrinks.",
     ),
 ]
+Front = Annotated[
+    bool,
+    typer.Option(
+        "--front",
+        help="Show the Pareto front: the plans that no other plan beats in both time and energy; "
+        "with --json all of them.",
+    ),
+]
 Mixing = Annotated[float | None, _coefficient("mixing / K")]
 Drift = Annotated[float | None, _coefficient("drift E")]
 Start = Annotated[float | None, _coefficient("start / E")]
@@ -117,6 +126,7 @@ def plan(
     confidence: Confidence = None,
     solve_for: SolveFor = None,
     what_if: Sensitivity = False,
+    front: Front = False,
     clients: Clients = None,
     steps: Steps = None,
     mixing: Mixing = None,
@@ -161,9 +171,10 @@ def plan(
     if saved:
         best.save(saved)
     if as_json:
-        print_json(best.to_dict())
+        every = {"front": [asdict(each) for each in best.front()]} if front else {}
+        print_json(best.to_dict() | every)
     else:
-        print_result(out, best, details=details)
+        print_result(out, best, details=details, front=front)
         if out_path:
             out.print(f"plan: {out_path}", soft_wrap=True)
     draw_if_asked(best, picture, figure, quiet=as_json)

@@ -14,7 +14,7 @@ from fedcell.network.participation import mean_loss_rate
 from fedcell.network.policies.names import PolicyLike
 from fedcell.network.trace import Fleet
 from fedcell.planning.costs.devices import DeviceCosts, price_devices, upload_moments
-from fedcell.planning.costs.rounds import RoundCosts, price_round_grid
+from fedcell.planning.costs.rounds import MEASURES, RoundCosts, price_round_grid
 from fedcell.planning.law.base import LossKind, Number, RoundsLaw
 from fedcell.planning.setting import Setting
 from fedcell.scenario.scenario import Scenario
@@ -76,9 +76,33 @@ class PlanGrid:
         """Of the energy of an upload of each client, whatever K and E_l."""
         return upload_moments(self.scenario, self.fleet)
 
+    def surface(self, fine: int = 60) -> "PlanSurface":
+        """Return expected totals over all K and E_l of the range, tried or not, at `fine` values of
+        each, evenly over the logarithm."""
+        k, e = (
+            np.unique(np.rint(np.geomspace(v[0], v[-1], fine)).astype(np.int64))
+            for v in (self.cohorts, self.steps)
+        )
+        kk, ee = np.meshgrid(k, e, indexing="ij")
+        rounds = np.maximum(self.law.predict(kk, ee, self.loss_rate, kind=self.kind)[0], 1.0)
+        each = {name: rounds * getattr(self.round_costs, name)(kk, ee) for name in MEASURES}
+        return PlanSurface(cohorts=k, steps=e, rounds=rounds, **each)
+
     def at(self, cohort: int, steps: int) -> tuple[int, int]:
         """The place of a K and an E_l, or of the nearest that are tried."""
         return int(np.abs(self.cohorts - cohort).argmin()), int(np.abs(self.steps - steps).argmin())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PlanSurface:
+    """Expected totals to the target over K and E_l, finely enough to be drawn: (K, E_l)."""
+
+    cohorts: Ints
+    steps: Ints
+    rounds: Array
+    cost: Array  # (12) [s]
+    duration: Array  # [s]
+    energy: Array  # of all clients [J]
 
 
 def evaluate_plans(

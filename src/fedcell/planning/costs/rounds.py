@@ -15,18 +15,32 @@ from fedcell.core.types import Array, Ints
 from fedcell.network.draw import draw_fleet, has_enough_data
 from fedcell.network.policies.base import Broadcast
 from fedcell.network.policies.names import NAMED, PolicyLike, resolve_policy
-from fedcell.network.simulate import simulate_columns, simulate_each
+from fedcell.network.simulate import simulate_each
 from fedcell.network.trace import MANY, Fleet
 from fedcell.planning.law.base import Number
 from fedcell.planning.setting import OBJECTIVES, Objective
 from fedcell.scenario.scenario import Scenario
 
-from .units import ROUNDS, priced_rounds
+from .memory import is_remembered, remembered
+from .units import ROUNDS, price_columns, priced_rounds
 
-COHORTS, LENGTHS = 12, 6  # values of K and of E_l that are priced; all where there are no more
 MEASURES: tuple[str, ...] = OBJECTIVES  # columns of a ledger
-PLACES = 10_000  # clients priced at a node, in 50 rounds at least, and 200 at most
 TOGETHER = 50 * MANY  # clients priced at a time
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Values of K and of E_l that are priced, all where there are no more, and clients priced at
+    each, in `least` rounds at least and `ROUNDS` at most."""
+
+    cohorts: int = 12
+    lengths: int = 6
+    places: int = 10_000
+    least: int = 50
+
+
+FULL = Nodes()
+DRAFT = Nodes(cohorts=5, lengths=3, places=400, least=20)  # for pictures while a value changes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -109,12 +123,39 @@ def price_round_grid(
     most_steps: int,
     seed: int = 0,
     fleet: Fleet | None = None,
+    nodes: Nodes = FULL,
 ) -> RoundCosts:
     """Prices rounds at the nodes: K up to all that may be called, E_l up to `most_steps`."""
+    return remembered(
+        *_surface_key(scenario, policy, most_steps, seed, nodes),
+        lambda: _price_nodes(scenario, policy, most_steps, seed, fleet, nodes),
+    )
+
+
+def is_priced(scenario: Scenario, policy: PolicyLike, most_steps: int, seed: int = 0) -> bool:
+    """Tell whether `price_round_grid` has the prices of all nodes in memory."""
+    return is_remembered(*_surface_key(scenario, policy, most_steps, seed, FULL))
+
+
+def _surface_key(
+    scenario: Scenario, policy: PolicyLike, most_steps: int, seed: int, nodes: Nodes
+) -> tuple[str, Scenario, PolicyLike, tuple[Any, ...]]:
+    """Return what the prices of a surface are remembered by: no K and E_l of the scenario."""
+    return "surface", scenario.with_plan(1, 1), policy, (most_steps, seed, nodes)
+
+
+def _price_nodes(
+    scenario: Scenario,
+    policy: PolicyLike,
+    most_steps: int,
+    seed: int,
+    fleet: Fleet | None,
+    nodes: Nodes,
+) -> RoundCosts:
     fleet = draw_fleet(scenario, seed) if fleet is None else fleet
     count = callable_clients(scenario, seed, fleet)
-    cohorts, steps = grid_nodes(count, COHORTS), grid_nodes(most_steps, LENGTHS)
-    if count > COHORTS:  # where cohorts begin to lack those that sit out
+    cohorts, steps = grid_nodes(count, nodes.cohorts), grid_nodes(most_steps, nodes.lengths)
+    if count > nodes.cohorts:  # where cohorts begin to lack those that sit out
         cohorts = np.unique(np.append(cohorts, round(0.9 * count)))
     if priced_rounds(scenario) < 2:
         key = "gains holds" if scenario.cell.gains is not None else "channel.measured holds"
@@ -130,7 +171,7 @@ def price_round_grid(
     ]
     for i, k in enumerate(cohorts.tolist()):
         worlds = [scenario.with_plan(k, e) for e in steps.tolist()]
-        rounds[i] = priced_rounds(worlds[0], min(ROUNDS, max(PLACES // k, 50)))
+        rounds[i] = priced_rounds(worlds[0], min(ROUNDS, max(nodes.places // k, nodes.least)))
         together = max(1, TOGETHER // k)
         taken = simulate_each(worlds, fleet, policies, int(rounds[i]), seed, together)
         mean = {name: values.mean(1) for name, values in taken.items()}
@@ -168,7 +209,7 @@ def best_policy(
     fleet = draw_fleet(scenario, seed) if fleet is None else fleet
     rounds = priced_rounds(scenario, 50)
     taken = {
-        name: float(simulate_columns(scenario, fleet, name, rounds, seed)[minimise].mean())
+        name: float(price_columns(scenario, fleet, name, rounds, seed)[minimise].mean())
         for name in NAMED
     }
     return min(taken, key=lambda name: taken[name])

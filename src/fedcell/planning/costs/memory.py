@@ -1,0 +1,130 @@
+"""Remember what rounds cost, where many plans are made one after the other.
+
+What a round costs depends on the world, the policy and the seed, and not on lost uploads, targets
+and limits. So another answer to a question that is asked again and again needs few new prices.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from threading import Lock
+from typing import Any, TypeVar
+
+import msgspec
+
+from fedcell.network.policies.names import NAMED, PolicyLike
+from fedcell.scenario.arrays import ArrayTable, Sizes
+from fedcell.scenario.scenario import Scenario
+
+T = TypeVar("T")
+
+FREE = {"cell": ("loss_rate", "loss_kind"), "plan": ("rounds",)}  # change no price
+TABLES = ("cell", "clients", "task", "plan", "radio", "device")  # that prices depend on
+
+
+class PriceMemory:
+    """The last prices of rounds under built-in policies, by all values that they depend on.
+
+    Parameters
+    ----------
+    most : int
+        Prices that are kept; a surface over K and E_l is one of them, of a few kilobytes.
+    """
+
+    def __init__(self, most: int = 256) -> None:
+        self._most = most
+        self._kept: OrderedDict[Any, Any] = OrderedDict()
+        self._lock = Lock()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def get(self, key: Any) -> Any:
+        """Return a price; None where it is not known."""
+        with self._lock:
+            if key not in self._kept:
+                return None
+            self._kept.move_to_end(key)
+            return self._kept[key][0]
+
+    def put(self, key: Any, price: Any, held: list[Any]) -> None:
+        """Keep a price, with the objects that its key knows by their address."""
+        with self._lock:
+            self._kept[key] = price, held
+            while len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+
+
+_memory: ContextVar[PriceMemory | None] = ContextVar("fedcell_prices", default=None)
+
+
+@contextmanager
+def remembering(memory: PriceMemory | None = None) -> Iterator[None]:
+    """Take prices from a memory, and keep new ones there, in this thread meanwhile; default: the
+    memory at hand, or a new one."""
+    at_hand = _memory.get() if memory is None else memory
+    before = _memory.set(PriceMemory() if at_hand is None else at_hand)
+    try:
+        yield
+    finally:
+        _memory.reset(before)
+
+
+def remembered(
+    what: str,
+    scenario: Scenario,
+    policy: PolicyLike,
+    others: tuple[Any, ...],
+    make: Callable[[], T],
+) -> T:
+    """Return a price from the memory, if there is one, or make it.
+
+    Parameters
+    ----------
+    what : str
+        Kind of the price.
+    scenario : Scenario
+        World of the rounds, with its own K and E_l.
+    policy : PolicyLike
+        Prices under a custom policy are made each time: what it does is not known.
+    others : tuple
+        All other values that the price depends on, such as the seed.
+    make : callable
+        Returns the price.
+    """
+    memory = _memory.get()
+    if memory is None or not isinstance(policy, str) or policy not in NAMED:
+        return make()
+    held: list[Any] = []
+    key = (what, policy, others, _key(scenario, held))
+    known: T | None = memory.get(key)
+    if known is None:
+        memory.put(key, known := make(), held)
+    return known
+
+
+def is_remembered(
+    what: str, scenario: Scenario, policy: PolicyLike, others: tuple[Any, ...]
+) -> bool:
+    """Tell whether a price is in the memory."""
+    memory = _memory.get()
+    return memory is not None and memory.get((what, policy, others, _key(scenario, []))) is not None
+
+
+def _key(scenario: Scenario, held: list[Any]) -> tuple[Any, ...]:
+    return tuple(_values(getattr(scenario, name), held, FREE.get(name, ())) for name in TABLES)
+
+
+def _values(value: Any, held: list[Any], leave: tuple[str, ...] = ()) -> Any:
+    """Return the values of a table. Sizes count by value; tables of clients and measured gains,
+    which are large, by address, and are appended to `held`."""
+    if isinstance(value, msgspec.Struct):
+        names = value.__struct_fields__
+        return tuple(_values(getattr(value, n), held) for n in names if n not in leave)
+    if isinstance(value, Sizes):
+        return value.values.tobytes()
+    if isinstance(value, ArrayTable):
+        held.append(value)
+        return id(value)
+    return tuple(_values(item, held) for item in value) if isinstance(value, tuple) else value
