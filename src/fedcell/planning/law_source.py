@@ -34,8 +34,10 @@ def law_source(
     pilot: Pilot | None,
     law: RoundsLaw | None,
     given: Target | float | None,
+    other_loss_rate: bool = False,
 ) -> LawSource:
-    """Return the law of a pilot, or a given one, with its target and notes."""
+    """Return the law of a pilot, or a given one, with its target and notes; with `other_loss_rate`
+    also of a pilot that tried other loss rates."""
     if (pilot is None) == (law is None):
         raise BadInput("a plan needs a `pilot` (`run_pilot` makes one) or a `law`, and not both")
     own = world.goal()
@@ -71,9 +73,15 @@ def law_source(
     tried = [s for s in pilot.reached(target) if isclose(s.loss_rate, gamma)]
     if not tried:
         rates = ", ".join(f"{g:g}" for g in sorted({s.loss_rate for s in pilot.tried}))
-        raise BadInput(
-            f"the pilot tried cell.loss_rate {rates}, and this scenario has {gamma:g}: run "
-            "`run_pilot` for it"
+        if not other_loss_rate:
+            raise BadInput(
+                f"the pilot tried cell.loss_rate {rates}, and this scenario has {gamma:g}: run "
+                "`run_pilot` for it"
+            )
+        tried = list(pilot.reached(target))
+        notes.append(
+            f"the pilot tried cell.loss_rate {rates}, and this scenario has {gamma:g}: the rounds "
+            "follow from its law, not from runs"
         )
     notes += [f"training diverged in the pilot with {setting}" for setting in pilot.diverged]
     return LawSource(

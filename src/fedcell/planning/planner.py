@@ -18,6 +18,7 @@ from fedcell.network.participation import rarely_heard
 from fedcell.network.physics.notes import radio_notes
 from fedcell.network.policies.names import PolicyLike
 from fedcell.network.trace import Fleet
+from fedcell.planning.choice.grid import PlanGrid
 from fedcell.planning.choice.limits import Limits, has_batteries
 from fedcell.planning.choice.plan import TrainingPlan, planned_identity
 from fedcell.planning.costs.batteries import battery_lives, battery_notes
@@ -103,7 +104,7 @@ def plan_training(
     _check_request(scenario, region, limits, solve_for)
     pilot, law = _checked_source(source)
     world, fingerprint, label_counts = _sized_world(scenario, pilot, seed, compute)
-    rounds_from = law_source(world, fingerprint, pilot, law, target)
+    rounds_from = law_source(world, fingerprint, pilot, law, target, region.other_loss_rate)
     fleet = draw_fleet(world, seed)
     question = _question(world, fleet, rounds_from, region, limits, seed)
     power = None
@@ -135,6 +136,29 @@ def plan_training(
             *_hardware_notes(planned, fleet, best.grid.policy, seed),
         ),
     )
+
+
+@remembering()
+def draft_plans(
+    scenario: Scenario,
+    source: Pilot | RoundsLaw,
+    *,
+    target: Target | float | None = None,
+    region: Region = Region(),  # noqa: B008
+    seed: int = 0,
+    compute: Compute = Compute(),  # noqa: B008
+) -> PlanGrid:
+    """Return what plans take, for a picture while a question changes: no plan is chosen.
+
+    Arguments are those of `plan_training`. In a memory with `DRAFT` nodes this takes a tenth of the
+    time of a plan, and costs are up to a third off.
+    """
+    pilot, law = _checked_source(source)
+    world, fingerprint, _ = _sized_world(scenario, pilot, seed, compute)
+    rounds_from = law_source(world, fingerprint, pilot, law, target, region.other_loss_rate)
+    fleet = draw_fleet(world, seed)
+    question = _question(world, fleet, rounds_from, region, Limits(), seed)
+    return question.evaluate(world, fleet=fleet)
 
 
 def _check_request(

@@ -63,6 +63,13 @@ TargetLoss = Annotated[
     float | None,
     real("Training loss to reach. Default: the pilot's target, else learning.target."),
 ]
+LossRate = Annotated[
+    float | None,
+    real(
+        "Plan for another share of lost uploads than the scenario's. Where the pilot has not tried "
+        "it, the rounds follow from its law."
+    ),
+]
 Deadline = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="Longest duration of the run: 90s, 15min, 2h."),
@@ -121,6 +128,7 @@ def plan(
     target_loss: TargetLoss = None,
     target_accuracy: TargetAccuracy = None,
     hold: Hold = None,
+    loss_rate: LossRate = None,
     deadline: Deadline = None,
     energy_budget: EnergyBudget = None,
     confidence: Confidence = None,
@@ -149,6 +157,8 @@ def plan(
     picture, saved = figure_target(figure), _check_plan_file(out_path)
     limits = _limits(deadline, energy_budget, confidence)
     world, known = load_scenario(scenario), None if pilot is None else load_pilot(pilot)
+    if loss_rate is not None:
+        world = world.using(cell={"loss_rate": loss_rate})
     law = _given_law(pilot, mixing=mixing, drift=drift, start=start, floor=floor, dropped=dropped)
     best = plan_training(
         world,
@@ -161,6 +171,7 @@ def plan(
             steps=parse_range(steps, "--steps"),
             minimise=minimise,
             policy=policy,
+            other_loss_rate=loss_rate is not None,
         ),
         limits=limits,
         solve_for=solve_for,

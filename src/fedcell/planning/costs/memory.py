@@ -8,12 +8,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from threading import Lock
 from typing import Any, TypeVar
 
 import msgspec
 
 from fedcell.network.policies.names import NAMED, PolicyLike
+from fedcell.network.trace import MANY
 from fedcell.scenario.arrays import ArrayTable, Sizes
 from fedcell.scenario.scenario import Scenario
 
@@ -23,6 +25,25 @@ FREE = {"cell": ("loss_rate", "loss_kind"), "plan": ("rounds",)}  # change no pr
 TABLES = ("cell", "clients", "task", "plan", "radio", "device")  # that prices depend on
 
 
+@dataclass(frozen=True)
+class Nodes:
+    """How finely a surface is priced: values of K and of E_l, all where there are no more, and
+    clients at each pair, in `least` rounds at least."""
+
+    cohorts: int = 12
+    lengths: int = 6
+    places: int = 10_000
+    least: int = 50
+
+
+FULL = Nodes()
+DRAFT = Nodes(cohorts=5, lengths=3, places=400, least=20)  # for a picture, not for a plan
+
+
+class StoppedError(Exception):
+    """The answer that prices were made for is no longer wanted."""
+
+
 class PriceMemory:
     """The last prices of rounds under built-in policies, by all values that they depend on.
 
@@ -30,10 +51,13 @@ class PriceMemory:
     ----------
     most : int
         Prices that are kept; a surface over K and E_l is one of them, of a few kilobytes.
+    nodes : Nodes
+        How finely surfaces are priced.
     """
 
-    def __init__(self, most: int = 256) -> None:
+    def __init__(self, most: int = 128, nodes: Nodes = FULL) -> None:
         self._most = most
+        self.nodes = nodes
         self._kept: OrderedDict[Any, Any] = OrderedDict()
         self._lock = Lock()
 
@@ -59,16 +83,43 @@ class PriceMemory:
 _memory: ContextVar[PriceMemory | None] = ContextVar("fedcell_prices", default=None)
 
 
+_is_stopped: ContextVar[Callable[[], bool] | None] = ContextVar("fedcell_stop", default=None)
+
+
 @contextmanager
-def remembering(memory: PriceMemory | None = None) -> Iterator[None]:
-    """Take prices from a memory, and keep new ones there, in this thread meanwhile; default: the
-    memory at hand, or a new one."""
+def remembering(
+    memory: PriceMemory | None = None, stop: Callable[[], bool] | None = None
+) -> Iterator[None]:
+    """Take prices from a memory, and keep new ones there, in this thread meanwhile.
+
+    Parameters
+    ----------
+    memory : PriceMemory, optional
+        The memory; default: the one at hand, or a new one.
+    stop : callable, optional
+        Whether the prices are no longer wanted; then `keep_going` raises StoppedError.
+    """
     at_hand = _memory.get() if memory is None else memory
     before = _memory.set(PriceMemory() if at_hand is None else at_hand)
+    stopped = _is_stopped.set(stop or _is_stopped.get())
     try:
         yield
     finally:
+        _is_stopped.reset(stopped)
         _memory.reset(before)
+
+
+def keep_going() -> None:
+    """Raise StoppedError where the prices are no longer wanted."""
+    stop = _is_stopped.get()
+    if stop is not None and stop():
+        raise StoppedError
+
+
+def nodes_at_hand() -> Nodes:
+    """Return how finely surfaces are priced here."""
+    memory = _memory.get()
+    return FULL if memory is None else memory.nodes
 
 
 def remembered(
@@ -93,9 +144,11 @@ def remembered(
     make : callable
         Returns the price.
     """
+    keep_going()
     memory = _memory.get()
-    if memory is None or not isinstance(policy, str) or policy not in NAMED:
-        return make()
+    known_policy = isinstance(policy, str) and policy in NAMED
+    if memory is None or not known_policy or scenario.clients.count > MANY:
+        return make()  # arrays of many clients would fill the memory
     held: list[Any] = []
     key = (what, policy, others, _key(scenario, held))
     known: T | None = memory.get(key)

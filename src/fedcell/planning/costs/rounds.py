@@ -21,26 +21,11 @@ from fedcell.planning.law.base import Number
 from fedcell.planning.setting import OBJECTIVES, Objective
 from fedcell.scenario.scenario import Scenario
 
-from .memory import is_remembered, remembered
+from .memory import FULL, Nodes, is_remembered, keep_going, nodes_at_hand, remembered
 from .units import ROUNDS, price_columns, priced_rounds
 
 MEASURES: tuple[str, ...] = OBJECTIVES  # columns of a ledger
 TOGETHER = 50 * MANY  # clients priced at a time
-
-
-@dataclass(frozen=True)
-class Nodes:
-    """Values of K and of E_l that are priced, all where there are no more, and clients priced at
-    each, in `least` rounds at least and `ROUNDS` at most."""
-
-    cohorts: int = 12
-    lengths: int = 6
-    places: int = 10_000
-    least: int = 50
-
-
-FULL = Nodes()
-DRAFT = Nodes(cohorts=5, lengths=3, places=400, least=20)  # for pictures while a value changes
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -123,9 +108,9 @@ def price_round_grid(
     most_steps: int,
     seed: int = 0,
     fleet: Fleet | None = None,
-    nodes: Nodes = FULL,
 ) -> RoundCosts:
     """Prices rounds at the nodes: K up to all that may be called, E_l up to `most_steps`."""
+    nodes = nodes_at_hand()
     return remembered(
         *_surface_key(scenario, policy, most_steps, seed, nodes),
         lambda: _price_nodes(scenario, policy, most_steps, seed, fleet, nodes),
@@ -170,6 +155,7 @@ def _price_nodes(
         for e in steps.tolist()
     ]
     for i, k in enumerate(cohorts.tolist()):
+        keep_going()
         worlds = [scenario.with_plan(k, e) for e in steps.tolist()]
         rounds[i] = priced_rounds(worlds[0], min(ROUNDS, max(nodes.places // k, nodes.least)))
         together = max(1, TOGETHER // k)
