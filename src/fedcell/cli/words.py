@@ -47,6 +47,7 @@ SAME = frozenset(  # the argument and the parameter have the same name
         "minimise",
         "pilot",
         "plan",
+        "port",
         "precision",
         "resume",
         "retry",

@@ -132,7 +132,7 @@ def changed(scenario: Scenario, changes: dict[str, Any]) -> Scenario:
     """
     faults: list[str] = []
     by_table: dict[str, dict[str, Any]] = {}
-    for path, value in changes.items():
+    for path, value in completed(scenario, changes).items():
         table, _, rest = str(path).partition(".")
         if fault := _fault(scenario, str(path), table, value):
             faults.append(fault)
@@ -142,6 +142,15 @@ def changed(scenario: Scenario, changes: dict[str, Any]) -> Scenario:
         raise BadInput(*faults)
     tables = {name: _nested(getattr(scenario, name), rest) for name, rest in by_table.items()}
     return scenario.using(**tables) if tables else scenario
+
+
+def completed(scenario: Scenario, changes: dict[str, Any]) -> dict[str, Any]:
+    """Return changes with those that follow: K of the scenario, which a plan replaces, is at most
+    the number of clients."""
+    count = changes.get("clients.count")
+    if type(count) is int and 1 <= count < scenario.plan.cohort:
+        return {"plan.cohort": count} | changes
+    return changes
 
 
 def _fault(scenario: Scenario, path: str, table: str, value: Any) -> str | None:

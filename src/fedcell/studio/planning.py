@@ -12,12 +12,19 @@ from fedcell.learning.setup import prepare_training
 from fedcell.network.policies.names import NAMED
 from fedcell.planning.choice.plan import TrainingPlan
 from fedcell.planning.choice.planfile import load_plan
-from fedcell.planning.costs.memory import DRAFT, PriceMemory, StoppedError, remembering
+from fedcell.planning.costs.memory import (
+    DRAFT,
+    PriceMemory,
+    StoppedError,
+    UnknownSurfaceError,
+    keep_going,
+    remembering,
+)
 from fedcell.planning.law.given import GivenLaw
 from fedcell.planning.pilot.pilot import Pilot
 from fedcell.planning.pilot.pilotfile import load_pilot
 from fedcell.planning.planner import draft_plans, plan_training
-from fedcell.scenario.identity import pilot_identity
+from fedcell.scenario.identity import may_change_pilot, pilot_identity
 from fedcell.scenario.load import load_scenario
 from fedcell.scenario.scenario import Scenario
 from fedcell.simulation.compute import Compute
@@ -108,18 +115,26 @@ class PlanningView:
             while len(self._newest) > 100:  # pages that were closed
                 self._newest.pop(next(iter(self._newest)))
         stop = lambda: self._newest.get(page, 0) > number
-        begin = time.perf_counter()
+        hurry = bool(body.get("draft")) and self._took > DRAFT_FROM
         try:
-            if body.get("draft") and self._took > DRAFT_FROM:
+            try:
+                return self._exact(asked, stop, known_only=hurry)
+            except UnknownSurfaceError:
                 return {"draft": True, "surface": self._draft(asked, stop)}
-            with self._one, remembering(self._memory, stop):
-                begin = time.perf_counter()
-                plan = self.plan(asked)
-                found = pictures(plan, asked.seed)
-            self._took = time.perf_counter() - begin
-            return {"draft": False, "plan": plan.to_dict(), "seconds": self._took} | found
         except StoppedError:
             return {"superseded": True}
+
+    def _exact(self, asked: Asked, stop: Callable[[], bool], known_only: bool) -> dict[str, Any]:
+        """Return the plan with its pictures; with `known_only`, from a surface in memory."""
+        with self._one, remembering(self._memory, stop, known_only):
+            keep_going()
+            begin = time.perf_counter()
+            plan = self.plan(asked)
+            found = pictures(plan, asked.seed)
+            took = time.perf_counter() - begin
+        if not known_only:
+            self._took = took
+        return {"draft": False, "plan": plan.to_dict(), "seconds": took} | found
 
     def plan(self, asked: Asked) -> TrainingPlan:
         """Return the plan for a question, as `plan_training` and the command line make it."""
@@ -156,7 +171,8 @@ class PlanningView:
         pilot = self.pilot(asked)
         if pilot is None:
             raise BadInput(
-                "how many rounds training takes is not known: run a pilot, or give a law by hand"
+                f"how many rounds training takes is not known here: {self.pilot_path(asked)} would "
+                "hold the pilot of this question; run one, or give a law by hand"
             )
         return scenario, pilot, asked.goal(pilot.target, scenario)
 
@@ -164,14 +180,14 @@ class PlanningView:
         """Return the file of the pilot for a question: the world's own, or, where its keys change
         what is learnt, another one beside it that is named by the changes."""
         own = self.world.pilot_file
-        changes = {k: v for k, v in asked.changes.items() if k != "cell.loss_rate"}
-        if not changes or self.world.scenario.learning is None:
+        before, now = self.world.scenario, changed(self.world.scenario, asked.changes)
+        may = any(may_change_pilot(world, k) for k in asked.changes for world in (before, now))
+        if not may or before.learning is None:
             return own
-        before = self._identity(self.world.scenario, asked.seed)
-        now = self._identity(changed(self.world.scenario, changes), asked.seed)
-        if before == now:
+        identity = self._identity(now, asked.seed)
+        if identity == self._identity(before, asked.seed):
             return own
-        return own.with_name(f"{own.stem}-{digest(now)}.json")
+        return own.with_name(f"{own.stem}-{digest(identity)}.json")
 
     def _identity(self, scenario: Scenario, seed: int) -> dict[str, Any]:
         setup = prepare_training(scenario, seed, self.compute.data_path)

@@ -1,7 +1,8 @@
 """The runs view: runs, seeds, sweeps and federations in the given folders, only read."""
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,13 @@ from fedcell.network.ledger import Ledger
 from fedcell.paper.catalogue import PANELS
 from fedcell.paper.reproduce import load_reproduction
 from fedcell.show.figures.curves import RunsDrawing
-from fedcell.show.figures.sweeps import default_axis, default_measure, lines_along, measures
+from fedcell.show.figures.sweeps import (
+    TITLES,
+    default_axis,
+    default_measure,
+    lines_along,
+    measures,
+)
 from fedcell.simulation.folder.ledger_file import LEDGER
 from fedcell.simulation.folder.listing import list_runs
 from fedcell.simulation.folder.load import load_run
@@ -272,7 +279,8 @@ def _sweep(path: Path, by: Any = None, axis: Any = None) -> dict[str, Any]:
     if numbers and known:
         by = by if by in known else default_measure(table)
         axis = axis if axis in numbers else default_axis(table)
-        shown |= {"by": by, "axis": axis, "lines": _lines(table, axis, by)}
+        shown |= {"by": by, "by_title": _title(by), "axis": axis, "axis_title": _title(axis)}
+        shown |= {"lines": _lines(table, axis, by)}
     if _is_panel(table):
         made = load_reproduction(path)
         shown["verdicts"] = [asdict(v) for v in made.verdicts]
@@ -280,10 +288,25 @@ def _sweep(path: Path, by: Any = None, axis: Any = None) -> dict[str, Any]:
     return shown
 
 
+def _title(name: str) -> str:
+    """Return the title of an axis as plain text, which figures write as mathematics."""
+    return re.sub(r"[$\\]", "", TITLES.get(name, name))
+
+
 def _lines(table: SweepTable, axis: str, by: str) -> list[dict[str, Any]]:
+    """Return the lines of a sweep; the first label or the policy leads, and has the colour."""
+
+    def words(labels: Iterable[tuple[str, Any]]) -> str:
+        return ", ".join(str(v) if n in ("policy", "variant") else f"{n} = {v}" for n, v in labels)
+
     return [
         {
-            "label": ", ".join(f"{v}" if n == "policy" else f"{n} = {v}" for n, v in labels) or by,
+            "label": words(labels) or by,
+            "policy": (policy := dict(labels).get("policy")),
+            "leading": words(labels[:1]),
+            "others": words(
+                [each for each in labels if each[0] != "policy"] if policy else labels[1:]
+            ),
             "x": line.x,
             "mean": [e.value for e in line.estimates],
             "low": [e.low for e in line.estimates],

@@ -5,6 +5,7 @@ and its origin, and questions need the token that only the printed address has.
 """
 
 import hmac
+import re
 import secrets
 import socket
 import sys
@@ -53,6 +54,17 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cache-Control": "no-store",
+}
+WORDS = {  # of the page, for arguments and functions of the library
+    "budget": "budget",
+    "clients": "clients a round",
+    "limits": "limits",
+    "loss": "target",
+    "pilot": "a pilot",
+    "plan_training": "the planner",
+    "run_pilot": "a pilot",
+    "rounds": "rounds of a trial",
+    "steps": "local steps",
 }
 NO_TOKEN = "Open the address that fedcell studio has printed: it ends with a token."
 
@@ -119,7 +131,7 @@ class Handler(BaseHTTPRequestHandler):
         place = urlsplit(self.path)
         if place.path == "/":
             if not self._knows(parse_qs(place.query).get("token", [""])[0]):
-                self._fail(HTTPStatus.FORBIDDEN, NO_TOKEN)
+                self._send(HTTPStatus.FORBIDDEN, "text/plain; charset=utf-8", NO_TOKEN.encode())
             else:
                 self._send(HTTPStatus.OK, "text/html; charset=utf-8", _page("index.html"))
         elif (name := place.path.removeprefix("/static/")) in STATIC:
@@ -138,16 +150,15 @@ class Handler(BaseHTTPRequestHandler):
             return
         try:
             self._give(answer(body))
-        except FedcellError as error:
-            self._fail(HTTPStatus.UNPROCESSABLE_ENTITY, *map(printable, error.faults))
+        except FedcellError as error:  # an answer as well: no plan keeps the limits, say
+            self._fail(HTTPStatus.OK, *(in_page_words(fault) for fault in error.faults))
         except MemoryError:
-            words = "there is not enough memory: take fewer clients or rounds"
-            self._fail(HTTPStatus.UNPROCESSABLE_ENTITY, words)
+            self._fail(HTTPStatus.OK, "there is not enough memory: take fewer clients or rounds")
         except OSError as error:
             if isinstance(error, ConnectionError):
                 raise
             words = printable(f"{error.filename or 'a file'}: {error.strerror or error}")
-            self._fail(HTTPStatus.UNPROCESSABLE_ENTITY, words)
+            self._fail(HTTPStatus.OK, words)
         except Exception:
             traceback.print_exc()
             words = "the studio failed at this question; the terminal has the details"
@@ -214,6 +225,12 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
+
+
+def in_page_words(fault: str) -> str:
+    """Return a message of the library with the words of the page for arguments and functions."""
+    words = re.sub(r"`(\w+)`", lambda match: WORDS.get(match[1], match[1]), fault)
+    return printable(words)
 
 
 def _page(name: str) -> bytes:

@@ -8,12 +8,12 @@ from typing import Any
 from fedcell.core.errors import BadInput
 from fedcell.core.files.formats import as_json
 from fedcell.scenario.load import SHIPPED
-from fedcell.scenario.save import commented
+from fedcell.scenario.save import commented, plain_tables
 from fedcell.scenario.scenario import Scenario
 from fedcell.show.drawing import figure
 from fedcell.show.figures import style
 
-from .asked import Asked, changed
+from .asked import Asked, changed, completed
 from .planning import PlanningView
 
 PICTURES = {"png": "image/png", "svg": "image/svg+xml"}
@@ -136,7 +136,8 @@ def python(view: PlanningView, asked: Asked) -> str:
     imports += [*([] if law else ["load_pilot"]), "load_scenario", "plan_training"]
     lines = [f"from fedcell import {', '.join(imports)}", ""]
     lines.append(f"scenario = load_scenario({view.world.name!r})")
-    lines += [f"scenario = scenario.using({line})" for line in _using(view, asked.changes)]
+    if using := _using(view, asked.changes):
+        lines.append(f"scenario = scenario.using({', '.join(using)})")
     if law is None:
         lines.append(f"source = load_pilot({str(view.pilot_path(asked))!r})")
     else:
@@ -162,11 +163,9 @@ def python(view: PlanningView, asked: Asked) -> str:
 def _using(view: PlanningView, changes: dict[str, Any]) -> list[str]:
     """Return the arguments of `Scenario.using`, a table each; tables in tables are whole."""
     lines = []
-    after = changed(view.world.scenario, changes)
-    for table in dict.fromkeys(path.partition(".")[0] for path in changes):
-        keys = dict.fromkeys(p.split(".")[1] for p in changes if p.startswith(f"{table}."))
-        from fedcell.scenario.save import plain_tables
-
+    every, after = completed(view.world.scenario, changes), changed(view.world.scenario, changes)
+    for table in dict.fromkeys(path.partition(".")[0] for path in every):
+        keys = dict.fromkeys(p.split(".")[1] for p in every if p.startswith(f"{table}."))
         values = {key: plain_tables(getattr(getattr(after, table), key)) for key in keys}
         lines.append(f"{table}={values!r}")
     return lines

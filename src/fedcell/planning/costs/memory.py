@@ -22,6 +22,7 @@ from fedcell.scenario.scenario import Scenario
 T = TypeVar("T")
 
 FREE = {"cell": ("loss_rate", "loss_kind"), "plan": ("rounds",)}  # change no price
+SURFACE = "surface"  # kind of the prices over K and E_l, which take longest
 TABLES = ("cell", "clients", "task", "plan", "radio", "device")  # that prices depend on
 
 
@@ -42,6 +43,10 @@ DRAFT = Nodes(cohorts=5, lengths=3, places=400, least=20)  # for a picture, not 
 
 class StoppedError(Exception):
     """The answer that prices were made for is no longer wanted."""
+
+
+class UnknownSurfaceError(Exception):
+    """A surface is not in the memory, and only known ones were asked for."""
 
 
 class PriceMemory:
@@ -84,11 +89,14 @@ _memory: ContextVar[PriceMemory | None] = ContextVar("fedcell_prices", default=N
 
 
 _is_stopped: ContextVar[Callable[[], bool] | None] = ContextVar("fedcell_stop", default=None)
+_known_only: ContextVar[bool] = ContextVar("fedcell_known_only", default=False)
 
 
 @contextmanager
 def remembering(
-    memory: PriceMemory | None = None, stop: Callable[[], bool] | None = None
+    memory: PriceMemory | None = None,
+    stop: Callable[[], bool] | None = None,
+    known_only: bool = False,
 ) -> Iterator[None]:
     """Take prices from a memory, and keep new ones there, in this thread meanwhile.
 
@@ -98,15 +106,21 @@ def remembering(
         The memory; default: the one at hand, or a new one.
     stop : callable, optional
         Whether the prices are no longer wanted; then `keep_going` raises StoppedError.
+    known_only : bool
+        Whether a surface that is not in the memory raises UnknownSurfaceError, instead of being
+        priced.
     """
     at_hand = _memory.get() if memory is None else memory
-    before = _memory.set(PriceMemory() if at_hand is None else at_hand)
-    stopped = _is_stopped.set(stop or _is_stopped.get())
+    tokens = [
+        (_memory, _memory.set(PriceMemory() if at_hand is None else at_hand)),
+        (_is_stopped, _is_stopped.set(stop or _is_stopped.get())),
+        (_known_only, _known_only.set(known_only or _known_only.get())),
+    ]
     try:
         yield
     finally:
-        _is_stopped.reset(stopped)
-        _memory.reset(before)
+        for variable, token in tokens:
+            variable.reset(token)  # type: ignore[arg-type]
 
 
 def keep_going() -> None:
@@ -153,16 +167,10 @@ def remembered(
     key = (what, policy, others, _key(scenario, held))
     known: T | None = memory.get(key)
     if known is None:
+        if what == SURFACE and _known_only.get():
+            raise UnknownSurfaceError
         memory.put(key, known := make(), held)
     return known
-
-
-def is_remembered(
-    what: str, scenario: Scenario, policy: PolicyLike, others: tuple[Any, ...]
-) -> bool:
-    """Tell whether a price is in the memory."""
-    memory = _memory.get()
-    return memory is not None and memory.get((what, policy, others, _key(scenario, []))) is not None
 
 
 def _key(scenario: Scenario, held: list[Any]) -> tuple[Any, ...]:

@@ -21,7 +21,7 @@ from fedcell.planning.law.base import Number
 from fedcell.planning.setting import OBJECTIVES, Objective
 from fedcell.scenario.scenario import Scenario
 
-from .memory import FULL, Nodes, is_remembered, keep_going, nodes_at_hand, remembered
+from .memory import SURFACE, Nodes, keep_going, nodes_at_hand, remembered
 from .units import ROUNDS, price_columns, priced_rounds
 
 MEASURES: tuple[str, ...] = OBJECTIVES  # columns of a ledger
@@ -112,21 +112,9 @@ def price_round_grid(
     """Prices rounds at the nodes: K up to all that may be called, E_l up to `most_steps`."""
     nodes = nodes_at_hand()
     return remembered(
-        *_surface_key(scenario, policy, most_steps, seed, nodes),
+        *(SURFACE, scenario.with_plan(1, 1), policy, (most_steps, seed, nodes)),
         lambda: _price_nodes(scenario, policy, most_steps, seed, fleet, nodes),
     )
-
-
-def is_priced(scenario: Scenario, policy: PolicyLike, most_steps: int, seed: int = 0) -> bool:
-    """Tell whether `price_round_grid` has the prices of all nodes in memory."""
-    return is_remembered(*_surface_key(scenario, policy, most_steps, seed, FULL))
-
-
-def _surface_key(
-    scenario: Scenario, policy: PolicyLike, most_steps: int, seed: int, nodes: Nodes
-) -> tuple[str, Scenario, PolicyLike, tuple[Any, ...]]:
-    """Return what the prices of a surface are remembered by: no K and E_l of the scenario."""
-    return "surface", scenario.with_plan(1, 1), policy, (most_steps, seed, nodes)
 
 
 def _price_nodes(

@@ -17,8 +17,8 @@ export class Lines {
     }).observe(place);
   }
 
-  /** lines: [{label, x, y, low, high, shade, dots, dash}]; x, y: {label, unit}. */
-  show({ lines, x, y, label }) {
+  /** lines: [{label, x, y, low, high, shade, dots, dash}]; x, y: {label, unit}; `even`: x has no logarithms. */
+  show({ lines, x, y, label, even = false }) {
     const xs = [...new Set(lines.flatMap((line) => line.x))].sort((a, b) => a - b);
     const at = new Map(xs.map((value, i) => [value, i]));
     const column = (line, values) => {
@@ -32,17 +32,19 @@ export class Lines {
         const place = data.length;
         data.push(column(line, line.high), column(line, line.low));
         const edge = { stroke: "transparent", points: { show: false }, spanGaps: true, value: (_, v) => quantity(v, y.unit) };
-        series.push({ ...edge, label: `${line.label}, high` }, { ...edge, label: `${line.label}, low` });
+        series.push({ ...edge, label: `${line.label}, high`, class: "edge" }, { ...edge, label: `${line.label}, low`, class: "edge" });
         bands.push({ series: [place, place + 1], fill: line.band ?? colour("band") });
       }
       data.push(column(line, line.y));
+      const own = data.length - 1;
+      const said = (u, v, _, i) => (line.low && v !== null && i !== null && i !== undefined ? `${quantity(v, y.unit)} (${quantity(u.data[own - 1][i], y.unit, 3)} to ${quantity(u.data[own - 2][i], y.unit, 3)})` : quantity(v, y.unit));
       series.push({
         label: line.label, stroke: line.shade, width: line.dots === "only" ? 0 : 2, dash: line.dash, spanGaps: true,
-        paths: line.dots === "only" ? () => null : undefined, value: (_, v) => quantity(v, y.unit),
+        paths: line.dots === "only" ? () => null : undefined, value: said,
         points: { show: Boolean(line.dots), size: line.size ?? 7, fill: line.shade, stroke: line.ring ?? line.shade, width: line.ring ? 2 : 1 },
       });
     }
-    const [xLog, yLog] = [spread(xs), spread(lines.flatMap((line) => [...line.y, ...(line.low ?? []), ...(line.high ?? [])]))];
+    const [xLog, yLog] = [!even && spread(xs), spread(lines.flatMap((line) => [...line.y, ...(line.low ?? []), ...(line.high ?? [])]))];
     const key = JSON.stringify([lines.map((line) => [line.label, line.shade, Boolean(line.low), line.dots]), x, y, xLog, yLog, colour("ink")]);
     if (this.chart && this.key === key) {
       this.chart.setData(data);
@@ -51,7 +53,7 @@ export class Lines {
       this.key = key;
       const axis = (own, log) => ({
         stroke: colour("quiet"), grid: { stroke: colour("grid"), width: 1 }, ticks: { stroke: colour("grid"), width: 1 }, label: own.unit ? `${own.label} [${own.unit}]` : own.label,
-        labelFont: "12px system-ui, sans-serif", font: "12px system-ui, sans-serif", labelSize: 20, splits: log ? (u, _, low, high) => ticks(low, high, true) : undefined, values: (_, all) => all.map((v) => (v === null ? "" : digits(v))), filter: log ? (_, all) => all : undefined,
+        labelFont: "12px system-ui, sans-serif", font: "12px system-ui, sans-serif", labelSize: 18, labelGap: 2, splits: log ? (u, _, low, high) => ticks(low, high, true) : undefined, values: (_, all) => all.map((v) => (v === null ? "" : digits(v))), filter: log ? (_, all) => all : undefined,
       });
       const scale = (log) => (log ? { distr: 3, log: 10, range: (_, low, high) => padded(low, high) } : { distr: 1, range: (_, low, high) => [low - 0.04 * (high - low || 1), high + 0.06 * (high - low || 1)] });
       this.chart = new uPlot({

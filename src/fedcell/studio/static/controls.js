@@ -10,14 +10,14 @@ export class Control {
     Object.assign(this, spec);
     this.value = this.optional ? null : this.base;
     this.changed = changed;
-    const [factor, letters] = prefixOf(this.base || this.high, this.unit);
+    const [factor, letters] = prefixOf(this.base ?? Math.sqrt(this.low * this.high), this.unit);
     this.factor = factor;
     this.range = make("input", { type: "range", id: `c-${this.id}`, min: 0, max: PLACES, step: 1, "aria-label": this.label });
     this.number = make("input", { type: "number", id: `n-${this.id}`, step: "any", "aria-label": `${this.label}${letters ? ` in ${letters}` : ""}`, placeholder: this.optional ? "none" : "" });
     this.back = make("button", { type: "button", "aria-label": `Reset ${this.label}`, title: "Reset" }, "↺");
     this.box = make("div", { class: "control", "data-id": this.id },
       make("label", { for: `c-${this.id}` }, this.label, this.symbol ? " " : "", this.symbol ? make("span", { class: "symbol" }, this.symbol) : ""),
-      make("span", { class: "entry" }, this.number, make("span", {}, letters)), this.back, this.range, this.why ? make("p", { class: "why" }, this.why) : "");
+      make("span", { class: "entry" }, this.number, (this.letters = make("span", {}, letters))), this.back, this.range, this.why ? make("p", { class: "why" }, this.why) : "");
     if (this.fixed) { this.range.disabled = true; this.number.disabled = true; }
     this.range.addEventListener("input", () => this.set(this.at(Number(this.range.value)), true));
     this.number.addEventListener("change", () => {
@@ -44,6 +44,7 @@ export class Control {
   reach(low, high) {
     this.low = low;
     this.high = high;
+    [this.factor, this.letters.textContent] = prefixOf(Math.sqrt(low * high), this.unit);
     this.show();
   }
 
@@ -58,7 +59,7 @@ export class Control {
     const off = this.value === null;
     this.range.value = this.place(off ? (this.log ? Math.sqrt(this.low * this.high) : this.idle ?? this.high) : this.value);
     if (document.activeElement !== this.number) this.number.value = off ? "" : plain(this.value / this.factor);
-    this.range.setAttribute("aria-valuetext", off ? "none" : `${digits(this.value / this.factor)} ${this.box.querySelector(".entry span").textContent}`);
+    this.range.setAttribute("aria-valuetext", off ? "none" : `${digits(this.value / this.factor)} ${this.letters.textContent}`);
     this.box.classList.toggle("off", off);
     this.box.classList.toggle("changed", !off && (this.optional || this.value !== this.base));
   }

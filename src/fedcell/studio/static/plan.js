@@ -131,7 +131,8 @@ class PlanView {
 
   /** Ask again: one question under way, the newest waits, those between are dropped. */
   moved(draft = true) {
-    this.wanted = { draft, since: performance.now() };
+    this.wanted = { draft };
+    byId("answer").setAttribute("aria-busy", "true");
     const busy = this.flight;
     if (!busy || (!busy.draft && performance.now() - busy.begin > 150)) this.send();
   }
@@ -152,6 +153,7 @@ class PlanView {
       if (this.flight === flight) {
         this.flight = null;
         if (this.wanted) this.send();
+        else byId("answer").setAttribute("aria-busy", "false");
       }
     }
   }
@@ -165,7 +167,7 @@ class PlanView {
       this.chip("draft", "draft");
       byId("chosen").textContent = "Draft: the plan follows from the full surface";
       this.map.show(answer.surface, byId("minimise").value, null);
-      if (!this.wanted) this.wanted = { draft: false, since: performance.now() };
+      this.wanted ??= { draft: false };
       return;
     }
     this.answer = answer;

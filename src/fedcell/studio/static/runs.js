@@ -7,7 +7,9 @@ import { Refused, ask } from "./studio.js";
 const POLICIES = { even: "#E69F00", distributed: "#56B4E9", "equal-finish": "#009E73", "optimal-staged": "#CC79A7" };
 const SPARE = ["#0072B2", "#D55E00", "#999999", "#8A6D3B"];
 const NAMES = { train_loss: "training loss", test_loss: "test loss", rounds_to_target: "rounds to the target", rounds_to_hold: "rounds until the target holds" };
+const SHADES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A6D3B"]; // of lines without a policy
 const EVERY = { list: 4000, run: 1000 }; // [ms] between two looks
+const WHOLE = ["choice", "fault", "events"]; // parts as wide as the page
 const byId = (id) => document.getElementById(id);
 
 export function startRuns() {
@@ -39,7 +41,7 @@ class RunsView {
 
   async list() {
     const { runs = [], folders = [], fault } = await this.asked("runs", {});
-    const words = (run) => run.fault ? "cannot be read" : run.kind === "run" ? `${run.status} · ${run.rounds} of ${run.most_rounds} rounds${run.train_loss !== null ? ` · loss ${digits(run.train_loss, 3)}` : ""}` : run.kind === "seeds" ? `${run.seeds.length} seeds · ${run.status}` : `sweep · ${run.runs} runs`;
+    const words = (run) => run.fault ? "cannot be read" : run.kind === "run" ? `${run.status} · ${run.rounds}${run.status === "complete" ? "" : ` of ${run.most_rounds}`} rounds${run.train_loss !== null ? ` · loss ${digits(run.train_loss, 3)}` : ""}` : run.kind === "seeds" ? `${run.seeds.length} seeds · ${run.status}` : `sweep · ${run.runs} runs`;
     byId("run-list").replaceChildren(make("h2", {}, "Runs"), ...runs.map((run) => make("button", { type: "button", "aria-current": String(run.name === this.name), onclick: () => this.open(run.name) }, run.name, make("small", {}, words(run)))),
       runs.length ? "" : make("p", {}, fault ?? `There are no runs in ${folders.join(", ")} yet: fedcell run makes one.`));
     if (!this.name && runs.length) this.open(runs[0].name);
@@ -74,7 +76,7 @@ class RunsView {
     if (signature !== this.signature) {
       this.signature = signature;
       this.charts.clear();
-      byId("run-view").replaceChildren(make("h2", {}, this.name), make("div", { class: "grid" }, ...every.map(([name]) => make("figure", { "data-part": name }, make("figcaption"), make("div", { class: "draw" })))));
+      byId("run-view").replaceChildren(make("h2", {}, this.name), make("div", { class: "grid" }, ...every.map(([name]) => make("figure", { "data-part": name, class: WHOLE.includes(name) ? "wide" : "" }, make("figcaption"), make("div", { class: "draw" })))));
     }
     for (const [name, fill, title, more] of every) {
       const box = [...byId("run-view").querySelectorAll("figure")].find((each) => each.dataset.part === name);
@@ -86,7 +88,7 @@ class RunsView {
 
   lines(place, name, drawn) {
     if (!this.charts.has(name)) { place.replaceChildren(); this.charts.set(name, new Lines(place)); }
-    this.charts.get(name).show(drawn);
+    this.charts.get(name).show({ even: true, ...drawn });
   }
 }
 
@@ -124,8 +126,9 @@ function runWords(run) {
     const there = run.to_target[policy];
     return [policy, duration(totals.duration.at(-1) ?? 0), quantity(totals.energy.at(-1) ?? 0, "J"), there ? `${there.rounds} rounds, ${duration(there.duration)}, ${quantity(there.energy, "J")}` : "–"];
   });
-  const bar = make("progress", { max: run.most_rounds, value: run.rounds, "aria-label": "Rounds" });
-  return make("div", {}, make("p", {}, `${run.status}: ${run.rounds} of ${run.most_rounds} rounds`), bar, table(["policy", "time", "energy", "to the target"], rows));
+  const bar = run.status === "complete" ? "" : make("progress", { max: run.most_rounds, value: run.rounds, "aria-label": "Rounds" });
+  const words = run.status === "complete" ? `complete after ${run.rounds} rounds, of ${run.most_rounds} at most` : `${run.status}: ${run.rounds} of ${run.most_rounds} rounds`;
+  return make("div", {}, make("p", {}, words), bar, table(["policy", "time", "energy", "to the target"], rows));
 }
 
 function exchangeParts(report) {
@@ -156,9 +159,14 @@ function sweepParts(view, sweep) {
   if (sweep.lines.length) {
     parts.push(["choice", () => make("p", { class: "buttons" }, choice("measure", sweep.measures, sweep.by), choice("axis", sweep.axes, sweep.axis)), sweep.title, `${sweep.runs} runs, ${sweep.seeds} seeds`]);
     parts.push(["sweep", (place, key) => view.lines(place, key, {
-      lines: sweep.lines.map((line, i) => ({ label: line.label, x: line.x, y: line.mean, low: line.low, high: line.high, shade: shadeOf(line.label, i), band: `${shadeOf(line.label, i).slice(0, 7)}22`, dots: "all" })),
-      x: { label: sweep.axis, unit: "" }, y: { label: NAMES[sweep.by] ?? sweep.by, unit: "" }, label: `${sweep.by} over ${sweep.axis}`,
-    }), `${NAMES[sweep.by] ?? sweep.by} over ${sweep.axis}`, "bands: 95 % over seeds"]);
+      even: !(Math.max(...sweep.lines.flatMap((line) => line.x)) > 20 * Math.min(...sweep.lines.flatMap((line) => line.x))),
+      lines: sweep.lines.map((line, i) => {
+        const shade = line.policy ? shadeOf(line.policy, i) : SHADES[[...new Set(sweep.lines.map((each) => each.leading))].indexOf(line.leading) % SHADES.length];
+        const other = [...new Set(sweep.lines.map((each) => each.others))].indexOf(line.others);
+        return { label: line.label, x: line.x, y: line.mean, low: line.low, high: line.high, shade, band: `${shade.slice(0, 7)}1c`, dots: "all", dash: [undefined, [9, 5], [2, 4], [9, 4, 2, 4]][other % 4] };
+      }),
+      x: { label: sweep.axis_title, unit: "" }, y: { label: sweep.by_title, unit: "" }, label: `${sweep.by_title} over ${sweep.axis_title}`,
+    }), `${sweep.by_title} over ${sweep.axis_title}`, `bands: 95 % over seeds${sweep.lines.some((line) => line.least.some(Boolean)) ? "; some runs missed the target, so that their means are lower bounds" : ""}`]);
   } else parts.push(["choice", () => make("p", {}, "This sweep has no axis of numbers."), sweep.title, `${sweep.runs} runs`]);
   if (sweep.verdicts) {
     parts.push(["verdicts", () => make("ul", { class: "verdicts" }, ...sweep.verdicts.map((each) => make("li", {}, make("span", { class: each.outcome.replace(" ", "-") }, each.outcome), ` ${each.claim}, ${each.where} `, make("small", {}, each.number)))), "Verdicts on the paper's claims", ""]);

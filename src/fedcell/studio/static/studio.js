@@ -24,7 +24,10 @@ export async function ask(what, body = {}, signal = undefined) {
     throw new Refused(["The studio does not answer: has it ended? Start it again, and open the new address."]);
   }
   if (!answer.ok) throw new Refused((await answer.json()).faults);
-  return answer.headers.get("Content-Type").startsWith("application/json") && !answer.headers.get("Content-Disposition") ? answer.json() : answer.blob();
+  if (!answer.headers.get("Content-Type").startsWith("application/json") || answer.headers.get("Content-Disposition")) return answer.blob();
+  const said = await answer.json();
+  if (said.faults) throw new Refused(said.faults);
+  return said;
 }
 
 /** Save bytes from the server as a file. */
