@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.studios import MARKUP, Asking, served
 
 from fedcell import load_pilot
+from support.studios import MARKUP, Asking, served
 
 
 def until(asking: Asking, wanted: Any, seconds: float = 90.0) -> dict:
@@ -31,7 +31,9 @@ def asking(tmp_path, monkeypatch):
 def test_a_pilot_runs_is_cancelled_and_is_used(asking):
     first = asking("pilot", do="start", asked={}, budget="60s")
     assert first["job"]["state"] == "running"
-    assert "a pilot is under way" in asking("pilot", do="start", asked={}, budget="5s")["faults"][0]
+    assert (
+        "a pilot is in progress" in asking("pilot", do="start", asked={}, budget="5s")["faults"][0]
+    )
     status = until(asking, lambda s: s["holds"] and s["holds"]["reached"] >= 3)
     assert status["job"]["elapsed"] < 60
     asking("pilot", do="cancel", asked={})

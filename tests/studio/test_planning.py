@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.studios import LAW, MARKUP, Asking, served
 
 from fedcell.core.files.formats import as_json
 from fedcell.scenario.load import SHIPPED, shipped
+from support.studios import LAW, MARKUP, Asking, served
 
 PILOT = Path("benchmarks/results/planning/pilot-digits.json").resolve()
 
@@ -84,8 +84,9 @@ def test_the_pictures_are_those_of_the_plan(asking):
 
     cost = np.frombuffer(base64.b64decode(surface["cost"]), "<f4")
     cost = cost.reshape(len(surface["cohorts"]), len(surface["steps"]))
-    i, j = surface["cohorts"].index(plan["cohort"]), np.argmin(
-        np.abs(np.array(surface["steps"]) - plan["local_steps"])
+    i, j = (
+        surface["cohorts"].index(plan["cohort"]),
+        np.argmin(np.abs(np.array(surface["steps"]) - plan["local_steps"])),
     )
     assert cost[i, j] == pytest.approx(plan["cost"]["value"], rel=0.02)
     assert all(each["duration"] <= 60.0 for each in answer["front"])
@@ -153,15 +154,15 @@ def test_every_shipped_scenario_has_its_keys_described(name: str):
 
 
 def test_the_newest_question_of_a_page_wins(asking, monkeypatch):
+    from fedcell.network.simulate import simulate_each
     from fedcell.planning.costs import rounds
 
     begun, go_on = threading.Event(), threading.Event()
-    real = rounds.simulate_each
 
     def slow(*given: Any, **more: Any) -> Any:
         begun.set()
         go_on.wait(20)
-        return real(*given, **more)
+        return simulate_each(*given, **more)
 
     monkeypatch.setattr(rounds, "simulate_each", slow)
     old: list[dict] = []

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support.studios import MARKUP, served
 
 from fedcell import load_run, load_scenario, load_seeds, run, run_seeds
 from fedcell.deploy.exchanges import Exchange, ExchangeFile, Outcome
@@ -16,6 +15,7 @@ from fedcell.experiments.executors import Inline
 from fedcell.experiments.statistics import mean_band
 from fedcell.experiments.store import Store
 from fedcell.paper.reproduce import reproduce
+from support.studios import MARKUP, served
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_verdicts_and_lines_of_a_panel_are_shown(home):
     assert (other["by"], other["axis"]) == ("energy", shown["axis"])
 
 
-def test_a_run_under_way_grows(home, tmp_path):
+def test_a_run_in_progress_grows(tmp_path):
     """The folder of a run in progress: fewer rounds, a lock that is held, no summary of the end."""
     seen: list[Any] = []
     with served(None, folders=(tmp_path,)) as asking:

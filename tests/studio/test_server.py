@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.studios import LAW, Asking, served
 
 from fedcell.core.errors import BadInput
 from fedcell.studio import server as serving
 from fedcell.studio.planning import World
 from fedcell.studio.routes import Studio
 from fedcell.studio.server import HOST, MAX_BODY, STATIC, TOKEN_HEADER, StudioServer
+from support.studios import LAW, Asking, served
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,9 @@ def test_it_listens_on_this_machine_only(asking: Asking):
 def test_the_size_of_a_question_is_limited(asking: Asking):
     token = {TOKEN_HEADER: asking.server.token}
     for length, status in ((str(MAX_BODY + 1), 413), ("-1", 411), ("x", 411), (str(10**30), 413)):
-        assert asking.request("POST", "/api/start", b"", Content_Length=length, **token)[0] == status
+        assert (
+            asking.request("POST", "/api/start", b"", Content_Length=length, **token)[0] == status
+        )
     chunked = {"Transfer_Encoding": "chunked", "Content_Length": "2"}
     assert asking.request("POST", "/api/start", b"{}", **chunked, **token)[0] == 411
 
@@ -98,7 +100,12 @@ def test_what_is_no_question_is_refused(asking: Asking, body: bytes):
 
 PATHS = [
     *("/static/", "/static/../server.py", "/static/%2e%2e/server.py", "/etc/passwd", "/api/start"),
-    *("/static//etc/passwd", "//evil.example/static/studio.js", "/index.html", "/static/index.html"),
+    *(
+        "/static//etc/passwd",
+        "//evil.example/static/studio.js",
+        "/index.html",
+        "/static/index.html",
+    ),
     "/static/uplot-LICENSE.txt",
 ]
 
@@ -106,7 +113,10 @@ PATHS = [
 @pytest.mark.parametrize("path", PATHS)
 def test_only_files_of_the_page_are_sent(asking: Asking, path: str):
     status, content, _ = asking.request("GET", path)
-    assert status == 404 or content == (Path(serving.__file__).parent / "static/studio.js").read_bytes()
+    assert (
+        status == 404
+        or content == (Path(serving.__file__).parent / "static/studio.js").read_bytes()
+    )
     assert b"def " not in content
     assert b"root:" not in content
 
@@ -121,7 +131,9 @@ def test_every_file_of_the_page_is_sent_and_asks_no_other_host(asking: Asking):
         links = re.findall(r"(?:https?:)?//[\w.-]+\.\w{2,}", content)
         assert set(links) <= {"https://github.com", "http://www.w3.org"}, name
         if name not in ("uplot.js", "icon.svg"):
-            assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|eval\(", content), name
+            assert not re.search(r"innerHTML|insertAdjacentHTML|document\.write|eval\(", content), (
+                name
+            )
 
 
 def test_other_methods_are_not_known(asking: Asking):
@@ -187,7 +199,7 @@ def test_ctrl_c_ends_it(tmp_path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
     )
     assert process.stdout is not None
     assert "http://127.0.0.1:" in process.stdout.readline()

@@ -87,13 +87,15 @@ class Page:
         """Return the hosts of all requests since the last call."""
         sent = (json.loads(e["message"])["message"] for e in self.driver.get_log("performance"))
         places = [
-            e["params"]["request"]["url"] for e in sent if e["method"] == "Network.requestWillBeSent"
+            e["params"]["request"]["url"]
+            for e in sent
+            if e["method"] == "Network.requestWillBeSent"
         ]
         return {place.split("/")[2] for place in places if place.startswith("http")}
 
 
 @contextmanager
-def browser(folder: Path, width: int = 1360, height: int = 1000, **phone: Any) -> Iterator[Page]:
+def browser(folder: Path, phone: bool = False, width: int = 1360) -> Iterator[Page]:
     """Open a browser that saves files in a folder; skip the test where there is none."""
     webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
     program = next(filter(None, map(shutil.which, NAMES)), None)
@@ -103,7 +105,7 @@ def browser(folder: Path, width: int = 1360, height: int = 1000, **phone: Any) -
     options.binary_location = program
     for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
         options.add_argument(word)
-    options.add_argument(f"--window-size={width},{height}")
+    options.add_argument(f"--window-size={width},1000")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
     own = shutil.which("chromedriver")
     service = webdriver.ChromeService(executable_path=own) if own else webdriver.ChromeService()
@@ -112,7 +114,7 @@ def browser(folder: Path, width: int = 1360, height: int = 1000, **phone: Any) -
         places = {"behavior": "allow", "downloadPath": str(folder)}
         driver.execute_cdp_cmd("Browser.setDownloadBehavior", places)
         if phone:
-            driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", phone)
+            driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
         yield Page(driver)
     finally:
         driver.quit()

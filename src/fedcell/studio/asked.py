@@ -4,6 +4,7 @@ from dataclasses import replace
 from math import inf
 from typing import Annotated, Any, ClassVar
 
+import msgspec
 from msgspec import Meta
 
 from fedcell.core.errors import BadInput
@@ -50,7 +51,9 @@ class Asked(Table, frozen=True, kw_only=True):
 
     table_name: ClassVar[str] = ""
 
-    changes: Annotated[dict[str, Any], Meta(description="a table"), Doc("keys by name")] = {}
+    changes: Annotated[dict[str, Any], Meta(description="a table"), Doc("keys by name")] = (
+        msgspec.field(default_factory=dict)
+    )
     policy: Annotated[str | None, Doc("built-in policy")] = None
     minimise: Annotated[Objective, Doc("objective")] = "cost"
     target: Annotated[Positive | None, Doc("level to reach")] = None

@@ -51,9 +51,7 @@ def pictures(plan: TrainingPlan, seed: int) -> dict[str, Any]:
     assert allowed is not None
     front = [asdict(each) for each in plan.front()]
     drawn = surface(grid)
-    drawn["allowed"] = [
-        bool(allowed[grid.at(k, e)]) for k, e in drawn["tried"]
-    ]
+    drawn["allowed"] = [bool(allowed[grid.at(k, e)]) for k, e in drawn["tried"]]
     return {
         "surface": drawn,
         "tolerance": TOLERANCE,
@@ -124,4 +122,10 @@ def _law(plan: TrainingPlan, grid: PlanGrid) -> dict[str, Any]:
     cohort = np.full(steps.size, plan.cohort)
     bands = plan.law.predict(cohort, steps, grid.loss_rate, kind=grid.kind)
     mean, least, most = ([float(v) for v in np.maximum(band, 1.0)] for band in bands)
-    return {"cohort": plan.cohort, "steps": steps.tolist(), "mean": mean, "low": least, "high": most}
+    return {
+        "cohort": plan.cohort,
+        "steps": steps.tolist(),
+        "mean": mean,
+        "low": least,
+        "high": most,
+    }

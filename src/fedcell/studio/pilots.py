@@ -68,7 +68,7 @@ class PilotJobs:
             raise BadInput("this scenario trains nothing: it has no pilot; give a law by hand")
         with self._lock:
             if self._job is not None and self._job.process.poll() is None:
-                raise BadInput("a pilot is under way: cancel it first, or wait for its end")
+                raise BadInput("a pilot is in progress: cancel it first, or wait for its end")
             path = self._view.pilot_path(asked_of({"changes": changes, "seed": seed}))
             named = world.name
             if changes or world.start is not None:
@@ -79,7 +79,7 @@ class PilotJobs:
             command += ["--budget", f"{seconds:g}s", "--out", str(path), "--seed", str(seed)]
             if self._view.compute.data_path is not None:
                 command += ["--data-dir", str(self._view.compute.data_path)]
-            errors = tempfile.TemporaryFile()
+            errors = tempfile.TemporaryFile()  # noqa: SIM115  (as long as the process)
             process = subprocess.Popen(
                 command,
                 stdin=subprocess.DEVNULL,
@@ -112,7 +112,7 @@ class PilotJobs:
             job.process.wait()
 
     def status(self, path: Path) -> dict[str, Any]:
-        """Return what the pilot's file holds, and how the pilot under way stands."""
+        """Return what the pilot's file holds, and how the running pilot stands."""
         found: dict[str, Any] = {"file": str(path), "holds": self._holds(path), "job": None}
         job = self._job
         if job is not None:

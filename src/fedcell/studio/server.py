@@ -28,7 +28,7 @@ HOST = "127.0.0.1"
 PORT = 8765
 TRIED_PORTS = 20  # from PORT on, where none is asked for
 MAX_BODY = 2**18  # [byte] of a question
-TOKEN_HEADER = "X-Fedcell-Token"  # noqa: S105
+TOKEN_HEADER = "X-Fedcell-Token"
 STATIC = {  # all files of the page, by their names in its address
     "studio.css": "text/css",
     "studio.js": "text/javascript",
@@ -169,19 +169,23 @@ class Handler(BaseHTTPRequestHandler):
         if not self._is_local():
             return None
         if not self._knows(self.headers.get(TOKEN_HEADER, "")):
-            return self._refuse(HTTPStatus.FORBIDDEN, NO_TOKEN)
+            self._refuse(HTTPStatus.FORBIDDEN, NO_TOKEN)
+            return None
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal() or "Transfer-Encoding" in self.headers:
-            return self._refuse(HTTPStatus.LENGTH_REQUIRED, "a question has a length")
+            self._refuse(HTTPStatus.LENGTH_REQUIRED, "a question has a length")
+            return None
         if int(length) > MAX_BODY:
             words = f"a question has at most {MAX_BODY} bytes"
-            return self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, words)
+            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, words)
+            return None
         try:
             body = msgspec.json.decode(self.rfile.read(int(length)))
         except (msgspec.DecodeError, RecursionError):
             body = None
         if not isinstance(body, dict):
-            return self._refuse(HTTPStatus.BAD_REQUEST, "the question is not an object of JSON")
+            self._refuse(HTTPStatus.BAD_REQUEST, "the question is not an object of JSON")
+            return None
         return body
 
     def _is_local(self) -> bool:

@@ -48,7 +48,10 @@ def drawn(result: Any, ending: str, **options: Any) -> bytes:
     content = io.BytesIO()
     with style.drawing():
         figure(result, **options).savefig(
-            content, format=ending, dpi=style.DPI, metadata={"Date": None} if ending == "svg" else {}
+            content,
+            format=ending,
+            dpi=style.DPI,
+            metadata={"Date": None} if ending == "svg" else {},
         )
     return content.getvalue()
 
@@ -147,8 +150,7 @@ def python(view: PlanningView, asked: Asked) -> str:
     if limits:
         more.append(f"    limits=Limits({', '.join(f'{n}={v!r}' for n, v in limits.items())}),")
     if asked.target is not None:
-        held = asked.goal(None if law else view.source(asked)[1].target, view.world.scenario)
-        assert held is not None
+        held = view.source(asked)[2]
         goal = f"metric={held.metric!r}, level={held.level!r}, hold={held.hold}"
         more.append(f"    target=Target({goal}),")
     more += [f"    seed={asked.seed},"] if asked.seed else []

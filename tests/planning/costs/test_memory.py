@@ -1,11 +1,15 @@
 """Prices that are remembered: the same bits, and no price of another world."""
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 import pytest
 
 from fedcell import GivenLaw, Region, load_scenario, plan_training
 from fedcell.core.types import Array
 from fedcell.network.draw import draw_fleet
+from fedcell.network.simulate import simulate_each
 from fedcell.planning.costs import rounds as pricing
 from fedcell.planning.costs.memory import (
     DRAFT,
@@ -91,16 +95,18 @@ def test_prices_of_custom_policies_are_made_each_time():
 def test_a_memory_has_an_end():
     with remembering(memory := PriceMemory(most=3)):
         for n in range(9):
-            assert remembered("x", SMALL, "even", (n,), lambda n=n: n) == n
+            assert remembered("x", SMALL, "even", (n,), partial(int, n)) == n
     assert len(memory) == 3
 
 
-def test_prices_that_nobody_wants_are_not_made(monkeypatch: pytest.MonkeyPatch):
+def test_prices_that_are_no_longer_wanted_are_not_made(monkeypatch: pytest.MonkeyPatch):
     done: list[int] = []
-    real = pricing.simulate_each
-    monkeypatch.setattr(
-        pricing, "simulate_each", lambda *given, **more: (done.append(1), real(*given, **more))[1]
-    )
+
+    def counted(*given: Any, **more: Any) -> Any:
+        done.append(1)
+        return simulate_each(*given, **more)
+
+    monkeypatch.setattr(pricing, "simulate_each", counted)
     with remembering(PriceMemory(), stop=lambda: len(done) >= 2), pytest.raises(StoppedError):
         price_round_grid(SMALL, "even", 5)
     assert len(done) == 2

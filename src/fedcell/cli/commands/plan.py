@@ -32,6 +32,7 @@ from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.files.formats import check_target
 from fedcell.core.quantities import parse_duration, parse_energy
 from fedcell.planning.choice.limits import Limits
+from fedcell.planning.choice.plan import TrainingPlan
 from fedcell.planning.choice.planfile import is_plan_file
 from fedcell.planning.law.given import GivenLaw
 from fedcell.planning.pilot.pilot import Pilot
@@ -157,8 +158,7 @@ def plan(
     picture, saved = figure_target(figure), _check_plan_file(out_path)
     limits = _limits(deadline, energy_budget, confidence)
     world, known = load_scenario(scenario), None if pilot is None else load_pilot(pilot)
-    if loss_rate is not None:
-        world = world.using(cell={"loss_rate": loss_rate})
+    world = world if loss_rate is None else world.using(cell={"loss_rate": loss_rate})
     law = _given_law(pilot, mixing=mixing, drift=drift, start=start, floor=floor, dropped=dropped)
     best = plan_training(
         world,
@@ -182,13 +182,17 @@ def plan(
     if saved:
         best.save(saved)
     if as_json:
-        every = {"front": [asdict(each) for each in best.front()]} if front else {}
-        print_json(best.to_dict() | every)
+        print_json(best.to_dict() | _front(best, front))
     else:
         print_result(out, best, details=details, front=front)
         if out_path:
             out.print(f"plan: {out_path}", soft_wrap=True)
     draw_if_asked(best, picture, figure, quiet=as_json)
+
+
+def _front(best: TrainingPlan, asked: bool) -> dict[str, Any]:
+    """Return the Pareto front for --json, where it is asked for."""
+    return {"front": [asdict(each) for each in best.front()]} if asked else {}
 
 
 def _check_plan_file(path: Path | None) -> Path | None:

@@ -111,16 +111,15 @@ def remembering(
         priced.
     """
     at_hand = _memory.get() if memory is None else memory
-    tokens = [
-        (_memory, _memory.set(PriceMemory() if at_hand is None else at_hand)),
-        (_is_stopped, _is_stopped.set(stop or _is_stopped.get())),
-        (_known_only, _known_only.set(known_only or _known_only.get())),
-    ]
+    before = _memory.set(PriceMemory() if at_hand is None else at_hand)
+    stopped = _is_stopped.set(stop or _is_stopped.get())
+    only = _known_only.set(known_only or _known_only.get())
     try:
         yield
     finally:
-        for variable, token in tokens:
-            variable.reset(token)  # type: ignore[arg-type]
+        _known_only.reset(only)
+        _is_stopped.reset(stopped)
+        _memory.reset(before)
 
 
 def keep_going() -> None:

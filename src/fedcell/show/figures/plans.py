@@ -97,7 +97,7 @@ def plan_figure(plan: TrainingPlan) -> Any:
 def _surface(grid: PlanGrid, measure: str, best: float) -> tuple[Array, Array, Array]:
     """K, E_l and what is minimised over them, in parts of the best, finely enough to be drawn."""
     surface = grid.surface(FINE)
-    k, e = surface.cohorts, surface.steps
+    k, e = surface.cohorts.astype(float), surface.steps.astype(float)
     relative = np.minimum(getattr(surface, measure) / best, 1e6)
     # The only K, or E_l, that there is becomes a stripe: a point has no area to shade.
     for axis, size in enumerate(relative.shape):
