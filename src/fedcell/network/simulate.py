@@ -24,7 +24,7 @@ from .physics.timeline import PARTS, Timeline
 from .policies.base import Broadcast, Policy
 from .policies.names import PolicyLike, resolve_policy
 from .round import Problem, make_problem, price, training_energy
-from .spending import Idle, Spending, Totals
+from .spending import Idle, RunningTotals, Spending
 from .trace import MANY, Fleet, Trace
 
 COLUMNS = ("duration", "energy", "upload_cost", "compute_cost")  # of `simulate_each`
@@ -69,7 +69,7 @@ def simulate_network(
     every = as_range(scenario.rounds if rounds is None else rounds)
     fleet = draw_fleet(scenario, seed)
     policy = resolve_policy(policy, Broadcast.to(scenario, fleet))
-    totals, parts = Totals.none(fleet.count), []
+    totals, parts = RunningTotals(fleet.count), []
     for part in chunks(every, _widest(scenario), PLACES):
         trace = draw_trace(scenario, fleet, part, seed)
         ledger = _price(
@@ -77,7 +77,7 @@ def simulate_network(
         )
         parts.append({name: getattr(ledger, name) for name in ledger.column_names()})
     columns: dict[str, Any] = {n: np.concatenate([p[n] for p in parts]) for n in parts[0]}
-    return require_usable(Ledger(**columns, totals=totals))
+    return require_usable(Ledger(**columns, totals=totals.so_far))
 
 
 def _widest(scenario: Scenario) -> int:
@@ -227,7 +227,7 @@ def _price(
     trace: Trace,
     policy: Policy,
     trained: Bools | None,
-    totals: Totals | None = None,
+    totals: RunningTotals | None = None,
 ) -> Ledger:
     """Return the ledger of a trace; add the costs of its clients to `totals`, if given."""
     names = ("duration", "energy", "upload_cost", "compute_cost", "objective")
@@ -260,7 +260,7 @@ def _price(
         **({} if fleet.hardware is None else parts),
         staged_cost=staged,
         cost=staged + scenario.cell.broadcast_time,
-        totals=spending.add_to(Totals.none(fleet.count) if totals is None else totals),
+        totals=(totals or RunningTotals(fleet.count)).add(spending),
         spending=spending,
         called=trace.called,
         draws=trace.draws,

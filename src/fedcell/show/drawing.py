@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fedcell.core.errors import BadInput
 from fedcell.core.showing import Showable
@@ -28,7 +28,8 @@ from .figures import exchanges as exchange_figures
 from .figures import paper, partitions, plans, rounds, runs, style, sweeps
 from .figures import testbeds as testbed_figures
 from .figures.curves import RunsDrawing
-from .results import look_up
+
+Look = TypeVar("Look")
 
 
 def _ledger_figure(ledger: Ledger, **options: Any) -> Any:
@@ -101,10 +102,15 @@ def _panels(result: Showable) -> Mapping[str, Panel]:
     """Return the panels that can be drawn on given axes, by name; the first is the default."""
     if isinstance(result, Ledger) and result.trained:
         return _of_runs(lambda ledger: RunsDrawing([{"this run": ledger}]))
-    panels = look_up(PANELS, result)
+    panels = _look_up(PANELS, result)
     if panels is None:
         raise _no_figure(result)
     return panels
+
+
+def _look_up(looks: Mapping[type, Look], result: Showable) -> Look | None:
+    """Return the entry of the class of a result, or of the nearest class that it inherits from."""
+    return next((looks[kind] for kind in type(result).__mro__ if kind in looks), None)
 
 
 def _of_runs(drawing: Callable[[Any], RunsDrawing]) -> dict[str, Panel]:
@@ -160,7 +166,7 @@ def _no_figure(result: Showable) -> BadInput:
 
 def figure(result: Showable, **options: Any) -> Any:
     """Return the matplotlib Figure of a result, in the style that is active."""
-    draw = look_up(FIGURES, result)
+    draw = _look_up(FIGURES, result)
     if draw is None:
         raise _no_figure(result)
     return draw(result, **options)
