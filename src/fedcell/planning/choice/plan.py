@@ -34,6 +34,7 @@ from fedcell.scenario.identity import differences, run_identity
 from fedcell.scenario.learning import goal_keys
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target
+from fedcell.simulation.checks import with_costs
 from fedcell.simulation.summary import RunResult
 
 from .grid import PlanGrid
@@ -230,6 +231,11 @@ class TrainingPlan(Showable):
             with warnings.catch_warnings(action="ignore", category=FedcellWarning):
                 setup = prepare_training(scenario, seed, data_dir, report)
             settled, fingerprint = setup.scenario, setup.fingerprint
+        elif learner is not None and self.identity is not None:
+            # z_m and alpha_0 that only the learner knows are compared when it has run.
+            task = self.identity["scenario"]["task"]
+            names = ("model_bits", "cycles_per_sample")
+            settled = with_costs(scenario, {name: task[name] for name in names if name in task})
         known_by = None if learner is None else {"name": learner}
         identity = planned_identity(scenario, settled, fingerprint) | {"learner": known_by}
         return self.differences_from(identity, target)
