@@ -1,7 +1,7 @@
-"""The exact minimiser of (22) over share, clock and transmit power (`network.physics.free_power`).
+"""The exact minimiser of (22) over share, clock and transmit power (`network.physics.power`).
 
 As in `general`, the length of the round H and the price of band R decouple the clients
-(`joint_clients`). Left are two sums: the shares y / (x s) fill the band, and the prices beta of
+(`clients`). Left are two sums: the shares y / (x s) fill the band, and the prices beta of
 being done by H sum to A. The first falls in R and in H, the second rises in R and falls in H.
 Where beta falls at once as H grows, the prices of both sides are mixed.
 """
@@ -13,9 +13,10 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from fedcell.core.types import Array, Bools
-from fedcell.network.physics.free_power import FreePower, inverse_m, inverse_phi
+from fedcell.network.physics.power.functions import inverse_m, inverse_phi
+from fedcell.network.physics.power.problem import FreePower
 
-from .joint_clients import Response, corners_of, respond
+from .clients import Response, corners_of, respond
 
 BLOCK = 2**14  # clients solved at a time
 TOLERANCE = 1e-11  # of the two sums
@@ -87,9 +88,7 @@ def _at_jumps(power: FreePower, _: None) -> tuple[JointSplit, Bools]:
     that another limit of the link begins to act; these lengths do not depend on the prices.
     """
     floor, A, terms = shortest_rounds(power), power.terms.second, power.terms
-    ends = [
-        terms.m + t + s for t in (terms.shortest, terms.longest) for s in corners_of(power)
-    ]
+    ends = [terms.m + t + s for t in (terms.shortest, terms.longest) for s in corners_of(power)]
     e = np.sort(np.concatenate(ends, axis=-1) - floor[:, None], axis=-1)
     e = np.where((e > AT_FLOOR * floor[:, None]) & np.isfinite(e), e, np.inf)
     e = np.sort(e, axis=-1)
@@ -140,9 +139,7 @@ def _where(which: Bools, one: JointSplit, other: JointSplit) -> JointSplit:
     )
 
 
-def _solve(
-    power: FreePower, length: Array | None, steps: int = STEPS
-) -> tuple[JointSplit, Bools]:
+def _solve(power: FreePower, length: Array | None, steps: int = STEPS) -> tuple[JointSplit, Bools]:
     """Return the optimum of rounds with one axis, and whether it was found, by Newton's method for
     (log(H - floor), log R) within the box that the signs of the two sums leave."""
     whole = tuple(np.empty_like(power.y) for _ in range(4))
