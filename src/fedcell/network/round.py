@@ -14,8 +14,7 @@ import numpy as np
 from fedcell.core.errors import BadInput
 from fedcell.core.schema import SMALL
 from fedcell.core.showing import described_axes, value_range
-from fedcell.core.types import Array, real_numbers
-from fedcell.core.vectors import check_number, range_faults, same_shape
+from fedcell.core.types import Array, check_number, range_faults, real_numbers, same_shape
 from fedcell.scenario.scenario import Scenario
 
 from .physics.extras import Extras, extras
