@@ -108,7 +108,7 @@ class Problem:
     def __getitem__(self, where: Any) -> Problem:
         """Return some of the rounds or clients: index every vector."""
         vectors = {name: getattr(self, name)[where] for name in VECTORS}
-        extras, link = (part and part[where] for part in (self.extras, self.link))
+        extras, link = self.extras and self.extras[where], self.link and self.link[where]
         return replace(self, **vectors, extras=extras, link=link)
 
     def __repr__(self) -> str:
