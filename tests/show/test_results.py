@@ -81,7 +81,8 @@ def named(path):
 
 def test_printing_a_plan_loads_no_other_results():
     code = (
-        "import sys; from fedcell import Scenario, plan_training; from fedcell.planning import GivenLaw;"
+        "import sys; from fedcell import Scenario, plan_training;"
+        "from fedcell.planning import GivenLaw;"
         "law = GivenLaw(mixing=40.0, drift=2.0, start=100.0);"
         "print(len(plan_training(Scenario(), law).summary()));"
         "print([m for m in ('deploy', 'paper', 'experiments.sweep', 'planning.constants')"
