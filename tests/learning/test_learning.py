@@ -301,7 +301,7 @@ def test_a_learner_is_three_methods():
     assert_allclose(10 - ledger.train_loss, averages, rtol=1e-6)
 
 
-def test_an_upload_beyond_the_range_of_a_model_is_left_out_and_one_that_is_no_numbers_refused():
+def test_uploads_out_of_range_are_left_out_and_others_refused():
     model = np.zeros(3, np.float32)
     huge = [np.full(3, 1e300), np.ones(3)]
     with pytest.warns(FedcellWarning, match="clients 0 are not finite"):

@@ -230,7 +230,7 @@ def test_a_state_is_the_same_in_every_range_of_rounds():
     np.testing.assert_array_equal(some, whole[:, [1, 4]])
 
 
-def test_rounds_of_moving_clients_are_the_same_alone_and_with_few_or_many_clients():
+def test_rounds_of_moving_clients_do_not_depend_on_other_rounds():
     scenario = world(move=3.0, indoor_share=0.5, diversity="auto")
     fleet = draw_fleet(scenario, 1)
     trace = draw_trace(scenario, fleet, 70, seed=8)
