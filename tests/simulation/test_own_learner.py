@@ -349,6 +349,14 @@ def test_a_bad_learner_is_refused_in_one_sentence(fedcell, name, command):
     assert "\x1b" not in said.err
 
 
+def test_a_learner_that_needs_an_extra_says_how_to_install_it(fedcell, folder, monkeypatch):
+    (folder / "deep.py").write_text("import torch\n")
+    monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
+    said = fedcell("run", "world.json", "--learner", "deep:net")
+    assert said.code == 2
+    assert said.err.rstrip().endswith(": pip install 'fedcell[torch]'")
+
+
 @pytest.mark.usefixtures("folder")
 def test_uploads_that_are_not_numbers_are_left_out_and_counted():
     scenario = Scenario().using(**WORLD)
