@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console
 
 from fedcell.core.showing import Showable
+
 from .tables.console import WIDTH, HtmlConsole, print_rows
 
 # Classes below `fedcell`, and what prints them below `fedcell.show.tables`.
