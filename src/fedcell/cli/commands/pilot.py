@@ -25,7 +25,6 @@ from fedcell.cli.options import (
     Hold,
     LearnerName,
     NamedTarget,
-    Objective,
     ScenarioName,
     Seed,
     Steps,
@@ -47,7 +46,7 @@ from fedcell.core.files.formats import check_target
 from fedcell.core.quantities import parse_duration
 from fedcell.learning.engines.engine import available_threads
 from fedcell.planning.pilot.run import run_pilot
-from fedcell.planning.setting import Region
+from fedcell.planning.setting import Objective, Region
 from fedcell.scenario.load import load_scenario
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
