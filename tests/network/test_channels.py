@@ -83,6 +83,9 @@ def test_diversity_is_five_times_share_times_delay_spread():
     assert_allclose(blocked, 5 * 20e6 * 10 ** (-6.47 - 0.134 * np.log10(3.5)))  # 28 branches
     assert 28 < blocked[0] < 30
     assert (shape[fleet.links.in_sight] < blocked[0]).all()
+    in_turn = {"radio": {"access": "time"}, "plan": {"cohort": 4}}  # each has the whole band
+    assert_allclose(fading_of(scenario.using(**in_turn), fleet.links).shape, shape)
+    assert fading_of(alone.using(**in_turn), None).shape == pytest.approx(5 * 20e6 * 3e-7)
 
 
 def test_without_fading_rounds_differ_in_nothing():
@@ -321,6 +324,10 @@ def test_losses_depend_on_the_radio_only_where_the_channel_does():
     assert same(world(), bandwidth=5e6)
     assert not same(world(diversity="auto"), bandwidth=5e6)
     assert not same(world(), channel={"model": "uma"})
+    in_turn = world(diversity="auto").using(radio={"access": "time"})  # other branches
+    assert training_identity(in_turn, None, 0) != training_identity(
+        in_turn.using(radio={"access": "band"}), None, 0
+    )
 
 
 def test_a_law_that_fails_is_named(monkeypatch):

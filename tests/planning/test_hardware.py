@@ -57,6 +57,17 @@ def test_what_a_device_draws_between_rounds_counts_as_declared():
     assert battery_lives(world(device={"battery": 5e4}), "even")[0].days is None
 
 
+def test_seconds_of_a_constant_download_are_not_counted_as_between_rounds_too():
+    """0.3 W in every state, day and night: 5e4 J last 5e4 / (0.3 x 86400) days."""
+    scenario = world(
+        {"power_max": 1e-9},
+        {"idle_power": 0.3, "energy_per_cycle": 1e-30, "battery": 5e4, "rounds_per_day": 24.0}
+        | {"between_rounds": "idle"},
+    ).using(cell={"broadcast_time": 600.0, "noise": 1e-28})
+    days = [life.days for life in battery_lives(scenario, "even")]
+    assert_allclose(days, 5e4 / (0.3 * 86400), rtol=1e-3)
+
+
 def test_lives_are_said_with_two_digits():
     (first, *_) = battery_notes(battery_lives(world(), "even"))
     assert "its battery of 50,000 J lasts" in first
@@ -136,6 +147,9 @@ def test_watts_that_are_dbm_are_noticed():
     for scenario in (
         Scenario().using(radio={"power_max": 23.0}, clients={"power": 1e-3}),
         Scenario().using(clients={"table": {"power_w": [23.0, 0.2]}}, plan={"cohort": 2}),
+        Scenario().using(radio={"power_max": 23.0}),  # clients.power is left out
+        Scenario().using(radio={"power_max": 23.0, "power_law": "full"}),
+        Scenario().using(radio={"power_max": 23.0, "power_law": "open-loop", "p0_dbm": -80.0}),
     ):
         (note,) = [n for n in radio_notes(scenario, draw_fleet(scenario)) if "23 W" in n]
         assert "if that is 23 dBm, give 0.2 W" in note

@@ -124,6 +124,34 @@ def test_energies_by_part_sum_to_the_total_in_table_figure_and_ledger(policy, ta
         assert_allclose(shown, ledger.energy[t], rtol=1e-9)
 
 
+@pytest.mark.parametrize("policy", NAMED)
+@pytest.mark.parametrize("radio", [None, {"access": "time"}, DOWN])
+def test_a_device_that_draws_the_same_in_all_states_spends_that_times_the_rounds(policy, radio):
+    """3 W in every state, a constant time to send the model and a negligible amplifier included:
+    joules are 3 W x K x seconds."""
+    keys = {name: value for name, value in (radio or {}).items() if name != "receive_power"}
+    scenario = Scenario().using(
+        **SMALL,
+        radio=keys | {"power_max": 1e-9},
+        device={"idle_power": 3.0, "energy_per_cycle": 1e-30},
+        cell={"broadcast_time": 0.0 if "downlink" in keys else 7.0, "noise": 1e-28},
+    )
+    ledger = simulate_network(scenario, policy, 4)
+    assert_allclose(ledger.energy, 3.0 * 4 * ledger.duration, rtol=1e-6)
+    line = schedule_round(scenario, policy).timeline
+    assert_allclose(sum(line.by_part.values()), 3.0 * 4 * line.duration, rtol=1e-6)
+
+
+def test_a_constant_download_draws_receive_power():
+    timed = world(RADIO | {"receive_power": 0.7}, DEVICE).using(cell={"broadcast_time": 10.0})
+    cost, free = even(rounds_of(timed)), even(rounds_of(world(RADIO, DEVICE)))
+    assert_allclose(cost.extras.receive_energy, 7.0)
+    assert_allclose(cost.energy, free.energy + 4 * 7.0)
+    assert_allclose(cost.duration, free.duration)  # T_d is added by ledgers, as the paper's
+    assert_allclose(cost.upload_cost, free.upload_cost + 4 * 7.0)
+    assert_allclose(schedule_round(timed, "even").timeline.by_part["download"], 4 * 7.0)
+
+
 def test_states_follow_one_another():
     line = Timeline.of(even(rounds_of(world(RADIO | DOWN, DEVICE))))
     assert (line.end["download"] <= line.begin["train"] * (1 + 1e-12)).all()
@@ -247,7 +275,7 @@ EFFECTS = {  # each key, with the keys that it needs, and another value
         "power_law": ({"power_max": 5.0}, "full"),
         "p0_dbm": ({"power_law": "open-loop", "p0_dbm": -120.0}, -115.0),
         "alpha": ({"power_law": "open-loop", "p0_dbm": -120.0}, 0.9),
-        "resource_block": ({"power_law": "open-loop", "p0_dbm": -120.0}, 360e3),
+        "resource_block": ({"power_law": "full", "power_max": 0.2, "snr_min_db": -12.0}, 3.6e6),
         "efficiency": ({}, 0.4),
         "circuit_power": ({}, 0.9),
         "receive_power": (DOWN, 0.9),

@@ -120,8 +120,10 @@ def _rician_factor(scenario: Scenario, links: Links | None) -> Array | float:
 
 
 def _diversity(scenario: Scenario, links: Links | None) -> Array | float:
-    """Return the branches of a share 1/K of the band, for each client, at least 1."""
-    share = scenario.cell.bandwidth / scenario.plan.cohort
+    """Return the branches of a share 1/K of the band, for each client, at least 1; with shares of
+    airtime each has the whole band."""
+    in_turn = scenario.radio is not None and scenario.radio.access == "time"
+    share = scenario.cell.bandwidth / (1 if in_turn else scenario.plan.cohort)
     spec = scenario.cell.channel
     if links is None:
         if spec.delay_spread is None:

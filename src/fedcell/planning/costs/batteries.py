@@ -131,7 +131,8 @@ def _each_round(
             continue
         problem = pose(scenario, fleet, part)
         cost = price(problem, chosen(problem))
-        line, who = Timeline.of(cost), part.cohort.ravel()
+        line = Timeline.of(cost, scenario.cell.broadcast_time)
+        who = part.cohort.ravel()
         calls += np.bincount(who, minlength=n)
         length = np.broadcast_to(line.duration[:, None], part.cohort.shape)
         seconds += np.bincount(who, length.ravel(), n)
