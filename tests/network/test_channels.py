@@ -364,6 +364,14 @@ def test_a_device_alone_uploads_at_its_rate_whatever_the_radio(radio):
     assert_allclose(cost.upload_time, scenario.model_bits / asked, rtol=1e-9)
 
 
+def test_rates_have_no_channel_beside_them():
+    table = {"rate_mbps": [1, 2]}
+    with pytest.raises(BadInput, match=r"cell\.channel has no effect on clients whose rate"):
+        Scenario().using(
+            cell={"channel": {"model": "umi"}}, clients={"table": table}, plan={"cohort": 2}
+        )
+
+
 def test_rates_that_a_radio_cannot_have_are_refused():
     table = {"rate": [20e6, 1e6]}
     for radio, sentence in (

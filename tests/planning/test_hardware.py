@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fedcell import GivenLaw, Region, Scenario, compare, plan_training
+from fedcell import GivenLaw, Region, Scenario, compare, load_plan, plan_training
 from fedcell.errors import BadInput, NoPlan
 from fedcell.network import draw_fleet, simulate_network
 from fedcell.network.participation import chance_called
@@ -104,6 +104,20 @@ def test_the_least_power_keeps_the_deadline_and_a_percent_less_does_not():
         plan_training(world(), LAW, solve_for="power")
 
 
+@pytest.mark.parametrize(
+    ("tables", "solve_for"),
+    [
+        ({"clients": {"table": {"rate": [1e6, 2e6]}}}, "power"),
+        ({"clients": {"table": {"rate": [1e6, 2e6]}}}, "bandwidth"),
+        ({"cell": {"channel": {"measured": Measured("snr", [[9.0, 4.0]] * 3)}}}, "power"),
+    ],
+)
+def test_power_and_band_that_change_nothing_are_not_solved_for(tables, solve_for):
+    scenario = Scenario().using(**({"clients": {"count": 2}} | tables), plan={"cohort": 2})
+    with pytest.raises(BadInput, match=f"of each client is given, whatever the {solve_for}"):
+        plan_training(scenario, LAW, limits=Limits(deadline=10.0), solve_for=solve_for)
+
+
 def test_all_powers_are_scaled_as_they_are_declared():
     table = {"power_dbm": [23, None], "power": [None, 1e-8], "power_max_dbm": [23, None]}
     scenario = Scenario().using(
@@ -124,6 +138,19 @@ def test_what_ifs_keep_what_was_declared():
     for other in nearby_worlds(world()).values():
         assert other.radio == world().radio
         assert other.device == world().device
+
+
+def test_the_joules_of_a_plan_by_part_are_those_of_runs(tmp_path):
+    plan = plan_training(world(), LAW, region=REGION)
+    assert sum(plan.energy_by_part.values()) == pytest.approx(plan.energy.value)
+    parts = simulate_network(plan.apply_to(), plan.policy, 400).energy_by_part
+    for part, joules in plan.energy_by_part.items():
+        assert_allclose(joules / plan.energy.value, parts[part] / sum(parts.values()), rtol=1e-9)
+    plan.save(tmp_path / "plan.json")
+    assert load_plan(tmp_path / "plan.json").energy_by_part == plan.energy_by_part
+    paper = plan_training(Scenario().using(**SMALL), LAW, region=REGION)
+    assert paper.energy_by_part == {}
+    assert "energy_by_part" not in paper.to_dict()
 
 
 def test_grams_of_co2_are_joules_times_the_intensity(fedcell, tmp_path):

@@ -186,6 +186,17 @@ def test_the_bars_of_the_figure_are_those_of_the_timeline():
         assert_allclose(drawn, line.seconds[state])
 
 
+def test_theorem_3_splits_by_the_watts_of_each_processor():
+    """Shares as sqrt(watts u): kappa f^alpha = 4e-28 x 1e27 = 0.4 W, and 4e-9 x 1e9 = 4 W."""
+    table = {"kappa": [4e-28, 1e-27], "energy_per_cycle": [None, 4e-9], "rate_mbps": [10, 10]}
+    scenario = Scenario().using(
+        clients={"table": table, "freq_min": 1e9, "freq_max": 1e9}, plan={"cohort": 2}
+    )
+    scheduled = schedule_round(scenario, "distributed")
+    shares = np.take(scheduled.schedule.share, np.argsort(scheduled.of.clients))
+    assert_allclose(shares[1] / shares[0], np.sqrt(10))
+
+
 def test_trainings_in_vain_are_charged_what_the_device_draws():
     scenario = world(None, {"busy_power": 2.0}).using(plan={"cohort_drawn": "after-training"})
     fleet = draw_fleet(scenario)
