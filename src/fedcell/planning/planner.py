@@ -151,7 +151,7 @@ def _check_request(
         raise BadInput(f"`solve_for` {solve_for}: give the deadline to keep (`limits`)")
     measured = scenario.cell.channel.measured
     given = "rate" if scenario.has_rates else measured and measured.quantity
-    if given == "rate" and solve_for or given == "snr" and solve_for == "power":
+    if (given == "rate" and solve_for) or (given == "snr" and solve_for == "power"):
         raise BadInput(
             f"`solve_for` {solve_for}: the {given} of each client is given, whatever the "
             f"{solve_for}: leave it out"
