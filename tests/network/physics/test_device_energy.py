@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from fedcell import Scenario, schedule_round
 from fedcell.core.schema import field_infos
@@ -13,7 +13,7 @@ from fedcell.network.physics.timeline import PARTS, Timeline
 from fedcell.network.policies.base import Broadcast
 from fedcell.network.policies.names import NAMED
 from fedcell.network.round import Schedule, make_problem, price
-from fedcell.network.simulate import price_trace
+from fedcell.network.simulate import pose, pose_each, price_trace
 from fedcell.scenario.fleet_table import client_table
 from fedcell.scenario.hardware.device import Device
 from fedcell.scenario.hardware.radio import Radio
@@ -64,6 +64,17 @@ def test_cycles_of_a_step_with_epochs_are_those_of_its_batches():
         clients={"spread": 0.0, "samples": 501.0},
     )
     assert_allclose(rounds_of(scenario).cycles, 2 * (501 * 5e5 + 51 * 1e6))
+
+
+def test_problems_that_differ_in_steps_only_are_those_posed_alone():
+    scenario = world(RADIO, DEVICE | {"cycles_per_step": 1e6})
+    fleet = draw_fleet(scenario)
+    trace, worlds = draw_trace(scenario, fleet, 3), [scenario.with_plan(4, e) for e in (1, 7)]
+    for other, each in zip(worlds, pose_each(worlds, fleet, trace), strict=True):
+        alone = pose(other, fleet, trace)
+        assert_array_equal(each.cycles, alone.cycles)
+        for name in ("memory_time", "tail_energy", "receive_energy"):
+            assert_array_equal(getattr(each.extras, name), getattr(alone.extras, name))
 
 
 def test_constant_joules_a_cycle_do_not_depend_on_the_clock():
