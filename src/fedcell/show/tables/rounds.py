@@ -78,10 +78,12 @@ def _counted(world: Scenario) -> str:
     """Return which joules are summed and which averaged over the clients, in words."""
     if world.device is not None and world.device.count_energy == "sum":
         return "all joules\nof the clients are summed (device.count_energy)"
-    declared = world.radio is not None or world.device is not None
-    radio, device = ("the radio", "training and waiting") if declared else ("uploading", "training")
+    if world.radio is not None or world.device is not None:
+        return (
+            "of the joules, those of\nthe radio are summed and those of training and waiting averaged"
+        )
     return (
-        f"of the joules, those of\n{radio} are summed and those of {device} averaged, as the paper "
+        "of the joules, those of\nuploading are summed and those of training averaged, as the paper "
         "does"
     )
 
