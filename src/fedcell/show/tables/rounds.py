@@ -78,14 +78,10 @@ def _counted(world: Scenario) -> str:
     """Return which joules are summed and which averaged over the clients, in words."""
     if world.device is not None and world.device.count_energy == "sum":
         return "all joules\nof the clients are summed (device.count_energy)"
+    begin = "of the joules, those of\n"
     if world.radio is not None or world.device is not None:
-        return (
-            "of the joules, those of\nthe radio are summed and those of training and waiting averaged"
-        )
-    return (
-        "of the joules, those of\nuploading are summed and those of training averaged, as the paper "
-        "does"
-    )
+        return f"{begin}the radio are summed and those of training and waiting averaged"
+    return f"{begin}uploading are summed and those of training averaged, as the paper does"
 
 
 def print_comparison(out: Console, comparison: Comparison, name: str = "scenario") -> None:
