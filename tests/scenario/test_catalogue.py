@@ -1,14 +1,17 @@
 """Devices and radios by name: complete, with sources, in scenarios and tables of clients."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedcell import Clients, compare, load_scenario, save_scenario
+from fedcell import Clients, Scenario, compare, load_scenario, save_scenario
 from fedcell.errors import BadInput
 from fedcell.network import draw_fleet
+from fedcell.network.physics.hardware import Hardware
 from fedcell.scenario.catalogue.entries import MARKS, Catalogue, find_entry
+from fedcell.scenario.fleet_table import client_table
 from fedcell.scenario.load import scenario_of
 
 DEVICES = ["rpi4", "rpi5", "jetson-orin-nano", "phone-sd855", "esp32-s2", "stm32f7", "n100"]
@@ -115,6 +118,31 @@ def test_clients_of_a_table_are_named_devices(tmp_path):
     np.testing.assert_array_equal(table.circuit_power, [3.94, 0.66, np.nan])
     assert table.labels["device"] == ("rpi4", "esp32-s2", "")
     assert Clients(table={"device": ["rpi5", "rpi5"]}).table.freq_max.tolist() == [2.4e9, 2.4e9]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("radio", RADIOS)
+def test_any_device_goes_with_any_radio(device, radio):
+    in_tables = scenario_of({"device": device, "radio": radio}, Path())
+    columns = {"device": [device], "radio": [radio]}
+    in_columns = Scenario().using(
+        clients={"table": client_table(columns)},
+        plan={"cohort": 1},
+        radio={"power_max": 0.2, "power_law": "full"},
+    )
+    one, other = Hardware.of(in_tables), Hardware.of(in_columns)
+    for name in ("idle_power", "circuit_power", "receive_power"):
+        assert getattr(one, name)[0] == getattr(other, name)[0]
+
+
+def test_a_modem_draws_beside_the_idle_device():
+    own = {"device": "rpi4", "radio": {"like": "nb-iot", "receive_power": 5.0}}
+    assert scenario_of(own, Path()).radio.receive_power == 5.0
+    named = scenario_of({"device": "rpi4", "radio": "nb-iot"}, Path())
+    assert named.radio.receive_power == pytest.approx(2.7 + 0.166)
+    assert named.radio.circuit_power == 3.94  # the board's own, while sending
+    idle = {"device": {"idle_power": 0.05}, "radio": "nb-iot"}
+    assert scenario_of(idle, Path()).radio.receive_power == 0.166
 
 
 def test_own_devices_come_from_a_file(tmp_path, fedcell):

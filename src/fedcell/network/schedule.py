@@ -51,6 +51,7 @@ class ScheduledRound(Showable):
     cost: Cost
     certificate: Certificate | None  # if the policy claims the optimum; computed here
     of: RoundOf | None = None  # where it is a round of a scenario
+    in_turn: bool = False  # shares are of airtime, at the whole band, and not of the band
 
     def columns(self) -> dict[str, list[float]]:
         """What each client is given, and what that takes, by name."""
@@ -182,7 +183,13 @@ def _scheduled(problem: Problem, policy: PolicyLike, broadcast: Broadcast) -> Sc
     if not all(np.isfinite(value).all() for value in values):
         raise BadInput("the numbers are too far apart to be computed with: check the units (SI)")
     proof = None if answer.certificate is None else certify(problem, answer)
-    return ScheduledRound(policy=name, schedule=answer, cost=cost, certificate=proof)
+    return ScheduledRound(
+        policy=name,
+        schedule=answer,
+        cost=cost,
+        certificate=proof,
+        in_turn=problem.link is not None and problem.link.in_turn,
+    )
 
 
 @documented

@@ -185,10 +185,14 @@ def pose_each(worlds: Sequence[Scenario], fleet: Fleet, trace: Trace) -> Iterato
     problem = pose(worlds[0], fleet, trace)
     yield problem
     for world in worlds[1:]:
-        if world.plan.cohort_drawn == "after-training" or problem.extras is not None:
+        if world.plan.cohort_drawn == "after-training":
             yield pose(world, fleet, trace)
-        else:
-            yield doing(problem, world.work, fleet.step_samples(world, trace.cohort))
+            continue
+        other = doing(problem, world.work, fleet.step_samples(world, trace.cohort))
+        if (extras := problem.extras) is not None:
+            longer = replace(extras, memory_time=memory_time(world, fleet)[trace.cohort])
+            vars(other)["extras"] = longer
+        yield other
 
 
 def doing(problem: Problem, work: float, samples: Array) -> Problem:

@@ -73,8 +73,13 @@ def extras(scenario: Scenario, fleet: Fleet, trace: Trace, sent: Uploads) -> Ext
         return None
     own, cohort = fleet.hardware[trace.cohort], trace.cohort
     nothing = np.zeros(cohort.shape)
-    got = downloads(scenario, fleet, trace) or Downloads(begin=nothing, end=nothing, total=nothing)
-    receiving = got.end - got.begin
+    got = downloads(scenario, fleet, trace)
+    if got is None:  # T_d, which the ledger adds to each round
+        received = own.receive_power * scenario.cell.broadcast_time
+        got = Downloads(begin=nothing, end=nothing, total=nothing)
+    else:
+        receiving = got.end - got.begin
+        received = own.receive_power * receiving + own.idle_power * (got.total - receiving)
     found = Extras(
         exponent=own.power_exponent,
         busy_power=own.busy_power,
@@ -83,7 +88,7 @@ def extras(scenario: Scenario, fleet: Fleet, trace: Trace, sent: Uploads) -> Ext
         done_power=own.done_power,
         memory_time=memory_time(scenario, fleet)[cohort],
         tail_energy=own.tail_energy,
-        receive_energy=own.receive_power * receiving + own.idle_power * (got.total - receiving),
+        receive_energy=received,
         receive_begin=got.begin,
         receive_end=got.end,
         download_time=got.total,

@@ -140,6 +140,9 @@ class TrainingPlan(Showable):
         What clients spend: all of a table; else the client that pays most.
     sensitivity : tuple of WhatIf
         The best plans in nearby scenarios, where these were computed.
+    energy_by_part : mapping of str to float
+        The joules of `energy` by part ("download", "train", "upload", "wait", "tail"); empty unless
+        radios or devices are declared.
 
     Examples
     --------
@@ -171,6 +174,10 @@ class TrainingPlan(Showable):
     policies: Mapping[str, PlanTotals]  # the same K and E_l under each policy
     unit_costs: tuple[UnitCostEstimate, ...] = ()
     sensitivity: tuple[WhatIf, ...] = ()
+    # Joules of `energy` by part, with declared radios or devices; they sum to it.
+    energy_by_part: Annotated[Mapping[str, float], Stored(dict[str, NotNegative])] = field(
+        default_factory=dict
+    )
     bandwidth: Positive | None = None  # the least for these limits, where it was asked for [Hz]
     power: Positive | None = None  # least factor on transmit powers, where it was asked for
     # Chance to keep each limit, by its name.
