@@ -27,8 +27,10 @@ from fedcell.planning.constants import ConstantsReport
 from fedcell.planning.law.fitted import FittedLaw
 from fedcell.planning.pilot.pilot import Pilot
 from fedcell.planning.pilot.validation import Validation
+from fedcell.scenario.measured_device.fit import FittedDevice
 from fedcell.simulation.summary import RunResult
 
+from .tables import devices as device_tables
 from .tables import exchanges as exchange_tables
 from .tables import pilots as pilot_tables
 from .tables import plans as plan_tables
@@ -58,6 +60,7 @@ TABLES: Mapping[type, Callable[..., None]] = {
     SweepTable: sweep_tables.print_sweep_table,
     Reproduction: sweep_tables.print_reproduction,
     ExchangeReport: exchange_tables.print_exchanges,
+    FittedDevice: device_tables.print_fitted_device,
     TestbedReport: testbed_tables.print_testbed,
 }
 
