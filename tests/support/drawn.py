@@ -476,7 +476,7 @@ def device_cases() -> dict[str, Callable[[], Any]]:
         "no seconds": lambda: of([0.6, 1.0, 1.4], seconds=False, batch=False, steps=False),
         "huge": lambda: of([0.6, 1.0, 1.4], scale=1e9),
         "tiny": lambda: of([0.6, 1.0, 1.4], scale=1e-9),
-        "flat out": lambda: of([0.1, 0.2, 0.3]),
+        "flat out": lambda: of([0.3, 0.5, 0.7]),
         "as many as unknowns": lambda: devices.device_figure(
             fit_device({"clock_ghz": [1.0, 1.5, 2.0], "watts": [3.0, 4.0, 6.0]})
         ),

@@ -24,8 +24,8 @@ REGISTERED: dict[str, typer.Typer] = {}  # by name of the command, once its modu
 
 
 def command(*examples: str) -> Callable[[Function], Function]:
-    """Register a function as the command with the name of its module, - for _; its help ends with the
-    examples."""
+    """Register a function as the command with the name of its module, - for _; its help ends with
+    the examples."""
     # typer joins paragraphs by single line breaks, which makes this a block of code.
     epilog = "\n\n".join(["Examples:", "```", *examples, "```"])
 

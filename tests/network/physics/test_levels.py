@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fedcell import ClientTable, Clients, Scenario, load_scenario, save_scenario, schedule_round
+from fedcell import Clients, ClientTable, Scenario, load_scenario, save_scenario, schedule_round
 from fedcell.errors import BadInput
 from fedcell.network import draw_fleet, draw_trace
 from fedcell.network.physics.terms import Terms, dual_bound
@@ -45,13 +45,17 @@ def any_clock(problem: Problem) -> Problem:
 def test_joules_between_levels_are_those_of_time_sharing_by_hand():
     """1.5e9 cycles in 1 s between 1 and 2 GHz: 0.5 s at each. kappa = 1e-27: 1 W and 8 W, so 4.5 J;
     at 1.5 GHz alone 3.375 J. The work is 1.5 samples of 1e9 cycles."""
-    world = Scenario().using(
-        clients={"table": {"samples": [1.5], "kappa": [1e-27], "distance": [100.0]}},
-        task={"cycles_per_sample": 1e9},
-        plan={"cohort": 1, "local_steps": 1},
-        cell={"gain_threshold": 0.0},
-        device={"levels": [1e9, 2e9]},
-    ).using(clients={"min_samples": 0})
+    world = (
+        Scenario()
+        .using(
+            clients={"table": {"samples": [1.5], "kappa": [1e-27], "distance": [100.0]}},
+            task={"cycles_per_sample": 1e9},
+            plan={"cohort": 1, "local_steps": 1},
+            cell={"gain_threshold": 0.0},
+            device={"levels": [1e9, 2e9]},
+        )
+        .using(clients={"min_samples": 0})
+    )
     fleet = draw_fleet(world)
     assert (fleet.freq_min[0], fleet.freq_max[0]) == (1e9, 2e9)
     problem = make_problem(world, fleet, draw_trace(world, fleet, 1))
@@ -142,9 +146,11 @@ def test_mixed_fleets_single_levels_and_bounds():
         "freq_max": [1e9, 8e8, 1e9, 6e8] * 3,
         "freq_min": [1e7] * 12,
     }
-    world = Scenario().using(
-        clients={"table": table}, plan={"cohort": 12}, device={"idle_power": 0.2}
-    ).using(clients={"min_samples": 0}, cell={"gain_threshold": 0.0})
+    world = (
+        Scenario()
+        .using(clients={"table": table}, plan={"cohort": 12}, device={"idle_power": 0.2})
+        .using(clients={"min_samples": 0}, cell={"gain_threshold": 0.0})
+    )
     fleet = draw_fleet(world)
     assert fleet.freq_min[:4].tolist() == [3e8, 1e7, 4.5e8, 3e8]
     assert fleet.freq_max[:4].tolist() == [9e8, 8e8, 4.5e8, 5e8]  # of its levels up to 600 MHz
@@ -160,6 +166,7 @@ def test_mixed_fleets_single_levels_and_bounds():
     assert (cost <= price(problem, OptimalStaged()(any_clock(problem))).compute_cost + 1e-12).all()
     seconds, joules = idle_costs(world, fleet)
     assert np.isfinite(seconds).all()
+    assert np.isfinite(joules).all()
     one = schedule_round(Scenario().using(device={"levels": [5e8]}), "optimal")
     assert (one.schedule.freq == 5e8).all()
     assert one.any_clock == pytest.approx(float(one.cost.objective))

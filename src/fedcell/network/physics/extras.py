@@ -47,7 +47,7 @@ class Extras:
     def __getitem__(self, where: Any) -> Extras:
         """Return some of the rounds or clients."""
         arrays = {name: getattr(self, name)[where] for name in ARRAYS}
-        limit, levels = (part and part[where] for part in (self.limit, self.levels))
+        limit, levels = self.limit and self.limit[where], self.levels and self.levels[where]
         return replace(self, **arrays, limit=limit, levels=levels)
 
     def price(self, problem: Problem, schedule: Schedule) -> DeviceCost:

@@ -101,8 +101,9 @@ class Hardware:
 
     def __getitem__(self, where: Any) -> Hardware:
         """Return some of the clients."""
-        every = {f.name: getattr(self, f.name) for f in fields(self)}
-        return Hardware(**{name: v if v is None else v[where] for name, v in every.items()})
+        names = [f.name for f in fields(self) if f.name != "levels"]
+        levels = self.levels and self.levels[where]
+        return Hardware(levels=levels, **{name: getattr(self, name)[where] for name in names})
 
     def __repr__(self) -> str:
         names = ("power_max", "busy_power", "idle_power", "circuit_power")

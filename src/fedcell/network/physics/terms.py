@@ -6,15 +6,16 @@ With idle devices, other exponents and circuit power it reads, up to constants,
     over t_j + s_j <= h_j = H - m_j,   sum_j u_j / s_j <= 1,   t_j in [c_j / f_max, c_j / f_min],
 
 s_j = u_j / a_j. With clock levels w_j / t_j^(alpha_j - 1) is the straight line between its values
-at the levels (`scenario.hardware.levels`). A second of the round costs A = 1 + l sum P_done, since all that are done wait; a
-second less of waiting is what b_j and q_j are net of. The paper has A = 1, b = q = m = 0 and
-alpha = 3.
+at the levels (`scenario.hardware.levels`). A second of the round costs A = 1 + l sum P_done, since
+all that are done wait; a second less of waiting is what b_j and q_j are net of. The paper has
+A = 1, b = q = m = 0 and alpha = 3.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -40,8 +41,8 @@ class Terms:
     alpha: Array
     shortest: Array  # c / f_max [s]
     longest: Array
+    cycles: Array  # c
     levels: Levels | None = None  # clocks of the processors, c / t; None: any
-    cycles: Array | None = None  # c, beside levels
 
     @classmethod
     def of(cls, problem: Problem) -> Terms:
@@ -50,11 +51,10 @@ class Terms:
         if extras is None:
             nothing = np.zeros(c.shape)
             ones = np.ones(c.shape[:-1])
-            times = {"shortest": c / problem.freq_max, "longest": c / problem.freq_min}
-            three = np.full(c.shape, 3.0)
+            three, low, high = np.full(c.shape, 3.0), problem.freq_min, problem.freq_max
             return cls(
-                **times, second=ones, u=problem.band_time, w=problem.effort, b=nothing, q=nothing,
-                m=nothing, alpha=three,
+                second=ones, u=problem.band_time, w=problem.effort, b=nothing, q=nothing,
+                m=nothing, alpha=three, shortest=c / high, longest=c / low, cycles=c,
             )  # fmt: skip
         each = weight if extras.summed else weight / problem.clients
         return cls(
@@ -67,27 +67,25 @@ class Terms:
             alpha=extras.exponent,
             shortest=c / problem.freq_max,
             longest=c / problem.freq_min,
+            cycles=c,
             levels=extras.levels,
-            cycles=None if extras.levels is None else c,
         )
 
     def any_clock(self) -> Terms:
         """Return the terms of processors with any clock: a lower bound on those with levels."""
-        return replace(self, levels=None, cycles=None)
+        return replace(self, levels=None)
 
     def flat(self) -> Terms:
         """Return the same with one axis of rounds."""
         count = self.u.shape[-1]
         vectors = {name: np.reshape(getattr(self, name), (-1, count)) for name in VECTORS}
-        other: dict[str, Any] = {}
-        if self.levels is not None and self.cycles is not None:
-            other = {"levels": self.levels.flat(count), "cycles": self.cycles.reshape(-1, count)}
-        return Terms(second=np.reshape(self.second, -1), **vectors, **other)
+        levels = self.levels and self.levels.flat(count)
+        return Terms(second=np.reshape(self.second, -1), levels=levels, **vectors)
 
     def __getitem__(self, where: Any) -> Terms:
         """Return some of the rounds."""
-        every = {f.name: getattr(self, f.name) for f in fields(self)}
-        return Terms(**{name: v if v is None else v[where] for name, v in every.items()})
+        vectors = {name: getattr(self, name)[where] for name in ("second", *VECTORS)}
+        return Terms(levels=self.levels and self.levels[where], **vectors)
 
     def training_time(self, price: Array) -> Array:
         """Return the t that minimises w / t^(alpha - 1) + (b + price) t, within its bounds:
@@ -112,18 +110,22 @@ class Terms:
         smooth = (self.alpha - 1) * self.w / t**self.alpha - self.b
         more = less = smooth
         for begin, end, slope in self.segments():
-            more = np.where((t * (1 + AT_LEVEL) >= begin) & (t * (1 + AT_LEVEL) < end), -slope, more)
-            less = np.where((t * (1 - AT_LEVEL) > begin) & (t * (1 - AT_LEVEL) <= end), -slope, less)
+            more = np.where(
+                (t * (1 + AT_LEVEL) >= begin) & (t * (1 + AT_LEVEL) < end), -slope, more
+            )
+            less = np.where(
+                (t * (1 - AT_LEVEL) > begin) & (t * (1 - AT_LEVEL) <= end), -slope, less
+            )
         return more, less
 
     def segments(self) -> Iterator[tuple[Array, Array, Array]]:
         """Yield the times of two adjacent levels and the slope of the value in between, from the
         highest clocks down; NaN where a client has any clock."""
-        if self.levels is None or self.cycles is None:
+        if self.levels is None:
             return
         times = [self.cycles / level for level in self.levels.each()][::-1]
         plain = self.any_clock()
-        for begin, end in zip(times, times[1:], strict=False):
+        for begin, end in pairwise(times):
             with np.errstate(divide="ignore", invalid="ignore"):
                 slope = (plain.value(end) - plain.value(begin)) / (end - begin)
             yield begin, end, slope
@@ -139,9 +141,7 @@ class Terms:
         return wish
 
 
-VECTORS = tuple(
-    f.name for f in fields(Terms) if f.name not in ("second", "levels", "cycles")
-)  # (..., client)
+VECTORS = tuple(f.name for f in fields(Terms) if f.name not in ("second", "levels"))
 
 
 def dual_bound(terms: Terms, beta: Array) -> Array:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ def check_levels(levels: Sequence[Any]) -> LevelList:
         raise BadInput(f"levels has {len(values)} clocks: expected 1 to {MAX_LEVELS}")
     if not all(SMALL <= value <= LARGE for value in values):
         raise BadInput(f"levels = {list(values)}: expected clocks above 0, in cycle/s")
-    for one, other in zip(values, values[1:], strict=False):
+    for one, other in pairwise(values):
         if one >= other:
             raise BadInput(f"levels = {one:g}, {other:g}: expected clocks that rise")
     return values

@@ -1,4 +1,4 @@
-"""Fit a device to measurements, and write it as an entry of a catalogue of one's own."""
+"""Fit a device to measurements, and write it as an entry of a file of devices."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from .powers import HIGHEST_EXPONENT, LEAST_EXPONENT, LEVEL, MIN_CLOCKS, PowerLa
 from .times import TimeLaw, fit_times
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
+FLAT = "the watts do not rise with the clock"
 LARGE_MISS = 0.1  # of a law, relative: worth a sentence
 UNITS = {
     "idle_power": "W",
@@ -107,7 +108,9 @@ class FittedDevice(Showable):
                 f"no energy-optimal clock: watts at {powered} of {count} clocks, and it takes at "
                 f"least {MIN_CLOCKS}"
             ]
-        if self.powers is None or self.powers.best_clock is None:
+        if self.powers is None:
+            return [f"run flat out, at {high / 1e9:.3g} GHz or more: {FLAT}"]
+        if self.powers.best_clock is None:
             return [
                 "no energy-optimal clock: as many measurements as unknowns give no interval; "
                 "repeat some"
@@ -197,7 +200,9 @@ class FittedDevice(Showable):
         if self.times is not None and "cycles_per_sample" in self.times.estimates:
             each = self.times.estimates["cycles_per_sample"]
             note = f"{_interval(each)}; of the measured model: for task.cycles_per_sample"
-            found["cycles_per_sample"] = self._fact("cycles_per_sample", each.value, "derived", note)
+            found["cycles_per_sample"] = self._fact(
+                "cycles_per_sample", each.value, "derived", note
+            )
         best = None if self.powers is None else self.powers.best_clock
         if best is not None and np.isfinite(best.value):
             note = "; ".join(self.clock_advice())
@@ -296,7 +301,8 @@ def _powers(
     if clocks < MIN_CLOCKS and exponent is None:
         return None, "watts at two clocks fix two numbers of three; measure a third, or give alpha"
     done = None if idle is None else float(idle)
-    return fit_powers(rows.clock, _working(times, rows), rows.watts, done, exponent), ""
+    law = fit_powers(rows.clock, _working(times, rows), rows.watts, done, exponent)
+    return law, "" if law else f"{FLAT} by more than their errors: {rows.watts.mean():.4g} W"
 
 
 def _working(times: TimeLaw | None, rows: Measurements) -> Array:

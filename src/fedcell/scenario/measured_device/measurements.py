@@ -177,7 +177,9 @@ class Measurements:
             if not np.isnan(joules[j]) and np.isnan(self.seconds[j]):
                 raise BadInput(f"line {n} has joules without seconds: give both, or watts")
             if self.idle[j] and np.isnan(self.watts[j]):
-                raise BadInput(f"line {n} has no clock, so it is of the idle device: give its watts")
+                raise BadInput(
+                    f"line {n} has no clock, so it is of the idle device: give its watts"
+                )
             if not (self.idle[j] or self.timed[j] or self.powered[j]):
                 raise BadInput(
                     f"line {n} has a clock, but neither watts nor seconds with two of batch, steps "

@@ -15,6 +15,7 @@ that of the ratio of P_b - P and kappa (Fieller's).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -79,8 +80,10 @@ def fit_powers(
     watts: Array,
     idle: float | None = None,
     exponent: float | None = None,
-) -> PowerLaw:
-    """Return the law of some rows; with a known `exponent`, two clocks are enough."""
+) -> PowerLaw | None:
+    """Return the law of some rows; None where the watts do not rise with the clock.
+
+    With a known `exponent`, two clocks are enough."""
     from scipy.stats import t as student
 
     clocks = np.unique(clock).size
@@ -91,10 +94,11 @@ def fit_powers(
     fitted, least = watts, idle or 0.0
     for _ in range(ROUNDS):
         profile = _along(grid, clock / top, working, watts, fitted)
-        alpha, P, D = _best(profile, least, clock / top, working, watts, fitted)
+        alpha, P, D = _best(profile, least)
         fitted = np.maximum(P + D * (clock / top) ** alpha * working, 1e-3 * watts)
     if D <= 0:
-        raise BadInput("the watts do not rise with the clock: check the columns and their units")
+        _check_falling(clock, watts)
+        return None
     law = PowerLaw(
         busy_power=Estimate(P, NAN, NAN, LEVEL),
         kappa=Estimate(D / top**alpha, NAN, NAN, LEVEL),
@@ -117,6 +121,15 @@ def fit_powers(
     return replace(law, best_clock=best, best_clock_idle=idles)
 
 
+def _check_falling(clock: Array, watts: Array) -> None:
+    """Refuse watts that fall with the clock by more than their errors explain."""
+    from scipy.stats import linregress
+
+    line = linregress(clock, watts)
+    if line.slope < 0 and line.pvalue < 1 - LEVEL:
+        raise BadInput("the watts fall as the clock rises: check the columns and their units")
+
+
 def _along(alpha: Array, speed: Array, working: Array, watts: Array, fitted: Array) -> _Profile:
     """Return the least squares of each alpha."""
     z = speed ** alpha[:, None] * working
@@ -126,14 +139,10 @@ def _along(alpha: Array, speed: Array, working: Array, watts: Array, fitted: Arr
     determinant = s00 * s11 - s01**2
     P, D = (s11 * r0 - s01 * r1) / determinant, (s00 * r1 - s01 * r0) / determinant
     squares = (v * (watts - P[:, None] - D[:, None] * z) ** 2).sum(-1)
-    return _Profile(
-        alpha, P, D, s11 / determinant, -s01 / determinant, s00 / determinant, squares
-    )
+    return _Profile(alpha, P, D, s11 / determinant, -s01 / determinant, s00 / determinant, squares)
 
 
-def _best(
-    profile: _Profile, least: float, speed: Array, working: Array, watts: Array, fitted: Array
-) -> tuple[float, float, float]:
+def _best(profile: _Profile, least: float) -> tuple[float, float, float]:
     """Return alpha, P_b and D with the least squares, P_b at least `least`."""
     missing = np.maximum(least - profile.P, 0.0)
     P = profile.P + missing
@@ -166,7 +175,7 @@ def _with_intervals(
     if p.alpha.size > 1:
         found["exponent"] = np.array([p.alpha[inside].min(), p.alpha[inside].max()])
     kept = {name: float(getattr(law, name)) for name in found}
-    intervals = {
+    intervals: dict[str, Any] = {
         name: Estimate(kept[name], float(low), float(high), LEVEL)
         for name, (low, high) in found.items()
     }

@@ -77,7 +77,9 @@ def fit_times(measured: Measurements) -> TimeLaw | None:
         X = np.stack([columns[key] for key in kept], axis=-1)
         rank = _rank(X)
     if rank < len(kept):
-        raise BadInput("the measured clocks and batch sizes do not tell cycles of steps and samples")
+        raise BadInput(
+            "the measured clocks and batch sizes do not tell cycles of steps and samples"
+        )
     y = rows.step_time
     best, low, high = _least_squares(X, y)
     fitted = X @ best

@@ -25,7 +25,9 @@ def draw_powers(panel: Any, fitted: FittedDevice) -> None:
     best = law.best_clock
     if best is not None and best.low / 1e9 < clock[-1]:
         ends = np.clip([best.low / 1e9, best.high / 1e9], clock[0], clock[-1])
-        panel.axvspan(*ends, color=GREY, alpha=0.5, lw=0, label="energy-optimal clock, if it sleeps after")
+        panel.axvspan(
+            *ends, color=GREY, alpha=0.5, lw=0, label="energy-optimal clock, if it sleeps after"
+        )
     panel.plot(clock, law.watts(clock * 1e9), color=ORANGE, label="law, never waiting for memory")
     panel.scatter(rows.clock / 1e9, rows.watts, s=18, color=BLUE, zorder=3, label="measured")
     if fitted.idle_power is not None:

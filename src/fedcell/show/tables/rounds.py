@@ -81,10 +81,14 @@ def _print_levels(out: Console, scheduled: ScheduledRound) -> None:
         for title, low, high, x in list(clients)[:MAX_CLIENTS]
     ]
     headings = ("client", "level [MHz]", "next level [MHz]", "time at it [%]")
-    columns = {heading: list(c) for heading, c in zip(headings, zip(*cells, strict=True), strict=True)}
+    columns = {
+        heading: list(c) for heading, c in zip(headings, zip(*cells, strict=True), strict=True)
+    }
     print_table(out, "Clock levels", columns)
     less = 1 - scheduled.any_clock / float(scheduled.cost.objective)
-    out.print(f"with any clock instead of levels, the policy would cost {100 * less:.2g} % less (22)")
+    out.print(
+        f"with any clock instead of levels, the policy would cost {100 * less:.2g} % less (22)"
+    )
 
 
 def energy_parts(parts: Mapping[str, Any]) -> str:
