@@ -474,7 +474,7 @@ def device_cases() -> dict[str, Callable[[], Any]]:
         "many clocks and batches": lambda: of(np.linspace(0.4, 2, 12), np.arange(1, 12)),
         "one clock": lambda: of([1.0]),
         "no seconds": lambda: of([0.6, 1.0, 1.4], seconds=False, batch=False, steps=False),
-        "huge": lambda: of([0.6, 1.0, 1.4], scale=1e9),
+        "huge range": lambda: of([0.6, 1.0, 1.4], scale=1e9),
         "tiny": lambda: of([0.6, 1.0, 1.4], scale=1e-9),
         "flat out": lambda: of([0.3, 0.5, 0.7]),
         "as many as unknowns": lambda: devices.device_figure(
