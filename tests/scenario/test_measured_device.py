@@ -241,6 +241,30 @@ def test_a_device_that_draws_much_at_any_clock_runs_flat_out():
     assert "to no limit" in linear.clock_advice()[0]
 
 
+def test_measurements_that_contradict_the_law_are_said_so():
+    # Idle at 4.5 W, and working at 4 to 7 W: P_b is held at 4.5 W, and the note says so.
+    fitted = fit_device(measured(0.01, idle_power=4.5, repeat=2))
+    assert fitted.powers.busy_power.value == pytest.approx(4.5, rel=0.02)
+    assert fitted.powers.busy_power.low <= fitted.powers.busy_power.value
+    assert "the watts tell busy_power = " in fitted.notes()[0]
+    assert "check that both are of the whole device" in " ".join(fitted.summary().split())
+    less = fit_device(measured(0.01, idle_power=6.0, repeat=2))
+    assert less.powers is None
+    assert "it draws less than when idle" in less.clock_advice()[0]
+    # Seconds that no clock shortens: no work is known, so no joules of it.
+    never = {"clock_ghz": [1, 1.5, 2, 2], "batch": [1, 2, 1, 2], "steps": [1] * 4}
+    stuck = fit_device({**never, "seconds": [1, 2, 1, 2], "watts": [3, 4, 6, 6]})
+    assert stuck.times.value("memory_time") == pytest.approx(1.0)
+    assert "the seconds do not shrink with the clock" in stuck.clock_advice()[0]
+
+
+def test_clocks_that_waver_are_one():
+    wavering = {"clock_ghz": [1.498, 1.5, 1.502, 1.503], "watts": [4.0, 4.1, 4.2, 4.3]}
+    fitted = fit_device(wavering)
+    assert fitted.powers is None
+    assert "watts at 1 of 1 clocks" in fitted.clock_advice()[0]
+
+
 def test_what_is_not_told_is_named():
     one_batch = fit_device(measured(batches=(8,)))
     assert "one batch size, 8: counted with the samples" in one_batch.unknown["cycles_per_step"]

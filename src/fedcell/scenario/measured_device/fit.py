@@ -17,12 +17,13 @@ from fedcell.core.files.formats import check_target, naming, read_tables, write_
 from fedcell.core.showing import Showable
 from fedcell.core.types import Array
 
-from .measurements import Measurements
+from .measurements import Measurements, distinct
 from .powers import HIGHEST_EXPONENT, LEAST_EXPONENT, LEVEL, MIN_CLOCKS, PowerLaw, fit_powers
 from .times import TimeLaw, fit_times
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 FLAT = "the watts do not rise with the clock"
+NEVER = "the seconds do not shrink with the clock: it changes watts alone"
 LARGE_MISS = 0.1  # of a law, relative: worth a sentence
 UNITS = {
     "idle_power": "W",
@@ -71,7 +72,7 @@ class FittedDevice(Showable):
     @property
     def clocks(self) -> Array:
         """Return the measured clocks, rising [cycle/s]."""
-        return np.unique(self.measured.clock[~self.measured.idle])
+        return distinct(self.measured.clock[~self.measured.idle])
 
     def estimates(self) -> dict[str, Estimate]:
         """Return the numbers that are known, by key."""
@@ -102,12 +103,15 @@ class FittedDevice(Showable):
     def clock_advice(self) -> list[str]:
         """Return sentences on the energy-optimal clock, or on why there is none."""
         count, low, high = self.clocks.size, float(self.clocks[0]), float(self.clocks[-1])
-        powered = np.unique(self.measured.clock[self.measured.powered]).size
+        rows = self.measured[self.measured.powered]
+        powered = distinct(rows.clock).size if rows.lines else 0
         if powered < MIN_CLOCKS:
             return [
                 f"no energy-optimal clock: watts at {powered} of {count} clocks, and it takes at "
                 f"least {MIN_CLOCKS}"
             ]
+        if self.powers is None and not self.unknown["kappa"].startswith(FLAT):
+            return [f"no energy-optimal clock: {self.unknown['kappa']}"]
         if self.powers is None:
             return [f"run flat out, at {high / 1e9:.3g} GHz or more: {FLAT}"]
         if self.powers.best_clock is None:
@@ -125,7 +129,13 @@ class FittedDevice(Showable):
     def notes(self) -> list[str]:
         """Return sentences on fits that miss the measurements."""
         laws = {"seconds": self.times, "watts": self.powers}
-        return [
+        law, idle, notes = self.powers, self.idle_power, []
+        if law is not None and idle is not None and law.free_busy_power is not None:
+            notes.append(
+                f"the watts tell busy_power = {law.free_busy_power:.4g} W, less than idle_power = "
+                f"{idle.value:.4g} W, which no device has: check that both are of the whole device"
+            )
+        return notes + [
             f"the law misses the {what} by {100 * law.rms:.0f} %: look at its residuals"
             for what, law in laws.items()
             if law is not None and law.rms > LARGE_MISS
@@ -186,12 +196,12 @@ class FittedDevice(Showable):
         return "\n".join(lines)
 
     def _keys(self) -> dict[str, dict[str, Any]]:
-        keys = {}
+        keys, clocks = {}, self.measured.clock[~self.measured.idle]
         for key, each in self.estimates().items():
             if key in ("cycles_per_sample", "top_power"):
                 continue
             keys[key] = self._fact(key, each.value, self._how(key), _interval(each))
-        for key, clock in (("freq_min", self.clocks[0]), ("freq_max", self.clocks[-1])):
+        for key, clock in (("freq_min", clocks.min()), ("freq_max", clocks.max())):
             keys[key] = self._fact(key, float(clock), "measured", "outermost clock measured")
         return keys
 
@@ -292,7 +302,7 @@ def _powers(
 ) -> tuple[PowerLaw | None, str]:
     """Return the law of the watts, or why there is none."""
     rows = measured[measured.powered]
-    clocks = np.unique(rows.clock).size
+    clocks = distinct(rows.clock).size if rows.lines else 0
     if not rows.lines:
         return None, "no row of the working device has watts, or joules with seconds"
     if clocks < 2:
@@ -301,7 +311,12 @@ def _powers(
     if clocks < MIN_CLOCKS and exponent is None:
         return None, "watts at two clocks fix two numbers of three; measure a third, or give alpha"
     done = None if idle is None else float(idle)
-    law = fit_powers(rows.clock, _working(times, rows), rows.watts, done, exponent)
+    working = _working(times, rows)
+    if not working.any():
+        return None, NEVER
+    law = fit_powers(rows.clock, working, rows.watts, done, exponent)
+    if law is None and done is not None and rows.watts.mean() < done:
+        return None, "it draws less than when idle: check that both are of the whole device"
     return law, "" if law else f"{FLAT} by more than their errors: {rows.watts.mean():.4g} W"
 
 

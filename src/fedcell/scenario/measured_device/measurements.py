@@ -33,6 +33,7 @@ QUANTITIES = ("clock", "batch", "steps", "samples", "seconds", "joules", "watts"
 NOTE = "note"  # a column of texts, not used
 SLOWEST, FASTEST = 1e5, 2e10  # clocks of processors [cycle/s]; others are errors of unit
 MAX_ROWS = 100_000
+SAME_CLOCK = 0.01  # relative distance up to which two clocks are one that wavers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -161,7 +162,7 @@ class Measurements:
         return Measurements(**arrays, lines=lines)
 
     def __repr__(self) -> str:
-        clocks = np.unique(self.clock[~self.idle]).size
+        clocks = distinct(self.clock[~self.idle]).size
         batches = np.unique(self.batch[self.timed]).size
         words = f"{len(self.lines)} rows, {clocks} clocks, {batches} batch sizes"
         return f"<Measurements, {words}, {int(self.idle.sum())} rows idle>"
@@ -191,6 +192,16 @@ class Measurements:
                 f"line {self.lines[int(np.argmax(some))]} has watts and no batch, as other lines "
                 "have: give two of batch, steps and samples"
             )
+
+
+def distinct(clock: Array) -> Array:
+    """Return the lowest of each group of clocks that are the same, rising [cycle/s].
+
+    >>> distinct(np.array([1.5e9, 1.0e9, 1.501e9])).tolist()
+    [1000000000.0, 1500000000.0]
+    """
+    rising = np.unique(clock)
+    return rising[np.concatenate(([True], rising[1:] > rising[:-1] * (1 + SAME_CLOCK)))]
 
 
 def _number(heading: str, cell: Any, line: int) -> float:

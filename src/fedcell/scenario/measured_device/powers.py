@@ -23,6 +23,8 @@ from fedcell.core.errors import BadInput
 from fedcell.core.estimates import NAN, Estimate
 from fedcell.core.types import Array
 
+from .measurements import distinct
+
 LEVEL = 0.95
 LEAST_EXPONENT, HIGHEST_EXPONENT = 1.0, 6.0
 GRID = np.linspace(LEAST_EXPONENT, HIGHEST_EXPONENT, 5001)
@@ -38,6 +40,8 @@ class PowerLaw:
     ----------
     busy_power, kappa, exponent, top_power : Estimate
         P_b [W], kappa [W s^alpha], alpha, and P as measured at the highest clock [W].
+    free_busy_power : float or None
+        P_b where it is not held at idle_power, if that is far below it.
     best_clock, best_clock_idle : Estimate or None
         f* of a device that sleeps when done, and of one that idles [cycle/s]; ends may be
         infinite. None where it cannot be told.
@@ -53,6 +57,7 @@ class PowerLaw:
     best_clock_idle: Estimate | None
     rms: float
     r2: float
+    free_busy_power: float | None = None
 
     def watts(self, clock: Array, working: Array | float = 1.0) -> Array:
         """Return the power at some clocks."""
@@ -86,7 +91,7 @@ def fit_powers(
     With a known `exponent`, two clocks are enough."""
     from scipy.stats import t as student
 
-    clocks = np.unique(clock).size
+    clocks = distinct(clock).size
     top = float(clock.max())
     grid = GRID if exponent is None else np.array([exponent])
     unknowns = 3 if exponent is None else 2
@@ -94,7 +99,7 @@ def fit_powers(
     fitted, least = watts, idle or 0.0
     for _ in range(ROUNDS):
         profile = _along(grid, clock / top, working, watts, fitted)
-        alpha, P, D = _best(profile, least)
+        (alpha, P, D), reached = _best(profile, least)
         fitted = np.maximum(P + D * (clock / top) ** alpha * working, 1e-3 * watts)
     if D <= 0:
         _check_falling(clock, watts)
@@ -111,8 +116,10 @@ def fit_powers(
     )
     if (freedom := watts.size - unknowns) < 1:
         return law
-    lowest = float(profile.squares.min())
-    limit = lowest * (1 + float(student.ppf((1 + LEVEL) / 2, freedom)) ** 2 / freedom)
+    lowest, above = profile.squares.min(), float(student.ppf((1 + LEVEL) / 2, freedom)) ** 2
+    limit = reached * (1 + above / freedom)
+    if reached > lowest * (1 + above / freedom):
+        law = replace(law, free_busy_power=float(profile.P[profile.squares.argmin()]))
     law = _with_intervals(law, profile, limit, (top, at_top), least)
     if clocks < MIN_CLOCKS:
         return law
@@ -142,14 +149,14 @@ def _along(alpha: Array, speed: Array, working: Array, watts: Array, fitted: Arr
     return _Profile(alpha, P, D, s11 / determinant, -s01 / determinant, s00 / determinant, squares)
 
 
-def _best(profile: _Profile, least: float) -> tuple[float, float, float]:
-    """Return alpha, P_b and D with the least squares, P_b at least `least`."""
+def _best(profile: _Profile, least: float) -> tuple[tuple[float, float, float], float]:
+    """Return alpha, P_b and D with the least squares, P_b at least `least`; and the squares."""
     missing = np.maximum(least - profile.P, 0.0)
     P = profile.P + missing
     D = profile.D + missing * profile.v01 / profile.v00  # the best D for another P_b
     squares = profile.squares + missing**2 / profile.v00
     i = int(np.argmin(squares))
-    return float(profile.alpha[i]), float(P[i]), float(D[i])
+    return (float(profile.alpha[i]), float(P[i]), float(D[i])), float(squares[i])
 
 
 def _with_intervals(

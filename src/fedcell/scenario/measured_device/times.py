@@ -17,7 +17,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.estimates import NAN, Estimate
 from fedcell.core.types import Array
 
-from .measurements import Measurements
+from .measurements import Measurements, distinct
 
 KEYS = ("cycles_per_step", "cycles_per_sample", "memory_time")
 LEVEL = 0.95
@@ -101,7 +101,7 @@ def _unknown(rows: Measurements) -> dict[str, str]:
         unknown["cycles_per_step"] = (
             f"one batch size, {rows.batch[0]:g}: counted with the samples; measure another"
         )
-    if np.unique(rows.clock).size < 2:
+    if distinct(rows.clock).size < 2:
         unknown["memory_time"] = (
             f"one clock, {rows.clock[0] / 1e9:.4g} GHz: counted as cycles; measure another"
         )
@@ -127,8 +127,9 @@ def _least_squares(X: Array, y: Array) -> tuple[Array, Array, Array]:
     free, *_ = np.linalg.lstsq(weighted, y / fitted)
     if n <= p:
         return best / scale, np.full(p, NAN), np.full(p, NAN)
-    variance = float((((weighted @ free) - y / fitted) ** 2).sum()) / (n - p)
-    half = np.sqrt(variance * np.diag(np.linalg.inv(weighted.T @ weighted)))
-    half = half * student.ppf((1 + LEVEL) / 2, n - p)
+    least, reached = (float(((weighted @ b - y / fitted) ** 2).sum()) for b in (free, best))
+    # All values at which the sum of squares is below S (1 + t^2 / (n - p)), S that of the best.
+    limit = reached * (1 + float(student.ppf((1 + LEVEL) / 2, n - p)) ** 2 / (n - p))
+    half = np.sqrt(max(limit - least, 0.0) * np.diag(np.linalg.inv(weighted.T @ weighted)))
     low, high = np.maximum(free - half, 0.0), np.maximum(free + half, 0.0)
     return best / scale, low / scale, high / scale
