@@ -119,6 +119,28 @@ def test_the_power_law_is_that_of_scipy():
     assert law.rms == pytest.approx(np.sqrt(np.mean(residuals(found.x) ** 2)), rel=1e-4)
 
 
+@pytest.mark.parametrize("done", [None, 1.5])
+def test_the_interval_of_the_optimal_clock_is_that_of_all_laws_that_fit(done):
+    """Brute force: all P_b and D with a sum of squares below the limit, at alpha = 3."""
+    rng = np.random.default_rng(2)
+    f = np.repeat([0.6, 1.0, 1.4], 2)
+    watts = (2.0 + 0.5 * f**3) * (1 + 0.08 * rng.standard_normal(6))
+    columns = {"clock_ghz": f.tolist(), "watts": watts.tolist()}
+    if done is not None:
+        columns = {"clock_ghz": [*f, None], "watts": [*watts, done]}
+    law = fit_device(columns, exponent=3.0).powers
+    fitted = law.watts(f * 1e9)
+    P, D = np.meshgrid(np.linspace(1.5, 3.0, 1501), np.linspace(0.01, 1.5, 1491), indexing="ij")
+    z = f**3
+    squares = sum(((w - P - D * x) / v) ** 2 for w, x, v in zip(watts, z, fitted, strict=True))
+    t = 2.7764451  # of Student's with 4 degrees of freedom, 97.5 %
+    inside = squares <= squares.min() * (1 + t * t / 4)
+    shift, best = (0.0, law.best_clock) if done is None else (done, law.best_clock_idle)
+    clocks = (np.maximum(P - shift, 0.0) / (2 * D))[inside] ** (1 / 3)
+    assert best.low / 1e9 == pytest.approx(clocks.min(), rel=0.01)
+    assert best.high / 1e9 == pytest.approx(clocks.max(), rel=0.01)
+
+
 def covered(count, **settings):
     """How often each interval covers the truth."""
     hits: dict[str, list[bool]] = {}
@@ -131,6 +153,8 @@ def covered(count, **settings):
                 hits.setdefault(key, []).append(each.low * 0.999999 <= true[key] <= each.high)
         best = fitted.powers.best_clock
         hits.setdefault("best_clock", []).append(best.low <= best_clock(**other) <= best.high)
+        best, true = fitted.powers.best_clock_idle, best_clock(2.7, **other)
+        hits.setdefault("best_clock_idle", []).append(best.low <= true <= best.high)
     return {key: float(np.mean(each)) for key, each in hits.items()}
 
 

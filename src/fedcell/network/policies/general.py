@@ -26,7 +26,7 @@ from fedcell.network.round import Problem
 
 BLOCK = 2**16  # clients solved at a time
 TOLERANCE = 1e-11  # of the two sums
-MAX_STEPS = 240  # the box is halved each time that Newton's step leaves it
+MAX_STEPS = 200  # the box is halved each time that Newton's step leaves it
 BOX_AFTER = 4  # steps in which Newton's method may leave the box
 PRICE_STEPS = 40  # of Newton's method for one price; 4 to 6 are usual
 PRICE_TOLERANCE = 1e-13  # of t + s, relative
