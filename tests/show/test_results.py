@@ -9,6 +9,7 @@ import subprocess
 import sys
 from html.parser import HTMLParser
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from matplotlib.image import imread
@@ -35,7 +36,7 @@ from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
 from fedcell.learning import prepare_training
 from fedcell.learning.partition_report import describe_partition
-from fedcell.network import draw_fleet, draw_trace, simulate_network, sweep_costs
+from fedcell.network import draw_fleet, draw_trace, fit_device, simulate_network, sweep_costs
 from fedcell.network.compare import CostSweep
 from fedcell.network.ledger import Ledger
 from fedcell.paper.catalogue import panel_verdicts
@@ -171,6 +172,7 @@ def results(tmp_path_factory):
         measure_constants(prepare_training(world), rounds=4, every=2),
         exchanged(),
         on_links(),
+        fit_device(Path(__file__).parents[2] / "examples" / "devices" / "synthetic.csv"),
     ]
     return {type(result): result for result in everything}
 

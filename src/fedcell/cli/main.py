@@ -66,7 +66,7 @@ def version(
 def load_command(name: str) -> Any:
     """Import the module of a command, and return the command."""
     with exit_at_once():
-        import_module(f"fedcell.cli.commands.{name}")
+        import_module(f"fedcell.cli.commands.{name.replace('-', '_')}")
         registered = import_module("fedcell.cli.app").REGISTERED[name]
     command: Any = typer.main.get_command(registered)
     declared = _argument_help(command.callback)

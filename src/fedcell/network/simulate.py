@@ -13,6 +13,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.schema import LARGE, SMALL
 from fedcell.core.streams import as_range, chunks
 from fedcell.core.types import Array, Bools, Ints
+from fedcell.scenario.hardware.levels import penalty
 from fedcell.scenario.scenario import Scenario, check_scenario
 
 from .draw import candidates, draw_all, draw_fleet, draw_trace
@@ -302,6 +303,8 @@ def idle_costs(scenario: Scenario, fleet: Fleet) -> tuple[Array, Array]:
     c, f = scenario.work * fleet.step_samples(scenario), _own_freq(scenario, fleet)
     if (own := fleet.hardware) is not None:
         duration = memory_time(scenario, fleet) + c / f
-        energy = fleet.kappa * f ** (own.power_exponent - 1) * c + own.busy_power * duration
+        dynamic = fleet.kappa * f ** (own.power_exponent - 1) * c
+        dynamic = dynamic * penalty(own.levels, f, own.power_exponent)
+        energy = dynamic + own.busy_power * duration
         return duration, energy
     return c / f, training_energy(c, f, fleet.kappa)

@@ -68,6 +68,8 @@ def run_identity(
         # A run has one band: how its powers were declared changes nothing.
         numbers = listed.in_band(scenario.cell.bandwidth).columns()
         columns = {column: v.tobytes() for column, v in numbers.items()}
+        if listed.levels is not None:
+            columns["levels"] = repr(listed.levels).encode()
         columns |= {"name": repr(listed.name).encode(), "labels": repr(listed.labels).encode()}
         tables["clients"]["table"] = {name: _checksum(c) for name, c in columns.items()}
     tables["plan"].pop("rounds")  # the length of a run may change,

@@ -22,8 +22,10 @@ from fedcell.planning.constants import ConstantsReport
 from fedcell.planning.law.fitted import FittedLaw
 from fedcell.planning.pilot.pilot import Pilot
 from fedcell.planning.pilot.validation import Validation
+from fedcell.scenario.measured_device.fit import FittedDevice
 from fedcell.simulation.summary import RunResult
 
+from .figures import devices as device_figures
 from .figures import exchanges as exchange_figures
 from .figures import paper, partitions, plans, rounds, runs, style, sweeps
 from .figures import testbeds as testbed_figures
@@ -91,6 +93,7 @@ FIGURES: Mapping[type, Callable[..., Any]] = {
     SweepTable: sweeps.sweep_figure,
     Reproduction: paper.panel_figure,
     ExchangeReport: exchange_figures.exchanges_figure,
+    FittedDevice: device_figures.device_figure,
     TestbedReport: testbed_figures.testbed_figure,
 }
 
@@ -148,6 +151,11 @@ PANELS: Mapping[type, Mapping[str, Panel]] = {
     ExchangeReport: {
         "uploads": exchange_figures.draw_uploads,
         "devices": exchange_figures.draw_devices,
+    },
+    FittedDevice: {
+        "power": device_figures.draw_powers,
+        "seconds": device_figures.draw_time_residuals,
+        "watts": device_figures.draw_power_residuals,
     },
     TestbedReport: {
         "uploads": testbed_figures.draw_uploads,

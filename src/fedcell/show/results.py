@@ -36,6 +36,7 @@ TABLES: Mapping[str, str] = {
     "paper.reproduce.Reproduction": "sweeps.print_reproduction",
     "deploy.exchanges.ExchangeReport": "exchanges.print_exchanges",
     "deploy.testbed.uploads.TestbedReport": "testbeds.print_testbed",
+    "scenario.measured_device.fit.FittedDevice": "devices.print_fitted_device",
 }
 
 

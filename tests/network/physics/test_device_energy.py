@@ -322,6 +322,7 @@ EFFECTS = {  # each key, with the keys that it needs, and another value
         "power_exponent": ({}, 2.5),
         "energy_per_cycle": ({}, 1.7e-10),
         "cycles_per_step": ({}, 1e8),
+        "levels": ({}, [2e8, 9e8]),
         "memory_time": ({}, 1e-3),
         "when_done": ({"idle_power": 0.5}, "sleep"),
         "sleep_power": ({"idle_power": 0.5, "when_done": "sleep"}, 0.1),

@@ -14,6 +14,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.files.formats import naming, read_tables
 from fedcell.core.schema import fields_of, suggestion
 from fedcell.scenario.hardware.device import Device
+from fedcell.scenario.hardware.levels import check_levels
 from fedcell.scenario.hardware.radio import Radio
 
 Kind = Literal["device", "radio"]
@@ -32,8 +33,8 @@ class Fact:
     ----------
     key : str
         Key of a scenario, or a name of its own.
-    value : float or str
-        In SI units.
+    value : float, str or tuple of float
+        In SI units; a tuple for the levels of a clock.
     unit : str
         Unit; empty for ratios and words.
     mark : {"measured", "data sheet", "standard", "derived", "assumed"}
@@ -45,7 +46,7 @@ class Fact:
     """
 
     key: str
-    value: float | str
+    value: float | str | tuple[float, ...]
     unit: str
     mark: Mark
     source: str
@@ -252,7 +253,12 @@ def _fact(kind: Kind, key: str, given: Any, place: str, applied: bool) -> Fact:
     if not isinstance(given, Mapping):
         given = {"value": given}
     value, mark = given.get("value"), given.get("mark", "assumed")
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if key == "levels" and isinstance(value, list):
+        try:
+            value = check_levels(value)
+        except BadInput as error:
+            raise BadInput(f"{place}: {error}") from error
+    if isinstance(value, bool) or not isinstance(value, int | float | str | tuple):
         raise BadInput(f"{place} = {value!r}: expected a number")
     if mark not in MARKS:
         raise BadInput(f"{place}.mark = {mark!r}: expected one of {', '.join(MARKS)}")

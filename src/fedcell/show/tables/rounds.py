@@ -47,6 +47,7 @@ def print_schedule(out: Console, scheduled: ScheduledRound) -> None:
     print_table(out, f"{which}, policy {scheduled.policy}", shown)
     if (more := len(columns["client"]) - MAX_CLIENTS) > 0:
         out.print(f"and {more} clients more")
+    _print_levels(out, scheduled)
     out.print(
         f"the round takes {digits(float(cost.duration))} s and {digits(float(cost.energy))} J"
     )
@@ -64,6 +65,32 @@ def print_schedule(out: Console, scheduled: ScheduledRound) -> None:
             f"certificate (0 at the optimum): gap {float(proof.gap):.1e}, "
             f"primal {float(proof.primal):.1e}, dual {float(proof.dual):.1e}"
         )
+
+
+def _print_levels(out: Console, scheduled: ScheduledRound) -> None:
+    """Print the two clock levels that each client shares its time between."""
+    if scheduled.levels is None or scheduled.any_clock is None:
+        return
+    below, above, share = scheduled.levels
+    clients = zip(client_titles(scheduled), below, above, share, strict=True)
+    cells = [
+        (
+            shortened(title, NAME_WIDTH),
+            digits(low / 1e6),
+            digits(high / 1e6) if x > 0 else "-",
+            digits(100 * x) if x > 0 else "-",
+        )
+        for title, low, high, x in list(clients)[:MAX_CLIENTS]
+    ]
+    headings = ("client", "level [MHz]", "next level [MHz]", "time at it [%]")
+    columns = {
+        heading: list(c) for heading, c in zip(headings, zip(*cells, strict=True), strict=True)
+    }
+    print_table(out, "Clock levels", columns)
+    less = 1 - scheduled.any_clock / float(scheduled.cost.objective)
+    out.print(
+        f"with any clock instead of levels, the policy would cost {100 * less:.2g} % less (22)"
+    )
 
 
 def energy_parts(parts: Mapping[str, Any], whose: str = "of these joules") -> str:
