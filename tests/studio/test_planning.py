@@ -105,7 +105,7 @@ def test_the_pictures_are_those_of_the_plan(asking):
 FAULTS = [
     ({"changes": {"cell.bandwidth": -1}}, "cell.bandwidth = -1: expected a number above 0"),
     ({"changes": {"cell.bandwith": 1}}, "did you mean cell.bandwidth"),
-    ({"changes": {"sell.bandwidth": 1}}, "did you mean cell"),
+    ({"changes": {"sell.bandwidth": 1}}, "sell.bandwidth: known: cell"),
     ({"changes": {"radio.power_max": 1}}, "this scenario has no [radio]"),
     ({"changes": {"learning.dataset": "x"}}, "change it in the scenario's file"),
     ({"changes": {"clients.table": "/etc/passwd"}}, "change it in the scenario's file"),

@@ -2,13 +2,22 @@
 
 import json
 from dataclasses import asdict
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedcell import GivenLaw, Limits, load_plan, load_scenario, plan_training
+from fedcell import (
+    GivenLaw,
+    Limits,
+    Region,
+    load_pilot,
+    load_plan,
+    load_scenario,
+    plan_training,
+)
 from fedcell.errors import BadInput
 from fedcell.planning.choice.front import undominated
 from fedcell.planning.costs.devices import device_energy, device_parts
@@ -89,3 +98,26 @@ def test_idle_training_is_a_part_of_its_own():
     planned = world.with_plan(plan.cohort, plan.local_steps)
     parts = device_parts(planned, plan.grid.fleet, plan.policy)
     assert parts["wait"].sum() > parts["train"].sum()
+
+
+PILOT = Path("benchmarks/results/planning/pilot-digits.json")
+
+
+def test_another_loss_rate_is_planned_by_the_law(fedcell):
+    digits, pilot = load_scenario("digits"), load_pilot(PILOT)
+    lossy = digits.using(cell={"loss_rate": 0.4})
+    with pytest.raises(BadInput, match=r"tried cell.loss_rate 0.1, and this scenario has 0.4: run"):
+        plan_training(lossy, pilot)
+    by_law = plan_training(lossy, pilot, region=Region(other_loss_rate=True))
+    assert "the rounds follow from its law, not from runs" in by_law.notes[0]
+    law = pilot.fit()
+    rounds = float(law.predict(by_law.cohort, by_law.local_steps, 0.4)[0])
+    assert by_law.rounds.value == pytest.approx(rounds)
+    own = float(law.predict(by_law.cohort, by_law.local_steps, 0.1)[0])
+    assert rounds > own
+    tried = {(s.cohort, s.local_steps) for s in pilot.tried}
+    assert (by_law.cohort, by_law.local_steps) in tried
+    told = json.loads(fedcell("plan", "digits", "--pilot", PILOT, "--loss-rate", 0.4, "--json").out)
+    assert told["cost"] == asdict(by_law.cost)
+    same = plan_training(digits, pilot, region=Region(other_loss_rate=True))
+    assert same.to_dict() == plan_training(digits, pilot).to_dict()

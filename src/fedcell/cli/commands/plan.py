@@ -155,19 +155,16 @@ def plan(
     for K clients with successful uploads and E steps: mixing / K + drift E + start / E + floor.
     """
     picture, saved = figure_target(figure), _check_plan_file(out_path)
-    limits = _limits(deadline, energy_budget, confidence)
-    world, known = load_scenario(scenario), None if pilot is None else load_pilot(pilot)
-    world = world if loss_rate is None else world.using(cell={"loss_rate": loss_rate})
+    limits, ranges = _limits(deadline, energy_budget, confidence), _ranges(clients, steps)
+    world, known = _world(scenario, loss_rate), None if pilot is None else load_pilot(pilot)
+    options = TargetOptions(named_target, target_loss, target_accuracy, hold)
     law = _given_law(pilot, mixing=mixing, drift=drift, start=start, floor=floor, dropped=dropped)
     best = plan_training(
         world,
         law if known is None else known,
-        target=_target(
-            world, known, TargetOptions(named_target, target_loss, target_accuracy, hold)
-        ),
+        target=_target(world, known, options),
         region=Region(
-            clients=parse_range(clients, "--clients"),
-            steps=parse_range(steps, "--steps"),
+            **ranges,
             minimise=minimise,
             policy=policy,
             other_loss_rate=loss_rate is not None,
@@ -187,6 +184,20 @@ def plan(
         if out_path:
             out.print(f"plan: {out_path}", soft_wrap=True)
     draw_if_asked(best, picture, figure, quiet=as_json)
+
+
+def _ranges(clients: str | None, steps: str | None) -> dict[str, Any]:
+    """Return the ranges of a region from the options."""
+    return {
+        "clients": parse_range(clients, "--clients"),
+        "steps": parse_range(steps, "--steps"),
+    }
+
+
+def _world(scenario: str, loss_rate: float | None) -> Scenario:
+    """Return the scenario, with another share of lost uploads where one is asked for."""
+    world = load_scenario(scenario)
+    return world if loss_rate is None else world.using(cell={"loss_rate": loss_rate})
 
 
 def _front(best: TrainingPlan, asked: bool) -> dict[str, Any]:

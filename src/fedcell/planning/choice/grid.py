@@ -14,6 +14,7 @@ from fedcell.network.participation import mean_loss_rate
 from fedcell.network.policies.names import PolicyLike
 from fedcell.network.trace import Fleet
 from fedcell.planning.costs.devices import DeviceCosts, price_devices, upload_moments
+from fedcell.planning.costs.memory import remembered
 from fedcell.planning.costs.rounds import MEASURES, RoundCosts, price_round_grid
 from fedcell.planning.law.base import LossKind, Number, RoundsLaw
 from fedcell.planning.setting import Setting
@@ -66,9 +67,13 @@ class PlanGrid:
     @cached_property
     def devices(self) -> DeviceCosts:
         """What a round takes from the clients that matter to limits."""
-        nodes = self.round_costs
-        return price_devices(
-            self.scenario, self.policy, nodes, self.seed, self.fleet, self.upload_moments
+        nodes, world = self.round_costs, self.scenario
+        at = (self.seed, nodes.cohorts.tobytes(), nodes.steps.tobytes())
+        return remembered(
+            *("device nodes", world.with_plan(1, 1), self.policy, at),
+            lambda: price_devices(
+                world, self.policy, nodes, self.seed, self.fleet, self.upload_moments
+            ),
         )
 
     @cached_property

@@ -1,5 +1,6 @@
 """Plans, and what became of them, as tables for people."""
 
+from collections.abc import Sequence
 from math import isfinite
 
 from rich.console import Console
@@ -7,7 +8,7 @@ from rich.console import Console
 from fedcell.core.estimates import Estimate
 from fedcell.core.quantities import readable_duration
 from fedcell.planning.choice.limits import BATTERIES, PER_CLIENT
-from fedcell.planning.choice.plan import TOLERANCE, PlanOutcome, TrainingPlan
+from fedcell.planning.choice.plan import TOLERANCE, PlanOutcome, TrainingPlan, WhatIf
 from fedcell.planning.costs.rounds import SAME
 from fedcell.planning.law.base import LEVEL
 
@@ -69,25 +70,31 @@ def print_plan(
     }
     print_table(out, "Under each policy: who gets how much band, at which CPU speed", columns)
     out.print(_why(plan))
-    if worlds := plan.sensitivity:
-        columns = {
-            "change": [world.change for world in worlds],
-            "clients": [str(world.cohort or "-") for world in worlds],
-            "steps": [str(world.local_steps or "-") for world in worlds],
-            "rounds": [digits(world.rounds) for world in worlds],
-            "time [s]": [digits(world.duration) for world in worlds],
-            "energy [J]": [digits(world.energy) for world in worlds],
-            "cost [s]": [digits(world.cost) for world in worlds],
-            "cost if kept [s]": [digits(world.kept_cost) for world in worlds],
-        }
-        print_table(out, "How the plan moves", columns)
-        said = [(w.change, text) for w in worlds for text in (w.why_no_plan, w.note) if text]
-        print_notes(out, [f"{change}: {text}" for change, text in said])
+    _print_worlds(out, plan.sensitivity)
     if front:
         _print_front(out, plan)
     if details:
         _print_details(out, plan)
     print_notes(out, plan.notes)
+
+
+def _print_worlds(out: Console, worlds: Sequence[WhatIf]) -> None:
+    """How the plan moves in nearby worlds, where these were asked for."""
+    if not worlds:
+        return
+    columns = {
+        "change": [world.change for world in worlds],
+        "clients": [str(world.cohort or "-") for world in worlds],
+        "steps": [str(world.local_steps or "-") for world in worlds],
+        "rounds": [digits(world.rounds) for world in worlds],
+        "time [s]": [digits(world.duration) for world in worlds],
+        "energy [J]": [digits(world.energy) for world in worlds],
+        "cost [s]": [digits(world.cost) for world in worlds],
+        "cost if kept [s]": [digits(world.kept_cost) for world in worlds],
+    }
+    print_table(out, "How the plan moves", columns)
+    said = [(w.change, text) for w in worlds for text in (w.why_no_plan, w.note) if text]
+    print_notes(out, [f"{change}: {text}" for change, text in said])
 
 
 def _print_front(out: Console, plan: TrainingPlan) -> None:
