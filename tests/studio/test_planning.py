@@ -51,7 +51,13 @@ QUESTIONS: list[dict] = [
 ]
 
 
-@pytest.mark.parametrize("asked", QUESTIONS, ids=str)
+EVERY = [  # half of them in `make test`
+    *QUESTIONS[::2],
+    *(pytest.param(asked, marks=pytest.mark.long) for asked in QUESTIONS[1::2]),
+]
+
+
+@pytest.mark.parametrize("asked", EVERY, ids=str)
 def test_the_answer_is_that_of_the_command_line(asking, fedcell, tmp_path, monkeypatch, asked):
     monkeypatch.chdir(tmp_path)
     answer = view(asking, asked)
@@ -69,7 +75,7 @@ def test_the_answer_is_that_of_the_command_line(asking, fedcell, tmp_path, monke
     assert answer["draft"] is False
 
 
-@pytest.mark.parametrize("asked", QUESTIONS[1::3], ids=str)
+@pytest.mark.parametrize("asked", QUESTIONS[2::4], ids=str)
 def test_the_lines_of_python_make_the_same_plan(asking, asked):
     words = asking("take", asked=asked, what="words")
     names: dict[str, Any] = {}
