@@ -115,8 +115,9 @@ def training_identity(scenario: Scenario, fingerprint: str | None, seed: int) ->
         identity["adaptive"],
     )  # built-in ones
     identity["scenario"].pop("device", None)
-    if scenario.radio is not None and scenario.radio.snr_min_db is not None:
-        return identity  # powers, band and noise decide which clients are in outage
+    radio = scenario.radio
+    if radio is not None and not (radio.snr_min_db is None and radio.rate_table is None):
+        return identity  # powers, band and noise decide on outage, or with the bits on losses
     identity["scenario"].pop("radio", None)
     _leave_out(identity["scenario"], UNLEARNT, scenario)
     if table := identity["scenario"]["clients"].get("table"):

@@ -13,6 +13,8 @@ from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.hardware.radio import Radio
 from fedcell.scenario.scenario import Scenario
 
+from .discrete.modes import Modes
+
 if TYPE_CHECKING:
     from fedcell.network.round import Problem, Schedule
 
@@ -91,6 +93,11 @@ class PowerLimit:
             limited = self.power * self.upload_time(share)
         return np.where(share > self.cut, limited, self.energy)
 
+    def drawn(self, share: Array) -> Array:
+        """Return what the amplifier draws per second of an upload that lasts longer with a narrower
+        share [W]; 0 where its joules are the same then."""
+        return np.where(share > self.cut, self.power, 0.0)
+
     def __getitem__(self, where: Any) -> PowerLimit:
         """Return some of the rounds or clients."""
         return PowerLimit(**{f.name: getattr(self, f.name)[where] for f in fields(self)})
@@ -103,7 +110,7 @@ class Uploads:
     band_time: Array  # u_j; where power_max acts, K-th of the time at the share 1/K [s]
     energy: Array  # of an upload, whatever its length [J]
     send_power: Array | None  # drawn for the whole length of an upload beside it [W]
-    limit: PowerLimit | None
+    limit: PowerLimit | Modes | None  # what makes them other than in proportion to 1 / a
 
 
 def uploads(scenario: Scenario, fleet: Fleet, trace: Trace) -> Uploads:

@@ -14,6 +14,8 @@ from fedcell.scenario.hardware.radio import RESOURCE_BLOCK
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.tables import Clients
 
+from .discrete.blocks import whole_blocks
+
 ROUNDS = 50  # sampled
 SLOW, FAST = 0.2, 8.0  # bit/s/Hz; 256QAM at rate 948/1024 carries 7.41 (3GPP TS 38.214)
 MANY_WATTS = 10.0  # of a device; 23 (dBm, of a power class 3 device) typed as watts is more
@@ -70,26 +72,6 @@ def radio_notes(
             f"band), rounds cost {100 * (whole / real - 1):.2g} % more"
         )
     return notes
-
-
-def whole_blocks(share: Array, blocks: int) -> Array:
-    """Return shares in whole resource blocks: at least one each, the rest by largest remainder.
-
-    >>> whole_blocks(np.array([0.6, 0.33, 0.07]), 10).tolist()
-    [0.6, 0.3, 0.1]
-    """
-    wish = share / share.sum(-1, keepdims=True) * blocks
-    count = np.maximum(np.floor(wish), 1.0)
-    for _ in range(blocks):
-        spare = blocks - count.sum(-1, keepdims=True)
-        if not spare.any():
-            break
-        need = wish - count
-        need = np.where((spare < 0) & (count <= 1), np.inf, need)  # one is kept
-        chosen = np.where(spare > 0, need.argmax(-1)[..., None], need.argmin(-1)[..., None])
-        here = np.arange(share.shape[-1]) == chosen
-        count = count + np.where(here, np.sign(spare), 0.0)
-    return np.asarray(count / blocks)
 
 
 def _efficiency(scenario: Scenario, schedule: Schedule, cost: Cost) -> Array:
