@@ -8,6 +8,8 @@ from fedcell.core.errors import BadInput
 from fedcell.core.types import Array
 
 from .physics.certificate import certify_devices
+from .physics.discrete.link import StepLink, ToneLink
+from .physics.discrete.modes import Modes
 from .round import Certificate, Problem, Schedule, link_of, price
 
 ROUNDING_GAP = 1e-12  # a gap below it is rounding
@@ -47,6 +49,12 @@ def certify(problem: Problem, schedule: Schedule) -> Certificate:
     >>> bool(certify(problem, Optimal()(problem)).gap < 1e-12)
     True
     """
+    stepped = isinstance(problem.link, StepLink | ToneLink)
+    limited = problem.extras is not None and isinstance(problem.extras.limit, Modes)
+    if limited or (stepped and schedule.power is not None):
+        from .policies.discrete import certify_modes  # it needs the solver of the joint problem
+
+        return certify_modes(problem, schedule)
     if problem.extras is not None:
         return certify_devices(problem, schedule)
     a, f = schedule.share, schedule.freq

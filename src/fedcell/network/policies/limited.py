@@ -13,10 +13,12 @@ import numpy as np
 
 from fedcell.core.types import Array
 from fedcell.network.physics.certificate import certify_devices
+from fedcell.network.physics.discrete.modes import Modes
 from fedcell.network.physics.extras import Extras
 from fedcell.network.physics.terms import Terms
 from fedcell.network.round import Problem, Schedule, price
 
+from .discrete import best_of_modes
 from .general import Split, linear_at, split, training_times
 
 REFINEMENTS = 3  # times that uploads are made linear at the shares found before
@@ -39,6 +41,8 @@ def best_schedule(problem: Problem) -> Schedule:
                 dual=np.where(better, other.dual, proof.dual),
             )
         return replace(schedule, certificate=proof)
+    if isinstance(extras.limit, Modes):
+        return best_of_modes(problem)
     return _cheapest(problem, extras)
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from fedcell.core.types import Array
+from fedcell.network.physics.discrete.link import StepLink, ToneLink
 from fedcell.network.physics.free_power import FreePower
 from fedcell.network.round import Certificate, Problem, Schedule, link_of
 
+from .discrete import best_powers
 from .joint import JointSplit, joint_split
 
 
@@ -21,6 +23,8 @@ class OptimalPower:
     """
 
     def __call__(self, problem: Problem, /) -> Schedule:
+        if isinstance(link := problem.link, StepLink | ToneLink):
+            return best_powers(problem, link)
         power = FreePower.of(problem)
         found = joint_split(power)
         return schedule_of(problem, power, found)

@@ -1,0 +1,209 @@
+"""Schedules of links with a rate table: the clients choose modes at the prices of time and band.
+
+With the choice of each client fixed the problem (22) is convex, and `joint_split` solves it. Its
+prices then let each client choose again, and prove a bound on all choices. The cheapest schedule
+found is kept; the gap of its certificate is to the best bound found.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from fedcell.core.types import Array, Bools, Ints
+from fedcell.network.physics.discrete.choices import Choices, choices_bound
+from fedcell.network.physics.discrete.link import StepLink, ToneLink
+from fedcell.network.physics.discrete.modes import Modes
+from fedcell.network.physics.free_power import FreePower
+from fedcell.network.physics.terms import Terms
+from fedcell.network.round import Certificate, Problem, Schedule
+
+from .joint import JointSplit, joint_split
+
+STEPS = 16  # of choosing and solving
+ALL_STEPS = 3  # in which all clients may choose again at once
+CLOSE = 1e-9  # a gap that no step needs to narrow
+PLACES = 2**20  # (client, choice) numbers in memory at once
+
+
+def best_of_modes(problem: Problem) -> Schedule:
+    """Return the best schedule found at the powers of the power law, with its certificate."""
+    assert problem.extras is not None
+    modes = problem.extras.limit
+    assert isinstance(modes, Modes)
+    schedule, bound = _searched(problem, modes, None)
+    return replace(schedule, certificate=_certificate(problem, schedule, bound))
+
+
+def best_powers(problem: Problem, link: StepLink | ToneLink) -> Schedule:
+    """Return the best schedule found where the power of each client is free, with its
+    certificate."""
+    schedule, bound = _searched(problem, link.free_modes(), link)
+    return replace(schedule, certificate=_certificate(problem, schedule, bound))
+
+
+def certify_modes(problem: Problem, schedule: Schedule) -> Certificate:
+    """Return how far a schedule of any policy is at the most from the optimum over all modes."""
+    if schedule.power is not None:
+        assert isinstance(problem.link, StepLink | ToneLink)
+        _, bound = _searched(problem, problem.link.free_modes(), problem.link)
+    else:
+        assert problem.extras is not None
+        assert isinstance(problem.extras.limit, Modes)
+        _, bound = _searched(problem, problem.extras.limit, None)
+    return _certificate(problem, schedule, bound)
+
+
+def _certificate(problem: Problem, schedule: Schedule, bound: Array) -> Certificate:
+    value = _value(problem, schedule)
+    low, high, f = problem.freq_min, problem.freq_max, schedule.freq
+    spare = 1 - schedule.share.sum(-1)
+    excess = np.maximum(1 - f / low, f / high - 1).max(-1)
+    gap = np.asarray((value - bound) / value)
+    return Certificate(
+        primal=np.maximum(0, np.maximum(excess, -spare)) + 0.0, dual=np.maximum(gap, 0.0), gap=gap
+    )
+
+
+def _value(problem: Problem, schedule: Schedule) -> Array:
+    """Return the objective (22) of a schedule, less what no schedule can change."""
+    terms, weight = Terms.of(problem), problem.energy_weight
+    if schedule.power is not None:
+        assert isinstance(problem.link, StepLink | ToneLink)
+        s, joules = problem.link.upload(schedule.share, schedule.power)
+    else:
+        modes = None if problem.extras is None else problem.extras.limit
+        assert isinstance(modes, Modes)
+        s, joules = modes.upload_time(schedule.share), modes.upload_energy(schedule.share)
+    t = problem.cycles / schedule.freq
+    H = (terms.m + t + s).max(-1)
+    return np.asarray(terms.second * H + (terms.value(t) + terms.q * s + weight * joules).sum(-1))
+
+
+def _searched(
+    problem: Problem, modes: Modes, link: StepLink | ToneLink | None
+) -> tuple[Schedule, Array]:
+    """Return the best schedule found and the best bound, some rounds at a time."""
+    shape = problem.cycles.shape
+    if len(shape) == 1:
+        found, bound = _searched(problem[None], modes[None], None if link is None else link[None])
+        return _picked(found, 0), bound[0]
+    count = max(1, PLACES // modes.band_time[0].size)
+    parts = [
+        _search(problem[part], modes[part], None if link is None else link[part])
+        for part in (slice(i, i + count) for i in range(0, shape[0], count))
+    ]
+    schedules, bounds = zip(*parts, strict=True)
+    power = None if link is None else np.concatenate([s.power for s in schedules])
+    share, freq = (np.concatenate([getattr(s, n) for s in schedules]) for n in ("share", "freq"))
+    return Schedule(share, freq, power=power), np.concatenate(bounds)
+
+
+def _search(
+    problem: Problem, modes: Modes, link: StepLink | ToneLink | None
+) -> tuple[Schedule, Array]:
+    """Return the best schedule found and the best bound of rounds on one axis."""
+    terms, choices = Terms.of(problem), Choices.of(modes, problem.energy_weight)
+    price = terms.second[..., None] / problem.clients
+    R = _first_price(choices, terms, price)
+    choice = choices.values(terms.q + price, R).argmin(-1)
+    best, left = None, np.arange(len(choice))
+    value, bound = np.full(len(choice), np.inf), np.full(len(choice), -np.inf)
+    for step in range(STEPS):
+        here, own = terms[left], choices[left]
+        found = joint_split(fixed(here, own.at(choice)))
+        schedule = _scheduled(problem[left], own, choice, found, None if link is None else link[left])
+        reached = _value(problem[left], schedule)
+        beta = _complete(here, own.at(choice), found)
+        proven, costs = choices_bound(here, own, beta, found.R)
+        if best is None:
+            best, before = schedule, (beta, found.R)
+        better = reached < value[left]
+        best = _with(best, left[better], schedule, better)
+        value[left], bound[left] = np.minimum(reached, value[left]), np.maximum(proven, bound[left])
+        middle = choices_bound(here, own, (beta + before[0]) / 2, (found.R + before[1]) / 2)[0]
+        bound[left] = np.maximum(middle, bound[left])
+        following = _following(costs, choice, step)
+        keep = (following != choice).any(-1) & (value[left] - bound[left] > CLOSE * value[left])
+        if not keep.any():
+            break
+        before = (beta[keep], found.R[keep])
+        left, choice = left[keep], following[keep]
+    assert best is not None
+    return best, bound
+
+
+def _following(costs: Array, choice: Ints, step: int) -> Ints:
+    """Return the next choices: those that cost least; after some steps, which may go to and fro,
+    only that of the client that gains most."""
+    best = costs.argmin(-1)
+    if step < ALL_STEPS:
+        return best
+    gain = np.take_along_axis(costs, choice[..., None], -1)[..., 0] - costs.min(-1)
+    most = np.arange(choice.shape[-1]) == gain.argmax(-1)[..., None]
+    return np.where(most & (gain > 0), best, choice)
+
+
+def _with(whole: Schedule, rounds: Ints, part: Schedule, which: Bools) -> Schedule:
+    """Return a schedule with some rounds replaced."""
+    values = {name: getattr(whole, name).copy() for name in ("share", "freq")}
+    values |= {} if whole.power is None else {"power": whole.power.copy()}
+    for name, array in values.items():
+        array[rounds] = getattr(part, name)[which]
+    return Schedule(**values)
+
+
+def fixed(terms: Terms, chosen: Choices) -> FreePower:
+    """Return the problem with one choice of each client: x = 1, and s >= V."""
+    nothing, ones = np.zeros(chosen.band_time.shape), np.ones(chosen.band_time.shape)
+    return FreePower(
+        terms=replace(terms, u=chosen.band_time, q=terms.q + chosen.watts),
+        y=chosen.band_time,
+        radiated=nothing,
+        on_air=nothing,
+        sending=nothing,
+        airtime=chosen.shortest,
+        least=ones,
+        most=ones,
+        floor=chosen.shortest,
+    )
+
+
+def _first_price(choices: Choices, terms: Terms, price: Array) -> Array:
+    """Return the price of band at which even shares are the best for an average client."""
+    count = price.shape[-1] if price.shape[-1] > 1 else choices.band_time.shape[-2]
+    u = choices.band_time.min(-1)
+    return np.asarray(((np.maximum(terms.q, 0) + price) * u).sum(-1) * count)
+
+
+def _complete(terms: Terms, chosen: Choices, found: JointSplit) -> Array:
+    """Return prices that sum to A: where the round is as short as it can be, the client that makes
+    it so pays the rest."""
+    A, total = terms.second[..., None], found.beta.sum(-1, keepdims=True)
+    shortest = terms.m + terms.shortest + chosen.shortest
+    last = np.arange(found.beta.shape[-1]) == shortest.argmax(-1)[..., None]
+    missing = np.where(total < A * (1 - 1e-9), A - total, 0.0)
+    beta = np.where(last, found.beta + missing, found.beta)
+    return np.asarray(beta * (A / beta.sum(-1, keepdims=True)))
+
+
+def _scheduled(
+    problem: Problem,
+    choices: Choices,
+    choice: Ints,
+    found: JointSplit,
+    link: StepLink | ToneLink | None,
+) -> Schedule:
+    """Return the schedule of a split."""
+    share = choices.at(choice).band_time / found.upload
+    total = share.sum(-1, keepdims=True)
+    share = np.where((total > 1) | (found.R[..., None] > 0), share / total, share)
+    freq = np.clip(problem.cycles / found.train, problem.freq_min, problem.freq_max)
+    power = None if link is None else link.mode_power(share, choice)
+    return Schedule(share, freq, power=power)
+
+
+def _picked(schedule: Schedule, where: int) -> Schedule:
+    power = None if schedule.power is None else schedule.power[where]
+    return Schedule(schedule.share[where], schedule.freq[where], power=power)
