@@ -10,7 +10,8 @@ from fedcell.core.types import Array
 from .physics.certificate import certify_devices
 from .physics.discrete.link import StepLink, ToneLink
 from .physics.discrete.modes import Modes
-from .round import Certificate, Problem, Schedule, link_of, price
+from .physics.power.link import Link
+from .round import Certificate, Problem, Schedule, price
 
 ROUNDING_GAP = 1e-12  # a gap below it is rounding
 BOUND_TOLERANCE = 1e-9  # relative distance at which a bound on a frequency is active
@@ -52,7 +53,7 @@ def certify(problem: Problem, schedule: Schedule) -> Certificate:
     stepped = isinstance(problem.link, StepLink | ToneLink)
     limited = problem.extras is not None and isinstance(problem.extras.limit, Modes)
     if limited or (stepped and schedule.power is not None):
-        from .policies.discrete import certify_modes  # it needs the solver of the joint problem
+        from .policies.joint.modes import certify_modes  # it needs the solver of the joint problem
 
         return certify_modes(problem, schedule)
     if problem.extras is not None:
@@ -138,7 +139,7 @@ def _check_power(problem: Problem, power: Array, name: str) -> None:
     if power.shape != problem.band_time.shape:
         shape = problem.band_time.shape
         raise BadInput(f"{name} answered with powers of shape {power.shape}: expected {shape}")
-    most = link_of(problem).power_max
+    most = Link.of(problem).power_max
     if (wrong := ~((power > 0) & (power <= most * (1 + 1e-9)))).any():
         raise BadInput(
             f"{name} gives a client {power[wrong][0]:.4g} W: transmit powers must be above 0 and "

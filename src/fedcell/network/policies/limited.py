@@ -18,8 +18,8 @@ from fedcell.network.physics.extras import Extras
 from fedcell.network.physics.terms import Terms
 from fedcell.network.round import Problem, Schedule, price
 
-from .discrete import best_of_modes
 from .general import Split, linear_at, split, training_times
+from .joint.modes import best_of_modes
 
 REFINEMENTS = 3  # times that uploads are made linear at the shares found before
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedcell.core.types import Array
 from fedcell.network.physics.link import Uploads, noise_density, uploads, usable_band
-from fedcell.network.physics.powers import Link, links
+from fedcell.network.physics.power.link import Link, links
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.hardware.radio import NB_IOT
 from fedcell.scenario.scenario import Scenario

@@ -15,11 +15,11 @@ from fedcell.core.types import Array, Bools, Ints
 from fedcell.network.physics.discrete.choices import Choices, choices_bound
 from fedcell.network.physics.discrete.link import StepLink, ToneLink
 from fedcell.network.physics.discrete.modes import Modes
-from fedcell.network.physics.free_power import FreePower
+from fedcell.network.physics.power.problem import FreePower
 from fedcell.network.physics.terms import Terms
 from fedcell.network.round import Certificate, Problem, Schedule
 
-from .joint import JointSplit, joint_split
+from .solve import JointSplit, joint_split
 
 STEPS = 16  # of choosing and solving
 ALL_STEPS = 3  # in which all clients may choose again at once
