@@ -42,7 +42,7 @@ def best_schedule(problem: Problem) -> Schedule:
             )
         return replace(schedule, certificate=proof)
     if isinstance(extras.limit, Modes):
-        return best_of_modes(problem)
+        return best_of_modes(problem, _cheapest(problem, extras))
     return _cheapest(problem, extras)
 
 

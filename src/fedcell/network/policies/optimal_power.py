@@ -12,6 +12,7 @@ from fedcell.network.round import Certificate, Problem, Schedule
 
 from .joint.modes import best_powers
 from .joint.solve import JointSplit, joint_split
+from .optimal import Optimal
 
 
 class OptimalPower:
@@ -25,7 +26,7 @@ class OptimalPower:
 
     def __call__(self, problem: Problem, /) -> Schedule:
         if isinstance(link := problem.link, StepLink | ToneLink):
-            return best_powers(problem, link)
+            return best_powers(problem, link, Optimal()(problem))
         power = FreePower.of(problem)
         found = joint_split(power)
         return schedule_of(problem, power, found)

@@ -34,17 +34,17 @@ class Modes:
 
     def upload_time(self, share: Array) -> Array:
         """Return the time of an upload in the fastest mode [s]."""
-        return np.asarray(self._times(share).min(-1))
+        return np.asarray(self.times(share).min(-1))
 
     def upload_energy(self, share: Array) -> Array:
         """Return the joules that the amplifier draws for an upload in the fastest mode."""
-        times = self._times(share)
+        times = self.times(share)
         return self._at(times, times.argmin(-1))
 
     def drawn(self, share: Array) -> Array:
         """Return what the amplifier draws per second of an upload that lasts longer with a narrower
         share [W]; 0 where its joules are the same then."""
-        times = self._times(share)
+        times = self.times(share)
         which = times.argmin(-1)[..., None]
         energy, power, time = (
             np.take_along_axis(values, which, -1)[..., 0]
@@ -53,7 +53,8 @@ class Modes:
         with np.errstate(invalid="ignore"):
             return np.where(power * time < energy, power, 0.0)
 
-    def _times(self, share: Array) -> Array:
+    def times(self, share: Array) -> Array:
+        """Return the time of an upload in each mode [s]."""
         return np.asarray(self.band_time / np.minimum(share[..., None], self.widest))
 
     def _at(self, times: Array, which: Ints) -> Array:

@@ -17,7 +17,7 @@ from fedcell.network.physics.discrete.link import StepLink, ToneLink
 from fedcell.network.physics.discrete.modes import Modes
 from fedcell.network.physics.power.problem import FreePower
 from fedcell.network.physics.terms import Terms
-from fedcell.network.round import Certificate, Problem, Schedule
+from fedcell.network.round import Certificate, Problem, Schedule, price
 
 from .solve import JointSplit, joint_split
 
@@ -27,20 +27,37 @@ CLOSE = 1e-9  # a gap that no step needs to narrow
 PLACES = 2**20  # (client, choice) numbers in memory at once
 
 
-def best_of_modes(problem: Problem) -> Schedule:
-    """Return the best schedule found at the powers of the power law, with its certificate."""
+def best_of_modes(problem: Problem, other: Schedule) -> Schedule:
+    """Return the best schedule found at the powers of the power law, or the `other` one where it is
+    cheaper, with the certificate."""
     assert problem.extras is not None
     modes = problem.extras.limit
     assert isinstance(modes, Modes)
     schedule, bound = _searched(problem, modes, None)
-    return replace(schedule, certificate=_certificate(problem, schedule, bound))
+    return _certified(problem, schedule, other, bound)
 
 
-def best_powers(problem: Problem, link: StepLink | ToneLink) -> Schedule:
-    """Return the best schedule found where the power of each client is free, with its
-    certificate."""
-    schedule, bound = _searched(problem, link.free_modes(), link)
-    return replace(schedule, certificate=_certificate(problem, schedule, bound))
+def best_powers(problem: Problem, link: StepLink | ToneLink, other: Schedule) -> Schedule:
+    """Return the best schedule found where the power of each client is free, or the `other` one,
+    of the power law, with less power where it is cheaper; and the certificate."""
+    modes = link.free_modes()
+    schedule, bound = _searched(problem, modes, link)
+    cost = price(problem, other)
+    latency = 0.0 if problem.extras is None else problem.extras.latency
+    as_fast = modes.times(other.share) <= ((cost.upload_time - latency) * (1 + 1e-9))[..., None]
+    mode = np.where(as_fast, modes.energy, np.inf).argmin(-1)
+    lower = replace(other, power=link.mode_power(other.share, mode), certificate=None)
+    return _certified(problem, schedule, lower, bound)
+
+
+def _certified(problem: Problem, one: Schedule, other: Schedule, bound: Array) -> Schedule:
+    """Return the cheaper of two schedules in each round, with the certificate."""
+    better = _value(problem, other) < _value(problem, one)
+    names = ("share", "freq") if one.power is None else ("share", "freq", "power")
+    best = Schedule(
+        **{n: np.where(better[..., None], getattr(other, n), getattr(one, n)) for n in names}
+    )
+    return replace(best, certificate=_certificate(problem, best, bound))
 
 
 def certify_modes(problem: Problem, schedule: Schedule) -> Certificate:
@@ -119,16 +136,18 @@ def _search(
         proven, costs = choices_bound(here, own, beta, found.R)
         if best is None:
             best, before = schedule, (beta, found.R)
+        part = 1 / (step + 1)  # prices of all steps so far, averaged
+        mean = (before[0] + part * (beta - before[0]), before[1] + part * (found.R - before[1]))
         better = reached < value[left]
         best = _with(best, left[better], schedule, better)
         value[left], bound[left] = np.minimum(reached, value[left]), np.maximum(proven, bound[left])
-        middle = choices_bound(here, own, (beta + before[0]) / 2, (found.R + before[1]) / 2)[0]
-        bound[left] = np.maximum(middle, bound[left])
-        following = _following(costs, choice, step)
+        proven, at_mean = choices_bound(here, own, *mean)
+        bound[left] = np.maximum(proven, bound[left])
+        following = _following(at_mean if step % 2 else costs, choice, step)
         keep = (following != choice).any(-1) & (value[left] - bound[left] > CLOSE * value[left])
         if not keep.any():
             break
-        before = (beta[keep], found.R[keep])
+        before = (mean[0][keep], mean[1][keep])
         left, choice = left[keep], following[keep]
     assert best is not None
     return best, bound
