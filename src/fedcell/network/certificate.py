@@ -50,9 +50,9 @@ def certify(problem: Problem, schedule: Schedule) -> Certificate:
     >>> bool(certify(problem, Optimal()(problem)).gap < 1e-12)
     True
     """
-    stepped = isinstance(problem.link, StepLink | ToneLink)
     limited = problem.extras is not None and isinstance(problem.extras.limit, Modes)
-    if limited or (stepped and schedule.power is not None):
+    free = schedule.power is not None
+    if isinstance(problem.link, StepLink | ToneLink) if free else limited:
         from .policies.joint.modes import certify_modes  # it needs the solver of the joint problem
 
         return certify_modes(problem, schedule)

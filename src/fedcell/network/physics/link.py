@@ -135,12 +135,11 @@ def uploads(scenario: Scenario, fleet: Fleet, trace: Trace) -> Uploads:
     band_time = bits / (band * rate)  # (6) at a_j = 1
     energy = upload_energy(bits, density, rate) / radio.usable_share / own.efficiency
     if in_turn:  # on air for u_j, whatever the share; idle_power between
-        return Uploads(
-            band_time=band_time,
-            energy=energy + (own.circuit_power - own.idle_power) * band_time,
-            send_power=own.idle_power,
-            limit=None,
-        )
+        energy = energy + (own.circuit_power - own.idle_power) * band_time
+        if radio.duty_cycle is not None:
+            modes = Modes.capped(band_time, energy, radio.duty_cycle)
+            return limited_uploads(modes, own.idle_power)
+        return Uploads(band_time=band_time, energy=energy, send_power=own.idle_power, limit=None)
     cut = np.where(np.isfinite(density), most / density, 0.0)
     if (cut >= 1).all():
         return Uploads(band_time=band_time, energy=energy, send_power=own.circuit_power, limit=None)
@@ -155,10 +154,15 @@ def uploads(scenario: Scenario, fleet: Fleet, trace: Trace) -> Uploads:
         floor=snr / least if least else np.full(snr.shape, np.inf),
         power=own.power_max * radio.uplink_share / own.efficiency,
     )
-    even = np.full(snr.shape, 1 / snr.shape[-1])
+    return limited_uploads(limit, own.circuit_power)
+
+
+def limited_uploads(limit: PowerLimit | Modes, send_power: Array) -> Uploads:
+    """Return uploads with a limit, and what they take at even shares."""
+    even = np.full(send_power.shape, 1 / send_power.shape[-1])
     return Uploads(
         band_time=limit.upload_time(even) * even,
         energy=limit.upload_energy(even),
-        send_power=own.circuit_power,
+        send_power=send_power,
         limit=limit,
     )

@@ -7,7 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcell.core.types import Array
-from fedcell.network.physics.link import Uploads, noise_density, uploads, usable_band
+from fedcell.network.physics.link import (
+    Uploads,
+    limited_uploads,
+    noise_density,
+    uploads,
+    usable_band,
+)
 from fedcell.network.physics.power.link import Link, links
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.hardware.radio import NB_IOT
@@ -223,10 +229,4 @@ def step_uploads(scenario: Scenario, fleet: Fleet, trace: Trace) -> Uploads:
         found = (modes.band_time, modes.energy)
         time, energy = (np.take_along_axis(values, best, -1)[..., 0] for values in found)
         return Uploads(band_time=time, energy=energy, send_power=send_power, limit=None)
-    even = np.full(density.shape, 1 / density.shape[-1])
-    return Uploads(
-        band_time=modes.upload_time(even) * even,
-        energy=modes.upload_energy(even),
-        send_power=send_power,
-        limit=modes,
-    )
+    return limited_uploads(modes, send_power)

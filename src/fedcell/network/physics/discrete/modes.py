@@ -28,6 +28,17 @@ class Modes:
     energy: Array  # [J]
     power: Array  # [W]; infinite: `energy` holds
 
+    @classmethod
+    def capped(cls, band_time: Array, energy: Array, widest: float) -> Modes:
+        """Return the one mode of clients that may use a part of the band, or of the time."""
+        found = {
+            "band_time": band_time,
+            "widest": np.full(band_time.shape, widest),
+            "energy": energy,
+            "power": np.full(band_time.shape, np.inf),
+        }
+        return cls(**{name: values[..., None] for name, values in found.items()})
+
     def __getitem__(self, where: Any) -> Modes:
         """Return some of the rounds or clients."""
         return Modes(**{f.name: getattr(self, f.name)[where] for f in fields(self)})

@@ -52,7 +52,7 @@ class RateSteps:
         return np.asarray(np.searchsorted(self.snr, np.asarray(snr) * TOLERANCE, side="right") - 1)
 
 
-TOLERANCE = 1 + 1e-9  # an SNR that is just the least one counts, whatever it was computed from
+TOLERANCE = 1 + 1e-12  # an SNR that is just the least one counts, whatever it was computed from
 
 
 def rate_steps(scenario: Scenario) -> RateSteps:

@@ -107,7 +107,7 @@ def links(scenario: Scenario, fleet: Fleet, trace: Trace) -> Link:
         "least": np.log1p(least),
         "most": cap * np.log(2),
         "on_air": on_air,
-        "widest": np.inf,
+        "widest": radio.duty_cycle or np.inf,
     }
     arrays = {name: np.broadcast_to(value, trace.gain.shape) for name, value in found.items()}
     return Link(**arrays, in_turn=in_turn)
