@@ -15,6 +15,7 @@ from fedcell.experiments.table import SweepTable
 from fedcell.learning.partition_report import PartitionReport
 from fedcell.network.compare import Comparison, CostSweep
 from fedcell.network.ledger import Ledger
+from fedcell.network.physics.discrete.curve import LinkCurve
 from fedcell.network.schedule import ScheduledRound
 from fedcell.paper.reproduce import Reproduction
 from fedcell.planning.choice.plan import PlanOutcome, TrainingPlan
@@ -25,7 +26,7 @@ from fedcell.planning.pilot.validation import Validation
 from fedcell.simulation.summary import RunResult
 
 from .figures import exchanges as exchange_figures
-from .figures import paper, partitions, plans, rounds, runs, style, sweeps
+from .figures import links, paper, partitions, plans, rounds, runs, style, sweeps
 from .figures import testbeds as testbed_figures
 from .figures.curves import RunsDrawing
 from .results import look_up
@@ -90,6 +91,7 @@ FIGURES: Mapping[type, Callable[..., Any]] = {
     SweepTable: sweeps.sweep_figure,
     Reproduction: paper.panel_figure,
     ExchangeReport: exchange_figures.exchanges_figure,
+    LinkCurve: links.link_figure,
     TestbedReport: testbed_figures.testbed_figure,
 }
 
@@ -151,6 +153,7 @@ PANELS: Mapping[type, Mapping[str, Panel]] = {
     SweepResult: {"sweep": lambda ax, swept, **o: sweeps.draw_sweep(ax, swept.table, **o)},
     SweepTable: {"sweep": sweeps.draw_sweep},
     Reproduction: {"panel": paper.draw_panel},
+    LinkCurve: {"link": links.draw_link},
 }
 
 

@@ -19,7 +19,7 @@ from fedcell.network.physics.terms import Terms
 from fedcell.network.round import Problem, Schedule, price
 
 from .general import Split, linear_at, split, training_times
-from .joint.modes import best_of_modes
+from .joint.modes import best_of_modes, filled, improved
 
 REFINEMENTS = 3  # times that uploads are made linear at the shares found before
 
@@ -42,7 +42,9 @@ def best_schedule(problem: Problem) -> Schedule:
             )
         return replace(schedule, certificate=proof)
     if isinstance(extras.limit, Modes):
-        return best_of_modes(problem, _cheapest(problem, extras))
+        found = best_of_modes(problem, _cheapest(problem, extras))
+        shares = filled(extras.limit, found.share)
+        return improved(problem, found, _with_best_times(problem, shares))
     return _cheapest(problem, extras)
 
 

@@ -21,7 +21,7 @@ from fedcell.network.round import Certificate, Problem, Schedule, price
 
 from .solve import JointSplit, joint_split
 
-STEPS = 16  # of choosing and solving
+STEPS = 8  # of choosing and solving
 ALL_STEPS = 3  # in which all clients may choose again at once
 CLOSE = 1e-9  # a gap that no step needs to narrow
 PLACES = 2**20  # (client, choice) numbers in memory at once
@@ -48,6 +48,32 @@ def best_powers(problem: Problem, link: StepLink | ToneLink, other: Schedule) ->
     mode = np.where(as_fast, modes.energy, np.inf).argmin(-1)
     lower = replace(other, power=link.mode_power(other.share, mode), certificate=None)
     return _certified(problem, schedule, lower, bound)
+
+
+def improved(problem: Problem, found: Schedule, other: Schedule) -> Schedule:
+    """Return the cheaper of a schedule with a certificate and another one, with the same bound."""
+    assert found.certificate is not None
+    bound = _value(problem, found) * (1 - found.certificate.gap)
+    return _certified(problem, found, other, bound)
+
+
+def filled(modes: Modes, share: Array) -> Array:
+    """Return shares with which clients, one after the other, take up band that is left over: each
+    as much as its next mode needs, those first that gain the most seconds."""
+    for _ in range(2 * share.shape[-1]):
+        spare = 1 - share.sum(-1, keepdims=True)
+        time = modes.upload_time(share)
+        with np.errstate(invalid="ignore"):
+            at_widest = modes.band_time / modes.widest
+        faster = at_widest < time[..., None] * (1 - 1e-9)
+        wider = np.where(faster & (modes.widest > share[..., None]), modes.widest, np.inf).min(-1)
+        fits = wider - share <= spare
+        if not fits.any():
+            break
+        saved = np.where(fits, time - modes.upload_time(np.where(fits, wider, share)), -1.0)
+        here = (np.arange(share.shape[-1]) == saved.argmax(-1)[..., None]) & fits
+        share = np.where(here, wider, share)
+    return share
 
 
 def _certified(problem: Problem, one: Schedule, other: Schedule, bound: Array) -> Schedule:
