@@ -24,7 +24,14 @@ from fedcell.core.estimates import Estimate
 from fedcell.deploy.exchanges import Exchange, ExchangeReport
 from fedcell.deploy.testbed.uploads import MeasuredUpload, TestbedReport
 from fedcell.experiments.table import SweepTable
-from fedcell.network import draw_fleet, draw_trace, load_round, simulate_network, sweep_costs
+from fedcell.network import (
+    draw_fleet,
+    draw_trace,
+    link_curve,
+    load_round,
+    simulate_network,
+    sweep_costs,
+)
 from fedcell.network.ledger import Ledger
 from fedcell.network.schedule import RoundOf
 from fedcell.paper.reproduce import load_reproduction
@@ -33,7 +40,17 @@ from fedcell.planning.constants import ConstantsReport, MeasuredConstants
 from fedcell.planning.pilot.validation import SettingCheck
 from fedcell.planning.setting import Setting
 from fedcell.policies import make_problem
-from fedcell.show.figures import exchanges, paper, partitions, plans, rounds, runs, sweeps, testbeds
+from fedcell.show.figures import (
+    exchanges,
+    links,
+    paper,
+    partitions,
+    plans,
+    rounds,
+    runs,
+    sweeps,
+    testbeds,
+)
 from fedcell.show.figures.curves import RunsDrawing
 from support.piloted import PILOT, piloted_digits
 
@@ -468,6 +485,27 @@ def testbed_cases() -> dict[str, Callable[[], Any]]:
     }
 
 
+def link_cases() -> Mapping[str, Callable[[], Any]]:
+    worlds = {
+        "steps of NR": {"radio": {"rate_table": "nr-256qam"}},
+        "tones": {"radio": {"rate_table": "nb-iot"}, "cell": {"bandwidth": 180e3}},
+        "one step": {
+            "radio": {"rate_table": "802.15.4", "access": "time"},
+            "cell": {"bandwidth": 5e6},
+        },
+        "spreading factors": {
+            "radio": {"rate_table": "lora", "access": "time"},
+            "cell": {"bandwidth": 125e3},
+        },
+        "Shannon alone": {},
+        "a gap and a cap": {"radio": {"gap_db": 3.0, "spectral_cap": 5.55}},
+    }
+    return {
+        name: lambda tables=tables: links.link_figure(link_curve(Scenario().using(**tables)))
+        for name, tables in worlds.items()
+    }
+
+
 def every_case() -> Cases:
     """By the function that draws it, and by name."""
     return {
@@ -486,5 +524,6 @@ def every_case() -> Cases:
         sweeps.sweep_figure: sweep_cases(),
         paper.panel_figure: paper_cases(),
         exchanges.exchanges_figure: exchange_cases(),
+        links.link_figure: link_cases(),
         testbeds.testbed_figure: testbed_cases(),
     }

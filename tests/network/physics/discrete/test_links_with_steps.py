@@ -12,12 +12,14 @@ from fedcell.network import draw_fleet, draw_trace, link_curve, mean_tries, simu
 from fedcell.network.certificate import certify
 from fedcell.network.participation import chance_heard, mean_loss_rate
 from fedcell.network.physics.discrete import lora, nbiot, short_range
+from fedcell.network.physics.discrete.choices import Choices, choices_bound
 from fedcell.network.physics.discrete.harq import upload_loss
 from fedcell.network.physics.discrete.mcs import MCS_TABLES
 from fedcell.network.physics.discrete.steps import rate_steps
 from fedcell.network.physics.notes import radio_notes
 from fedcell.network.physics.terms import Terms
-from fedcell.network.policies.joint.modes import filled
+from fedcell.network.policies.joint.modes import filled, fixed, prices_of
+from fedcell.network.policies.joint.solve import joint_split
 from fedcell.network.policies.optimal_power import OptimalPower
 from fedcell.network.round import Schedule, make_problem, price
 from fedcell.planning.whatif import nearby_worlds
@@ -418,3 +420,26 @@ def test_what_cannot_be_is_refused(radio, cell, message):
 def test_rates_of_clients_and_of_a_table_exclude_each_other():
     with pytest.raises(BadInput, match="clients.table has rates"):
         Scenario().using(radio=NR, clients={"table": {"rate": [1e6, 2e6]}}, plan={"cohort": 2})
+
+
+def test_with_chosen_modes_the_problem_is_solved_exactly():
+    """A phone far away makes the round long: the price of band is not 0 though it alone counts."""
+    keys = {"gap_db": 0.0, "rate_table": "nr-64qam"}
+    town = load_scenario("phones-5g").using(learning=None, radio=keys, plan={"cohort": 10})
+    problem = problem_of(town, 12)
+    assert (Optimal()(problem).certificate.gap < 0.03).all()
+    terms = Terms.of(problem)
+    choices = Choices.of(problem.extras.limit, problem.energy_weight)
+    price = np.broadcast_to(terms.second[..., None] / problem.clients, terms.u.shape)
+    for R in (10.0, 40.0):
+        values = choices.values(terms.q + price, np.full(terms.second.shape, R))
+        chosen = choices.at(values.argmin(-1))
+        found = joint_split(fixed(terms, chosen))
+        H = (terms.m + found.train + found.upload).max(-1)
+        sending = (terms.q + chosen.watts) * found.upload + chosen.joules
+        value = terms.second * H + (terms.value(found.train) + sending).sum(-1)
+        names = ("band_time", "shortest", "joules", "watts")
+        alone = Choices(**{name: getattr(chosen, name)[..., None] for name in names})
+        beta = prices_of(terms, chosen, found)
+        assert_allclose(choices_bound(terms, alone, beta, found.R)[0], value, rtol=1e-7)
+        assert (chosen.band_time / found.upload).sum(-1).max() <= 1 + 1e-9

@@ -23,6 +23,7 @@ from .solve import JointSplit, joint_split
 
 STEPS = 8  # of choosing and solving
 ALL_STEPS = 3  # in which all clients may choose again at once
+HARDLY = 1e-280  # joules: some, so that the price of band is searched for
 CLOSE = 1e-9  # a gap that no step needs to narrow
 PLACES = 2**20  # (client, choice) numbers in memory at once
 
@@ -158,7 +159,7 @@ def _search(
         found = joint_split(fixed(here, own.at(choice)))
         schedule = _scheduled(problem[left], own, choice, found, None if link is None else link[left])
         reached = _value(problem[left], schedule)
-        beta = _complete(here, own.at(choice), found)
+        beta = prices_of(here, own.at(choice), found)
         proven, costs = choices_bound(here, own, beta, found.R)
         if best is None:
             best, before = schedule, (beta, found.R)
@@ -205,7 +206,7 @@ def fixed(terms: Terms, chosen: Choices) -> FreePower:
     return FreePower(
         terms=replace(terms, u=chosen.band_time, q=terms.q + chosen.watts),
         y=chosen.band_time,
-        radiated=nothing,
+        radiated=np.full(ones.shape, HARDLY),
         on_air=nothing,
         sending=nothing,
         airtime=chosen.shortest,
@@ -222,7 +223,7 @@ def _first_price(choices: Choices, terms: Terms, price: Array) -> Array:
     return np.asarray(((np.maximum(terms.q, 0) + price) * u).sum(-1) * count)
 
 
-def _complete(terms: Terms, chosen: Choices, found: JointSplit) -> Array:
+def prices_of(terms: Terms, chosen: Choices, found: JointSplit) -> Array:
     """Return prices that sum to A: where the round is as short as it can be, the client that makes
     it so pays the rest."""
     A, total = terms.second[..., None], found.beta.sum(-1, keepdims=True)
