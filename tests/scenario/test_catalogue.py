@@ -31,11 +31,7 @@ def test_every_number_has_a_mark_a_source_and_fits_a_scenario(entry, tmp_path):
     for fact in entry.facts:
         assert fact.mark in MARKS
         assert fact.source
-        assert (
-            fact.unit
-            or fact.key in RATIOS
-            or (isinstance(fact.value, str))
-        )
+        assert fact.unit or fact.key in RATIOS or (isinstance(fact.value, str))
         assert fact.note or fact.mark != "derived", fact.key
     band = {"bandwidth": FIXED_BANDS.get(entry.keys.get("rate_table"), 20e6)}
     world = scenario_of({entry.kind: entry.name, "cell": band}, tmp_path)
@@ -95,10 +91,10 @@ def test_derived_numbers_follow_from_their_notes():
     assert value("radio", "lora", "circuit_power") == pytest.approx(circuit, rel=0.01)
     assert value("radio", "lora", "efficiency") == pytest.approx(1 / per_watt, rel=0.01)
     assert value("radio", "lora", "receive_power") == pytest.approx(3.3 * 12.6e-3, rel=0.01)
-    air = {7: 368.9, 8: 655.9, 9: 676.9, 10: 698.4, 11: 1560.6, 12: 2793.5}  # ms
-    for factor, ms in air.items():
-        rate = 8e3 * lora.PAYLOAD[factor] / ms
-        assert value("radio", "lora", f"rate_sf{factor}") == pytest.approx(rate, rel=0.003)
+    frames = {7: 368.9, 8: 655.9, 9: 676.9, 10: 698.4, 11: 1560.6, 12: 2793.5}  # ms
+    for factor, length in frames.items():
+        on_air = 8e3 * lora.PAYLOAD[factor] / length
+        assert value("radio", "lora", f"rate_sf{factor}") == pytest.approx(on_air, rel=0.003)
 
 
 def test_own_values_go_before_those_of_the_catalogue(tmp_path):

@@ -3,7 +3,7 @@ long names. Each is a function that draws when it is called."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -486,7 +486,7 @@ def testbed_cases() -> dict[str, Callable[[], Any]]:
 
 
 def link_cases() -> Mapping[str, Callable[[], Any]]:
-    worlds = {
+    worlds: dict[str, dict[str, Any]] = {
         "steps of NR": {"radio": {"rate_table": "nr-256qam"}},
         "tones": {"radio": {"rate_table": "nb-iot"}, "cell": {"bandwidth": 180e3}},
         "one step": {
@@ -500,10 +500,11 @@ def link_cases() -> Mapping[str, Callable[[], Any]]:
         "Shannon alone": {},
         "a gap and a cap": {"radio": {"gap_db": 3.0, "spectral_cap": 5.55}},
     }
-    return {
-        name: lambda tables=tables: links.link_figure(link_curve(Scenario().using(**tables)))
-        for name, tables in worlds.items()
-    }
+
+    def draw(name: str) -> Any:
+        return links.link_figure(link_curve(Scenario().using(**worlds[name])))
+
+    return {name: partial(draw, name) for name in worlds}
 
 
 def every_case() -> Cases:

@@ -8,7 +8,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.types import Array
 
 from .physics.certificate import certify_devices
-from .physics.discrete.link import StepLink, ToneLink
+from .physics.discrete.link import DiscreteLink
 from .physics.discrete.modes import Modes
 from .physics.power.link import Link
 from .round import Certificate, Problem, Schedule, price
@@ -52,7 +52,7 @@ def certify(problem: Problem, schedule: Schedule) -> Certificate:
     """
     limited = problem.extras is not None and isinstance(problem.extras.limit, Modes)
     free = schedule.power is not None
-    if isinstance(problem.link, StepLink | ToneLink) if free else limited:
+    if isinstance(problem.link, DiscreteLink) if free else limited:
         from .policies.joint.modes import certify_modes  # it needs the solver of the joint problem
 
         return certify_modes(problem, schedule)

@@ -120,8 +120,8 @@ class Scenario(Table, frozen=True, kw_only=True):
         table, band = radio.rate_table, self.cell.bandwidth
         if table is not None and band != FIXED_BANDS.get(table, band):
             faults.append(
-                f'radio.rate_table = "{table}" is for cell.bandwidth = {FIXED_BANDS[table]:g} (Hz), '
-                f"and it is {band:g}"
+                f'radio.rate_table = "{table}" is for cell.bandwidth = {FIXED_BANDS[table]:g} (Hz)'
+                f", and it is {band:g}"
             )
         if table is not None and self.has_rates:
             faults.append(

@@ -60,6 +60,8 @@ def download_rate(scenario: Scenario, gain: Array, cap: Array | float = np.inf) 
     usable = band * radio.usable_share * radio.downlink_time_share
     if radio.rate_table is not None:  # below the lowest step the station repeats
         steps = rate_steps(scenario)
-        found = np.maximum(steps.rate_at(snr), steps.efficiency[0] * np.minimum(1, snr / steps.snr[0]))
+        found = np.maximum(
+            steps.rate_at(snr), steps.efficiency[0] * np.minimum(1, snr / steps.snr[0])
+        )
         return np.asarray(usable * np.minimum(found, cap))
     return usable * spectral_efficiency(snr, ratio(radio.gap_db), cap)

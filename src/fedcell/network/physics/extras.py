@@ -12,9 +12,9 @@ from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.hardware.device import Device
 from fedcell.scenario.scenario import Scenario
 
-from .downlink import Downloads, downloads
 from .discrete.modes import Modes
 from .discrete.steps import latency_of
+from .downlink import Downloads, downloads
 from .link import PowerLimit, Uploads
 
 if TYPE_CHECKING:

@@ -90,7 +90,7 @@ def _losses(scenario: Scenario) -> list[str]:
     assert scenario.radio is not None
     lost, q = mean_loss_rate(scenario), scenario.radio.target_bler
     return [
-        f"{100 * lost:.3g} % of uploads are lost, because radio.arq = \"none\" and each needs all of "
+        f'{100 * lost:.3g} % of uploads are lost, because radio.arq = "none" and each needs all of '
         f"its blocks; a first try loses {100 * q:.3g} % of them at the least SNR"
     ]
 

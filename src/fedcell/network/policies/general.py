@@ -19,8 +19,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedcell.core.types import Array, Bools
-from fedcell.network.physics.extras import Extras
 from fedcell.network.physics.discrete.modes import Modes
+from fedcell.network.physics.extras import Extras
 from fedcell.network.physics.link import PowerLimit
 from fedcell.network.physics.terms import Terms
 from fedcell.network.round import Problem
@@ -69,9 +69,7 @@ def linear_at(problem: Problem, share: Array) -> Problem:
     return replace(problem, band_time=band_time, extras=free)
 
 
-def linear_uploads(
-    extras: Extras, limit: PowerLimit | Modes, share: Array
-) -> tuple[Array, Array]:
+def linear_uploads(extras: Extras, limit: PowerLimit | Modes, share: Array) -> tuple[Array, Array]:
     """Return the band time [s] and the power drawn while sending [W] of `linear_at`."""
     return limit.upload_time(share) * share, extras.send_power + limit.drawn(share)
 

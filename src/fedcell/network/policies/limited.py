@@ -42,9 +42,9 @@ def best_schedule(problem: Problem) -> Schedule:
             )
         return replace(schedule, certificate=proof)
     if isinstance(extras.limit, Modes):
-        found = best_of_modes(problem, _cheapest(problem, extras))
-        shares = filled(extras.limit, found.share)
-        return improved(problem, found, _with_best_times(problem, shares))
+        schedule = best_of_modes(problem, _cheapest(problem, extras))
+        shares = filled(extras.limit, schedule.share)
+        return improved(problem, schedule, _with_best_times(problem, shares))
     return _cheapest(problem, extras)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fedcell.core.types import Array
-from fedcell.network.physics.discrete.link import StepLink, ToneLink
+from fedcell.network.physics.discrete.link import DiscreteLink
 from fedcell.network.physics.power.link import Link
 from fedcell.network.physics.power.problem import FreePower
 from fedcell.network.round import Certificate, Problem, Schedule
@@ -25,7 +25,7 @@ class OptimalPower:
     """
 
     def __call__(self, problem: Problem, /) -> Schedule:
-        if isinstance(link := problem.link, StepLink | ToneLink):
+        if isinstance(link := problem.link, DiscreteLink):
             return best_powers(problem, link, Optimal()(problem))
         power = FreePower.of(problem)
         found = joint_split(power)

@@ -17,8 +17,20 @@ Tries = Annotated[int, Meta(ge=1, le=128, description="a whole number from 1 to 
 RESOURCE_BLOCK = 180e3  # [Hz] 12 subcarriers of 15 kHz (3GPP TS 36.211, 6.2.3)
 NB_IOT = "nb-iot"
 RateTable = Literal[
-    *("nr-64qam", "nr-256qam", "nr-precoded", "wifi-ht", "wifi-he", "802.15.4", "nb-iot"),
-    *("lora", "lora-sf7", "lora-sf8", "lora-sf9", "lora-sf10", "lora-sf11", "lora-sf12"),
+    "nr-64qam",
+    "nr-256qam",
+    "nr-precoded",
+    "wifi-ht",
+    "wifi-he",
+    "802.15.4",
+    "nb-iot",
+    "lora",
+    "lora-sf7",
+    "lora-sf8",
+    "lora-sf9",
+    "lora-sf10",
+    "lora-sf11",
+    "lora-sf12",
 ]
 OF_NR = ("nr-64qam", "nr-256qam", "nr-precoded")
 FIXED_BANDS = {  # [Hz] of tables with rates in bit/s
@@ -125,7 +137,9 @@ class Radio(Table, frozen=True, kw_only=True):
     ] = "repeat"
     duty_cycle: Annotated[
         Share | None,
-        Doc('largest share of time in which a device may send, with access = "time"', example="0.01"),
+        Doc(
+            'largest share of time in which a device may send, with access = "time"', example="0.01"
+        ),
     ] = None
     access: Annotated[
         Literal["band", "time"],
@@ -205,8 +219,8 @@ class Radio(Table, frozen=True, kw_only=True):
             )
         if self.harq == "repeat" and self.harq_fade == "same" and self.arq == "repeat":
             faults.append(
-                'harq = "repeat" with harq_fade = "same": a block that is lost in a fade is lost in '
-                'every try; take harq = "chase", or harq_fade = "new"'
+                'harq = "repeat" with harq_fade = "same": a block that is lost in a fade is lost '
+                'in every try; take harq = "chase", or harq_fade = "new"'
             )
         return faults
 

@@ -17,6 +17,7 @@ from fedcell.network.physics.discrete.harq import upload_loss
 from fedcell.network.physics.discrete.mcs import MCS_TABLES
 from fedcell.network.physics.discrete.steps import rate_steps
 from fedcell.network.physics.notes import radio_notes
+from fedcell.network.physics.pricing import DeviceCost
 from fedcell.network.physics.terms import Terms
 from fedcell.network.policies.joint.modes import filled, fixed, prices_of
 from fedcell.network.policies.joint.solve import joint_split
@@ -63,9 +64,7 @@ def faded(radio, cohort=5, distance=200.0, bits=BITS, **more):
 def problem_of(scenario, rounds=1):
     """The rounds in which most clients are called."""
     fleet = draw_fleet(scenario)
-    return make_problem(
-        scenario, fleet, list(draw_trace(scenario, fleet, rounds).by_size())[-1][1]
-    )
+    return make_problem(scenario, fleet, list(draw_trace(scenario, fleet, rounds).by_size())[-1][1])
 
 
 def cost_at(scenario, share):
@@ -259,7 +258,7 @@ def test_faded_losses_agree_with_the_trace():
     worlds = {name: mean_loss_rate(w) for name, w in nearby_worlds(scenario).items()}
     assert "half the band" not in worlds  # a channel of LoRa has one width
     gamma = worlds.pop("as it is")
-    assert list(worlds.values())[0] == pytest.approx(min(2 * gamma, gamma**0.5))
+    assert next(iter(worlds.values())) == pytest.approx(min(2 * gamma, gamma**0.5))
     assert gamma > list(worlds.values())[1]  # a smaller model has fewer frames
 
 
@@ -274,7 +273,7 @@ def all_choices(problem):
     shares and the best clocks for each: an upper bound on it within the grid."""
     modes, terms = problem.extras.limit, Terms.of(problem)
     best = np.inf
-    grid = np.linspace(0.0, 1.0, 121)[1:-1]
+    grid = np.linspace(0.0, 1.0, 61)[1:-1]
     for a, b in product(grid, grid):
         if a + b >= 1:
             continue
@@ -354,13 +353,17 @@ def test_one_client_and_one_round_are_as_in_a_batch():
 def test_a_download_has_steps_too():
     radio = NR | {"downlink": "multicast", "cell_power": 20.0, "usable_share": 0.8}
     cost = schedule_round(world(radio, 1e-13), "even").cost
+    assert isinstance(cost, DeviceCost)
     snr = 20.0 * 1e-13 / (20e6 * NOISE)
     efficiency = rate_steps(world(radio)).rate_at(np.array(snr))
     assert cost.extras.download_time[0] == pytest.approx(BITS / (20e6 * 0.8 * efficiency))
     weak = world(radio | {"cell_power": 1e-3}, 1e-13)  # repeated below the lowest step
     part = 1e-3 * 1e-13 / (20e6 * NOISE) / level(0)
-    found = schedule_round(weak, "even").cost.extras.download_time[0]
-    assert found == pytest.approx(BITS / (20e6 * 0.8 * part * 2 * 120 / 1024))
+    cost = schedule_round(weak, "even").cost
+    assert isinstance(cost, DeviceCost)
+    assert cost.extras.download_time[0] == pytest.approx(
+        BITS / (20e6 * 0.8 * part * 2 * 120 / 1024)
+    )
 
 
 def test_notes_say_what_blocks_and_duty_cycles_cost():
@@ -418,7 +421,7 @@ def test_what_cannot_be_is_refused(radio, cell, message):
 
 
 def test_rates_of_clients_and_of_a_table_exclude_each_other():
-    with pytest.raises(BadInput, match="clients.table has rates"):
+    with pytest.raises(BadInput, match=r"clients\.table has rates"):
         Scenario().using(radio=NR, clients={"table": {"rate": [1e6, 2e6]}}, plan={"cohort": 2})
 
 

@@ -50,8 +50,8 @@ def whole_blocks(share: Array, blocks: int, sizes: Sequence[int] | None = None) 
 
 
 def _of_sizes(wish: Array, blocks: int, sizes: Array) -> Array:
-    """Return counts among `sizes`: rounded down, lowered where they are too many in all, then raised
-    where the rest allows, in the order of what a client lacks relative to its next size."""
+    """Return counts among `sizes`: rounded down, lowered where they are too many in all, then
+    raised where the rest allows, in the order of what a client lacks relative to its next size."""
     place = np.maximum(np.searchsorted(sizes, wish * (1 + 1e-12), side="right") - 1, 0)
     clients = np.arange(wish.shape[-1])
     for _ in range(len(sizes) * wish.shape[-1]):

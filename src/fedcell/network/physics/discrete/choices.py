@@ -1,7 +1,7 @@
 """The joint problem (22) over modes of uploads: its choices, and the bound that prices prove.
 
 A choice of a client is a mode, with its joules or with the watts that the amplifier draws: up to
-constants a choice costs E + (q + p) s for an upload of length s >= u / w that takes the share u / s.
+constants it costs E + (q + p) s for an upload of length s >= u / w that takes the share u / s.
 Over the choices of a client the problem is not convex. At any price R of band and prices beta of
 being done by H that sum to A the clients decide alone, and
 

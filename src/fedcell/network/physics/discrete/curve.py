@@ -66,8 +66,8 @@ def link_curve(scenario: Scenario, gap_db: float = 3.0) -> LinkCurve:
     Returns
     -------
     LinkCurve
-        Rates with the mean tries of a block; of NB-IoT for each number of tones, with the pauses of a
-        device.
+        Rates with the mean tries of a block; of NB-IoT for each number of tones, with the pauses of
+        a device.
 
     Examples
     --------
@@ -75,7 +75,8 @@ def link_curve(scenario: Scenario, gap_db: float = 3.0) -> LinkCurve:
     <LinkCurve, -10 to 30 dB: Shannon>
     """
     radio = scenario.radio or Radio()
-    steps = {} if radio.rate_table is None else _steps(scenario, radio)
+    stepped = radio.rate_table is not None
+    steps = _steps(scenario, radio) if stepped else dict[str, tuple[Array, Array]]()
     known = [snr for snr, _ in steps.values()]
     low, high = WITHOUT_STEPS
     if known:

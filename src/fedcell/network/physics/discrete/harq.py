@@ -62,7 +62,12 @@ def residual_loss(
 
 
 def mean_tries(
-    q: float, tries: int, combining: Combining = "chase", fade: Fade = "new", *, repeats: bool = True
+    q: float,
+    tries: int,
+    combining: Combining = "chase",
+    fade: Fade = "new",
+    *,
+    repeats: bool = True,
 ) -> float:
     """Return how often a block is sent on average.
 

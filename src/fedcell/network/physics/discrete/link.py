@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from fedcell.core.types import Array
+from fedcell.core.types import Array, Bools, Ints
 from fedcell.network.physics.link import (
     Uploads,
     limited_uploads,
@@ -26,21 +27,38 @@ from .steps import TOLERANCE, RateSteps, rate_steps, tries_of
 CAP_DIGITS = 1.002  # a cap of three digits is that of the step
 
 
-@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class StepLink(Link):
-    """The links of rounds with a rate table, (..., client).
+class DiscreteLink(Link):
+    """The links of rounds with a rate table, (..., client)."""
 
-    `scale` is the time of an upload with the whole usable band at 1 bit/s/Hz, with all tries of its
-    blocks [s]; `noise` the transmit power over the whole band at an SNR of 1.
-    """
+    def modes(self, density: Array, power: Array) -> Modes:
+        """Return the modes of clients that send with a `density`, as the power over the whole band
+        [W], and at most with `power` [W]."""
+        raise NotImplementedError
 
-    steps: RateSteps
+    def free_modes(self) -> Modes:
+        """Return the modes of clients that choose their power: in each that of its least SNR."""
+        raise NotImplementedError
+
+    def mode_power(self, share: Array, mode: Ints) -> Array:
+        """Return the transmit power of one of the `free_modes` at a share [W]."""
+        raise NotImplementedError
 
     def upload(self, share: Array, power: Array) -> tuple[Array, Array]:
         """Return the time [s] and the energy [J] of uploads, the latter without what the device
         draws for its whole length."""
         modes = self.modes(np.full(power.shape, np.inf), power)
         return modes.upload_time(share), modes.upload_energy(share)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class StepLink(DiscreteLink):
+    """The links of rounds with steps of rate, (..., client).
+
+    `scale` is the time of an upload with the whole usable band at 1 bit/s/Hz, with all tries of its
+    blocks [s]; `noise` the transmit power over the whole band at an SNR of 1.
+    """
+
+    steps: RateSteps
 
     def modes(self, density: Array, power: Array) -> Modes:
         """Return the modes of clients that send with a `density`, as the power over the whole band
@@ -101,7 +119,7 @@ class StepLink(Link):
             power=np.full(can.shape, np.inf),
         )
 
-    def mode_power(self, share: Array, mode: Array) -> Array:
+    def mode_power(self, share: Array, mode: Ints) -> Array:
         """Return the transmit power of one of the `free_modes` at a share [W]."""
         needed = self.noise * self.steps.snr[mode]
         if self.in_turn:
@@ -110,7 +128,7 @@ class StepLink(Link):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class ToneLink(Link):
+class ToneLink(DiscreteLink):
     """The links of rounds over NB-IoT, (..., client): a device sends on 1, 3, 6 or 12 tones.
 
     `scale` is the number of bits of an upload with all tries of its blocks. A device on n tones can
@@ -119,15 +137,8 @@ class ToneLink(Link):
 
     offers: tuple[NbIotSteps, ...]  # by number of tones
 
-    def upload(self, share: Array, power: Array) -> tuple[Array, Array]:
-        """Return the time [s] and the energy [J] of uploads, the latter without what the device
-        draws for its whole length."""
-        modes = self.modes(np.full(power.shape, np.inf), power)
-        return modes.upload_time(share), modes.upload_energy(share)
-
     def modes(self, density: Array, power: Array) -> Modes:
-        """Return a mode for each number of tones, with the highest step, of clients that send with a
-        `density`, as the power over the whole band [W], and at most with `power` [W]."""
+        """Return a mode for each number of tones, with its highest step."""
         found = []
         for steps in self.offers:
             part = steps.tones / ALL_TONES
@@ -146,12 +157,12 @@ class ToneLink(Link):
                 found.append(self._mode(steps, np.full(needed.shape, i), needed, can))
         return _joined(found)
 
-    def mode_power(self, share: Array, mode: Array) -> Array:  # noqa: ARG002
-        """Return the transmit power of one of the `free_modes` [W]."""
+    def mode_power(self, share: Array, mode: Ints) -> Array:  # noqa: ARG002
+        """Return the transmit power of one of the `free_modes` [W], the same at any share."""
         snr = np.concatenate([s.tones / ALL_TONES * s.snr for s in self.offers])
         return np.asarray(np.minimum(self.noise * snr[mode], self.power_max))
 
-    def _mode(self, steps: NbIotSteps, place: Array, power: Array, can: Array) -> Modes:
+    def _mode(self, steps: NbIotSteps, place: Ints, power: Array, can: Bools) -> Modes:
         """Return the mode with a step of each client and a transmit power [W]."""
         part = steps.tones / ALL_TONES
         on_air = steps.on_air[place]
@@ -183,7 +194,7 @@ def uploads_of(scenario: Scenario, fleet: Fleet, trace: Trace) -> Uploads:
     return (step_uploads if stepped else uploads)(scenario, fleet, trace)
 
 
-def step_links(scenario: Scenario, fleet: Fleet, trace: Trace) -> StepLink | ToneLink:
+def step_links(scenario: Scenario, fleet: Fleet, trace: Trace) -> DiscreteLink:
     """Return the links of the rounds of a trace with a rate table."""
     radio = scenario.radio
     assert radio is not None
@@ -191,7 +202,7 @@ def step_links(scenario: Scenario, fleet: Fleet, trace: Trace) -> StepLink | Ton
     own, tries = fleet.hardware[trace.cohort], tries_of(radio)
     in_turn, tones = radio.access == "time", radio.rate_table == NB_IOT
     resting = own.receive_power if tones else own.idle_power
-    found = {
+    found: dict[str, Any] = {
         "scale": scenario.model_bits * tries / (1.0 if tones else usable_band(scenario)),
         "noise": scenario.cell.bandwidth * noise_density(scenario) / trace.gain,
         "draw": radio.uplink_share / own.efficiency,

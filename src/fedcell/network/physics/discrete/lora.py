@@ -75,4 +75,4 @@ def air_time(bits: float, factor: int) -> float:
 
 def least_snr_db(factor: int) -> float:
     """Return the SNR in the band of a channel at the sensitivity [dB]."""
-    return SENSITIVITY[factor] - (THERMAL + 10 * np.log10(BAND) + NOISE_FIGURE)
+    return SENSITIVITY[factor] - (THERMAL + 10 * float(np.log10(BAND)) + NOISE_FIGURE)

@@ -58,7 +58,9 @@ class McsTable:
 
     def center(self, bits: float) -> Array:
         """Return the SNR at which half of the blocks of some bits are lost [dB]."""
-        return self.middle + SHIFT * (np.sqrt(1000 / FITTED_BITS) - np.sqrt(1000 / bits))
+        return np.asarray(
+            self.middle + SHIFT * (np.sqrt(1000 / FITTED_BITS) - np.sqrt(1000 / bits))
+        )
 
     def block_loss(self, snr_db: Array | float, bits: float) -> Array:
         """Return BLER of code blocks of some bits, (..., scheme), at SNR [dB] of shape (..., 1)."""
@@ -67,7 +69,8 @@ class McsTable:
 
     def threshold(self, loss: float, bits: float) -> Array:
         """Return the SNR at which the share `loss` of code blocks is lost [dB]."""
-        return self.center(bits) + self.width * np.sqrt(1000 / bits) * tail_point(loss)
+        width = self.width * np.sqrt(1000 / bits)
+        return np.asarray(self.center(bits) + width * tail_point(loss))
 
 
 def transport_loss(block_loss: Array | float, blocks: float) -> Array:
@@ -111,9 +114,7 @@ def _table(groups: dict[int, str], middle: str, width: float) -> McsTable:
 # Levels of the lowest three schemes are not in the tables: Shannon and 1.1 dB.
 QPSK = "120 157 193 251 308 379 449 526 602 679"
 QAM16 = "340 378 434 490 553 616 658"
-LEVELS = (
-    "-6.4 -5.2 -4.1 -2.82 -1.86 -0.50 0.21 1.40 2.11 3.13 3.32 3.93 5.03 5.78 6.82 7.80 8.51 "
-)
+LEVELS = "-6.4 -5.2 -4.1 -2.82 -1.86 -0.50 0.21 1.40 2.11 3.13 3.32 3.93 5.03 5.78 6.82 7.80 8.51 "
 HIGHER = "9.43 10.50 11.38 12.43 13.27 14.29 15.09 16.24 17.28 18.08 18.71"
 QAM64 = "466 517 567 616 666 719 772 822 873 910 948"
 MCS_TABLES = {

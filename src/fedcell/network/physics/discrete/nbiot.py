@@ -1,8 +1,8 @@
 """NB-IoT uplink (NPUSCH): tones, transport blocks, repetitions, and the cycle of a device.
 
 A device sends a block and waits for its acknowledgement and its next grant, since it has one HARQ
-process: control 1 ms, a gap of 8 ms, the block, a gap of 3 ms (Cat-NB1). It draws its transmit power
-while it sends, and others send in its gaps.
+process: control 1 ms, a gap of 8 ms, the block, a gap of 3 ms (Cat-NB1). It draws its transmit
+power while it sends, and others send in its gaps.
 """
 
 from __future__ import annotations
@@ -93,12 +93,11 @@ def nbiot_steps(tones: int, margin_db: float = 0.0) -> NbIotSteps:
         snr = np.expm1(bits / (time * tones * TONE) * np.log(2)) * 10 ** ((GAP_DB + margin_db) / 10)
         found += [(float(snr / n), float(bits), n * time) for n in REPETITIONS]
     kept, best = [], 0.0
-    for snr, bits, time in sorted(found, key=lambda step: (step[0], -step[1] / (step[2] + GAPS))):
-        if (rate := bits / (time + GAPS)) > best:
-            kept.append((snr, bits, time))
+    for step in sorted(found, key=lambda step: (step[0], -step[1] / (step[2] + GAPS))):
+        if (rate := step[1] / (step[2] + GAPS)) > best:
+            kept.append(step)
             best = rate
-    snr, bits, time = (np.array(column) for column in zip(*kept, strict=True))
-    return NbIotSteps(tones, snr, bits, time)
+    return NbIotSteps(tones, *(np.array(column) for column in zip(*kept, strict=True)))
 
 
 def upload_time(bits: float, tones: int = ALL_TONES) -> tuple[float, float]:

@@ -13,17 +13,15 @@ from .mcs import tail_point
 WIFI_BAND = 20e6  # [Hz], one stream
 HT_RATES = np.array([6.5, 13, 19.5, 26, 39, 52, 58.5, 65]) * 1e6  # guard interval 800 ns [bit/s]
 HE_RATES = np.array([8.6, 17.2, 25.8, 34.4, 51.6, 68.8, 77.4, 86, 103.2, 114.7, 129, 143.4]) * 1e6
-# SNR at which 10 % of frames of 1458 bytes are lost in white noise [dB]: ns-3, error-rate-tables.cc,
-# convolutional codes for HT and LDPC for HE.
+# SNR at which 10 % of frames of 1458 bytes are lost in white noise [dB]: ns-3,
+# error-rate-tables.cc, convolutional codes for HT and LDPC for HE.
 HT_SNR = np.array([0.86, 3.89, 6.37, 9.63, 12.72, 17.02, 18.31, 19.58])
-HE_SNR = np.array(
-    [-0.67, 2.34, 4.81, 7.87, 10.89, 15.08, 16.46, 17.99, 21.64, 23.47, 26.78, 28.86]
-)
+HE_SNR = np.array([-0.67, 2.34, 4.81, 7.87, 10.89, 15.08, 16.46, 17.99, 21.64, 23.47, 26.78, 28.86])
 WIFI_FRAME = 8 * 1458.0  # [bit]
 WIFI_WIDTH = 0.36  # of the curves [dB]: 10 % and 1 % are 0.3 to 0.45 dB apart
 
-# [Hz] of a channel of IEEE 802.15.4 at 2.4 GHz, with the noise of which ns-3 (lr-wpan) compares: its
-# ideal sensitivity is -106.6 dBm.
+# [Hz] of a channel of IEEE 802.15.4 at 2.4 GHz, with the noise of which ns-3 (lr-wpan) compares:
+# its ideal sensitivity is -106.6 dBm.
 CHANNEL_BAND = 5e6
 SYMBOL = 16e-6  # [s]
 BIT_RATE = 250e3  # [bit/s] of a frame

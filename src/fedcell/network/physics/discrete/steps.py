@@ -45,7 +45,7 @@ class RateSteps:
 
     def rate_at(self, snr: Array) -> Array:
         """Return the efficiency at an SNR, 0 below the least [bit/s/Hz]."""
-        return np.concatenate(([0.0], self.efficiency))[self.place(snr) + 1]
+        return np.asarray(np.concatenate(([0.0], self.efficiency))[self.place(snr) + 1])
 
     def place(self, snr: Array) -> Array:
         """Return the number of the highest step at an SNR, -1 below the least."""
@@ -58,8 +58,7 @@ TOLERANCE = 1 + 1e-12  # an SNR that is just the least one counts, whatever it w
 def rate_steps(scenario: Scenario) -> RateSteps:
     """Return the steps of the rate table of a scenario; those of NB-IoT depend on the tones."""
     radio, bits = scenario.radio or Radio(), scenario.model_bits
-    if radio.rate_table in MCS_TABLES:
-        table = MCS_TABLES[radio.rate_table]
+    if (table := MCS_TABLES.get(radio.rate_table or "")) is not None:
         target = code_block_target(radio.target_bler, radio.code_blocks)
         snr_db, efficiency = table.threshold(target, radio.block_bits), table.efficiency
         blocks = np.full(snr_db.shape, np.ceil(bits / (radio.block_bits * radio.code_blocks)))
@@ -73,8 +72,8 @@ def rate_steps(scenario: Scenario) -> RateSteps:
         blocks = np.full(snr_db.shape, np.ceil(bits / short_range.WIFI_FRAME))
     elif radio.rate_table == "802.15.4":
         snr_db = np.array([10 * np.log10(short_range.zigbee_threshold(radio.target_bler))])
-        air = short_range.zigbee_air_time(bits)
-        efficiency = np.array([bits / air / short_range.CHANNEL_BAND])
+        rate = bits / short_range.zigbee_air_time(bits)
+        efficiency = np.array([rate / short_range.CHANNEL_BAND])
         blocks = np.array([float(short_range.zigbee_frames(bits))])
     else:
         factors = _factors(radio)

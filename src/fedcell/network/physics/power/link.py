@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class Link:
             )
         return problem.link
 
-    def __getitem__(self, where: Any) -> Link:
+    def __getitem__(self, where: Any) -> Self:
         """Return some of the rounds or clients."""
         return replace(self, **{name: getattr(self, name)[where] for name in ARRAYS})
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from fedcell.core.types import Array, Bools, Ints
 from fedcell.network.physics.discrete.choices import Choices, choices_bound
-from fedcell.network.physics.discrete.link import StepLink, ToneLink
+from fedcell.network.physics.discrete.link import DiscreteLink
 from fedcell.network.physics.discrete.modes import Modes
 from fedcell.network.physics.power.problem import FreePower
 from fedcell.network.physics.terms import Terms
@@ -38,7 +38,7 @@ def best_of_modes(problem: Problem, other: Schedule) -> Schedule:
     return _certified(problem, schedule, other, bound)
 
 
-def best_powers(problem: Problem, link: StepLink | ToneLink, other: Schedule) -> Schedule:
+def best_powers(problem: Problem, link: DiscreteLink, other: Schedule) -> Schedule:
     """Return the best schedule found where the power of each client is free, or the `other` one,
     of the power law, with less power where it is cheaper; and the certificate."""
     modes = link.free_modes()
@@ -90,7 +90,7 @@ def _certified(problem: Problem, one: Schedule, other: Schedule, bound: Array) -
 def certify_modes(problem: Problem, schedule: Schedule) -> Certificate:
     """Return how far a schedule of any policy is at the most from the optimum over all modes."""
     if schedule.power is not None:
-        assert isinstance(problem.link, StepLink | ToneLink)
+        assert isinstance(problem.link, DiscreteLink)
         _, bound = _searched(problem, problem.link.free_modes(), problem.link)
     else:
         assert problem.extras is not None
@@ -114,7 +114,7 @@ def _value(problem: Problem, schedule: Schedule) -> Array:
     """Return the objective (22) of a schedule, less what no schedule can change."""
     terms, weight = Terms.of(problem), problem.energy_weight
     if schedule.power is not None:
-        assert isinstance(problem.link, StepLink | ToneLink)
+        assert isinstance(problem.link, DiscreteLink)
         s, joules = problem.link.upload(schedule.share, schedule.power)
     else:
         modes = None if problem.extras is None else problem.extras.limit
@@ -125,9 +125,7 @@ def _value(problem: Problem, schedule: Schedule) -> Array:
     return np.asarray(terms.second * H + (terms.value(t) + terms.q * s + weight * joules).sum(-1))
 
 
-def _searched(
-    problem: Problem, modes: Modes, link: StepLink | ToneLink | None
-) -> tuple[Schedule, Array]:
+def _searched(problem: Problem, modes: Modes, link: DiscreteLink | None) -> tuple[Schedule, Array]:
     """Return the best schedule found and the best bound, some rounds at a time."""
     shape = problem.cycles.shape
     if len(shape) == 1:
@@ -144,9 +142,7 @@ def _searched(
     return Schedule(share, freq, power=power), np.concatenate(bounds)
 
 
-def _search(
-    problem: Problem, modes: Modes, link: StepLink | ToneLink | None
-) -> tuple[Schedule, Array]:
+def _search(problem: Problem, modes: Modes, link: DiscreteLink | None) -> tuple[Schedule, Array]:
     """Return the best schedule found and the best bound of rounds on one axis."""
     terms, choices = Terms.of(problem), Choices.of(modes, problem.energy_weight)
     price = terms.second[..., None] / problem.clients
@@ -157,7 +153,9 @@ def _search(
     for step in range(STEPS):
         here, own = terms[left], choices[left]
         found = joint_split(fixed(here, own.at(choice)))
-        schedule = _scheduled(problem[left], own, choice, found, None if link is None else link[left])
+        schedule = _scheduled(
+            problem[left], own, choice, found, None if link is None else link[left]
+        )
         reached = _value(problem[left], schedule)
         beta = prices_of(here, own.at(choice), found)
         proven, costs = choices_bound(here, own, beta, found.R)
@@ -183,12 +181,12 @@ def _search(
 def _following(costs: Array, choice: Ints, step: int) -> Ints:
     """Return the next choices: those that cost least; after some steps, which may go to and fro,
     only that of the client that gains most."""
-    best = costs.argmin(-1)
+    best: Ints = costs.argmin(-1)
     if step < ALL_STEPS:
         return best
     gain = np.take_along_axis(costs, choice[..., None], -1)[..., 0] - costs.min(-1)
     most = np.arange(choice.shape[-1]) == gain.argmax(-1)[..., None]
-    return np.where(most & (gain > 0), best, choice)
+    return np.asarray(np.where(most & (gain > 0), best, choice))
 
 
 def _with(whole: Schedule, rounds: Ints, part: Schedule, which: Bools) -> Schedule:
@@ -239,7 +237,7 @@ def _scheduled(
     choices: Choices,
     choice: Ints,
     found: JointSplit,
-    link: StepLink | ToneLink | None,
+    link: DiscreteLink | None,
 ) -> Schedule:
     """Return the schedule of a split."""
     share = choices.at(choice).band_time / found.upload
