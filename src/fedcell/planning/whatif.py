@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from fedcell.core.errors import NoPlan
+from fedcell.core.errors import BadInput, NoPlan
+from fedcell.network.ledger import NoClientCalled
 from fedcell.network.participation import mean_loss_rate
 from fedcell.network.physics.discrete.losses import joint_loss
 from fedcell.network.physics.discrete.steps import loses_uploads
@@ -33,6 +34,12 @@ NOTES = {COMPRESSED: "the rounds are those of the uncompressed model"}
 def least_bandwidth(scenario: Scenario, question: Question) -> Scenario:
     """Return the scenario with the least band that has a plan within the limits, to 0.5 %."""
     own = scenario.cell.bandwidth
+    table = scenario.radio and scenario.radio.rate_table
+    if table in FIXED_BANDS:
+        raise BadInput(
+            f'radio.rate_table = "{table}" is for cell.bandwidth = {FIXED_BANDS[table]:g} (Hz) '
+            "alone, so no other band can be found: ask for the least power instead"
+        )
     return _least(
         lambda factor: scenario.using(cell={"bandwidth": _rounded_up(own * factor)}),
         question,
@@ -86,7 +93,10 @@ def _least(there: Callable[[float], Scenario], question: Question, however: str)
     """
 
     def is_in_time(factor: float) -> bool:
-        grid = question.evaluate(there(factor))
+        try:
+            grid = question.evaluate(there(factor))
+        except NoClientCalled:  # with so little power
+            return False
         bounds = bounds_of(grid, question.limits)
         deadline = at_confidence(grid.law, bounds, question.limits.confidence)["deadline"]
         return bool((deadline.values <= deadline.limit)[grid.candidates].any())
@@ -96,6 +106,8 @@ def _least(there: Callable[[float], Scenario], question: Question, however: str)
             question.choose(question.evaluate(there(factor)))
         except NoPlan as none:
             return none
+        except NoClientCalled as none:
+            return NoPlan(*none.faults)
         return None
 
     low = high = MAX_BAND_FACTOR

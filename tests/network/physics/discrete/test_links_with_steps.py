@@ -1,12 +1,23 @@
 """Uploads, losses and schedules with rate tables, by hand, by trying all choices, and as files."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from fedcell import Scenario, load_scenario, save_scenario, schedule_round
+from fedcell import (
+    GivenLaw,
+    Limits,
+    Region,
+    Scenario,
+    load_scenario,
+    plan_training,
+    save_scenario,
+    schedule_round,
+)
+from fedcell.deploy.server.drift import corrected_fleet
 from fedcell.errors import BadInput
 from fedcell.network import draw_fleet, draw_trace, link_curve, mean_tries, simulate_network
 from fedcell.network.certificate import certify
@@ -14,6 +25,7 @@ from fedcell.network.participation import chance_heard, mean_loss_rate
 from fedcell.network.physics.discrete import lora, nbiot, short_range
 from fedcell.network.physics.discrete.choices import Choices, choices_bound
 from fedcell.network.physics.discrete.harq import upload_loss
+from fedcell.network.physics.discrete.inverse import gain_of_rate, rate_of_gain
 from fedcell.network.physics.discrete.mcs import MCS_TABLES
 from fedcell.network.physics.discrete.steps import rate_steps
 from fedcell.network.physics.notes import radio_notes
@@ -446,3 +458,53 @@ def test_with_chosen_modes_the_problem_is_solved_exactly():
         beta = prices_of(terms, chosen, found)
         assert_allclose(choices_bound(terms, alone, beta, found.R)[0], value, rtol=1e-7)
         assert (chosen.band_time / found.upload).sum(-1).max() <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("radio", [NR, WIFI, TONES, LORA], ids=lambda radio: radio["rate_table"])
+def test_measured_rates_are_steps_read_backwards(radio):
+    scenario = world(radio)
+    power = np.array(1e-8)
+    for gain in np.geomspace(1e-14, 1e-6, 60):
+        rate = rate_of_gain(scenario, power, np.array(gain))
+        least = gain_of_rate(scenario, power, rate)
+        assert least <= gain * (1 + 1e-9)  # that of the same step
+        assert_allclose(rate_of_gain(scenario, power, least), rate)
+    assert gain_of_rate(world(NR).using(radio=None), power, np.array(1.0)) == NOISE / 1e-8
+
+
+def test_devices_that_drift_move_to_other_steps():
+    scenario = faded(NR, 3, 100.0).using(clients={"count": 4, "power": 1e-8})
+    fleet = replace(draw_fleet(scenario), mean_gain=np.array([1e-11, 1e-11, 1e-11, 1e-14]))
+    late = np.array([0.0, np.log(2), -np.log(1.2), np.log(2)])
+    found = corrected_fleet(fleet, scenario, np.zeros(4), late)
+    before, after = (
+        rate_of_gain(scenario, f.power, f.mean_gain) / mean_tries(0.1, 4) for f in (fleet, found)
+    )
+    assert found.mean_gain[0] == fleet.mean_gain[0]
+    assert after[1] / before[1] == pytest.approx(1 / 2, rel=0.15)  # a step is 5 to 15 % wide
+    assert after[2] >= before[2]
+    assert found.mean_gain[3] == pytest.approx(5e-15)  # in outage on average, but not for ever
+
+
+LAW = GivenLaw(mixing=200.0, drift=0.1, start=200.0, floor=20.0)
+
+
+def test_the_band_of_a_channel_is_not_solved_for():
+    limits = Limits(deadline=1e9)
+    with pytest.raises(BadInput, match="ask for the least power"):
+        plan_training(faded(LORA), LAW, limits=limits, solve_for="bandwidth")
+
+
+def test_a_plan_needs_power_to_reach_a_gateway():
+    """With less and less power no client is called: these powers are too little, not a fault."""
+    scenario, region = (
+        faded(LORA, 3, 300.0, 2e3),
+        Region(policy="even", clients=(2, 3), steps=(5, 6)),
+    )
+    plan = plan_training(
+        scenario, LAW, region=region, limits=Limits(deadline=1e8), solve_for="power"
+    )
+    assert plan.grid is not None
+    weak = plan.grid.scenario
+    assert 1e-6 < weak.radio.power_max / 0.025 < 1
+    assert chance_heard(weak, draw_fleet(weak)).max() > 0
