@@ -8,7 +8,7 @@ import pytest
 from fedcell import Clients, compare, load_scenario, save_scenario
 from fedcell.errors import BadInput
 from fedcell.network import draw_fleet
-from fedcell.network.physics.discrete import lora
+from fedcell.network.physics.discrete.standards import lora
 from fedcell.scenario.catalogue.entries import MARKS, Catalogue, find_entry
 from fedcell.scenario.hardware.radio import FIXED_BANDS
 from fedcell.scenario.load import scenario_of

@@ -16,7 +16,7 @@ from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.tables import Clients
 
 from .discrete.blocks import whole_blocks
-from .discrete.nbiot import TONES
+from .discrete.standards.nbiot import TONES
 from .discrete.steps import loses_uploads
 
 ROUNDS = 50  # sampled

@@ -11,7 +11,7 @@ from fedcell.network.trace import Fleet
 from fedcell.scenario.hardware.radio import NB_IOT
 from fedcell.scenario.scenario import Scenario
 
-from .discrete.nbiot import TONE, nbiot_steps
+from .discrete.standards.nbiot import TONE, nbiot_steps
 from .discrete.steps import rate_steps
 from .link import noise_density, ratio
 

@@ -5,10 +5,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from fedcell.network import mean_tries, residual_loss, time_on_air
-from fedcell.network.physics.discrete import lora, nbiot, short_range
 from fedcell.network.physics.discrete.blocks import whole_blocks
 from fedcell.network.physics.discrete.harq import upload_loss
-from fedcell.network.physics.discrete.mcs import (
+from fedcell.network.physics.discrete.standards import lora, nbiot, short_range
+from fedcell.network.physics.discrete.standards.mcs import (
     MCS_TABLES,
     code_block_target,
     tail_point,

@@ -22,11 +22,11 @@ from fedcell.errors import BadInput
 from fedcell.network import draw_fleet, draw_trace, link_curve, mean_tries, simulate_network
 from fedcell.network.certificate import certify
 from fedcell.network.participation import chance_heard, mean_loss_rate
-from fedcell.network.physics.discrete import lora, nbiot, short_range
 from fedcell.network.physics.discrete.choices import Choices, choices_bound
 from fedcell.network.physics.discrete.harq import upload_loss
 from fedcell.network.physics.discrete.inverse import gain_of_rate, rate_of_gain
-from fedcell.network.physics.discrete.mcs import MCS_TABLES
+from fedcell.network.physics.discrete.standards import lora, nbiot, short_range
+from fedcell.network.physics.discrete.standards.mcs import MCS_TABLES
 from fedcell.network.physics.discrete.steps import rate_steps
 from fedcell.network.physics.notes import radio_notes
 from fedcell.network.physics.pricing import DeviceCost

@@ -13,7 +13,7 @@ from fedcell.network.physics.link import ratio, spectral_efficiency
 from fedcell.scenario.hardware.radio import NB_IOT, Radio
 from fedcell.scenario.scenario import Scenario
 
-from .nbiot import TONE, TONES, nbiot_steps
+from .standards.nbiot import TONE, TONES, nbiot_steps
 from .steps import rate_steps, tries_of
 
 POINTS = 400

@@ -74,6 +74,24 @@ def mean_tries(
     A next try follows each loss, up to `tries` of them. If the link layer above `repeats` what all
     tries have lost, a block begins again later, in other fades, until it arrives.
 
+    Parameters
+    ----------
+    q : float
+        Share of blocks that the first try loses.
+    tries : int
+        m, tries of a block.
+    combining : {"repeat", "chase"}
+        Each try alone, or the sum of their SNR.
+    fade : {"new", "same"}
+        Fades of the tries of a block.
+    repeats : bool
+        Whether a block that all tries lost is sent again.
+
+    Returns
+    -------
+    float
+        The sum of the residual losses after 0 to m - 1 tries, over 1 - q_m if it `repeats`.
+
     Examples
     --------
     >>> round(mean_tries(0.1, 4, "repeat", repeats=False), 4)  # (1 - q^4) / (1 - q)

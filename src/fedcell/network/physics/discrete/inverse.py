@@ -10,7 +10,7 @@ from fedcell.network.physics.link import shannon_noise
 from fedcell.scenario.hardware.radio import NB_IOT
 from fedcell.scenario.scenario import Scenario
 
-from .nbiot import ALL_TONES, TONE, nbiot_steps
+from .standards.nbiot import ALL_TONES, TONE, nbiot_steps
 from .steps import RateSteps, rate_steps, tries_of
 
 

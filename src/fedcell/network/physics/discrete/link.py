@@ -21,7 +21,7 @@ from fedcell.scenario.hardware.radio import NB_IOT
 from fedcell.scenario.scenario import Scenario
 
 from .modes import Modes
-from .nbiot import ALL_TONES, TONES, NbIotSteps, nbiot_steps
+from .standards.nbiot import ALL_TONES, TONES, NbIotSteps, nbiot_steps
 from .steps import TOLERANCE, RateSteps, rate_steps, tries_of
 
 CAP_DIGITS = 1.002  # a cap of three digits is that of the step

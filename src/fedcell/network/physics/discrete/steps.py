@@ -10,9 +10,9 @@ import numpy as np
 from fedcell.core.types import Array
 from fedcell.scenario.hardware.radio import NB_IOT, Radio
 
-from . import lora, short_range
 from .harq import mean_tries, residual_loss, upload_loss
-from .mcs import MCS_TABLES, code_block_target
+from .standards import lora, short_range
+from .standards.mcs import MCS_TABLES, code_block_target
 
 if TYPE_CHECKING:
     from fedcell.scenario.scenario import Scenario
