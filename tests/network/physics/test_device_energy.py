@@ -295,6 +295,7 @@ def test_parts_of_nothing_are_not_printed():
     assert line == "of these joules: training 12, uploading 3"
 
 
+STEPS = {"rate_table": "nr-64qam"}
 EFFECTS = {  # each key, with the keys that it needs, and another value
     "radio": {
         "power_max": ({}, 0.2),
@@ -315,6 +316,17 @@ EFFECTS = {  # each key, with the keys that it needs, and another value
         "noise_rise_db": ({}, 3.0),
         "receive_gain_db": ({}, 15.0),
         "access": ({"power_max": 0.2}, "time"),
+        "rate_table": ({}, "nr-256qam"),
+        "target_bler": (STEPS, 0.01),
+        "margin_db": (STEPS, 2.0),
+        "block_bits": (STEPS, 1000.0),
+        "code_blocks": (STEPS, 10),
+        "harq": (STEPS, "repeat"),
+        "harq_tries": (STEPS, 1),
+        "harq_fade": (STEPS, "same"),
+        "harq_rtt": (STEPS, 0.01),
+        "arq": (STEPS, "none"),
+        "duty_cycle": ({"power_max": 0.2, "access": "time"}, 0.01),
         "downlink": (DOWN, "multicast"),
         "cell_power": (DOWN, 20.0),
         "downlink_share": (DOWN, 0.5),
