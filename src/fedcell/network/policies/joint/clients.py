@@ -259,19 +259,20 @@ def _lengths(
         found = marginal(clients, s)
         saved, Z = clients.saved(clients.h - s) if trains else (0.0, 0.0)
         wanted = clients.q + saved
-        miss = np.log(found.v / wanted)
-        slope = found.v_s / found.v - s * Z / wanted
-        shift = -miss / slope
-        done = (np.abs(shift) <= EXACT) | (s <= least) & (miss <= 0)
-        low, high = np.where(miss > 0, s, low), np.where(miss > 0, high, s)
-        done |= high - low <= 1e-15 * high
+        short = found.v > wanted  # s must be longer
+        shift = np.log(found.v / wanted) / (s * Z / wanted - found.v_s / found.v)
+        # Where `wanted` is hardly above 0 its logarithm is no line, but the difference is.
+        shift = np.fmax(shift, np.where(short, (found.v - wanted) / (s * Z - found.v_s), shift))
+        done = (np.abs(shift) <= EXACT) | (s <= least) & ~short
+        low, high = np.where(short, s, low), np.where(short, high, s)
+        done |= (high - low <= 1e-15 * high) | (step == STEPS - 1)
         wish = s * np.exp(np.clip(shift, -30, 30))
         usable = (wish > low) & (wish < high) & (step % 10 != 9)
         below = (wish <= least) & (low <= least) & (least > 0)
         following = np.where(done, s, _middle(low, high))
         following = np.where(usable, wish, np.where(below, least, following))
         flat[left[done]] = following[done]
-        at_least[left[done]] = ((following <= least) & (miss <= 0))[done]
+        at_least[left[done]] = ((following <= least) & ~short)[done]
         s = following
         if done.all():
             break
