@@ -57,7 +57,9 @@ def radio_notes(
         efficiencies.append(_efficiency(scenario, schedule, cost).ravel())
         widths.append(schedule.share.ravel() * scenario.cell.bandwidth)
         if radio.resource_block is not None and radio.access == "band" and size <= blocks:
-            rounded = Schedule(whole_blocks(schedule.share, blocks), schedule.freq)
+            rounded = Schedule(
+                whole_blocks(schedule.share, blocks), schedule.freq, power=schedule.power
+            )
             real += float(cost.objective.sum())
             whole += float(price(problem, rounded).objective.sum())
     if efficiencies:

@@ -38,19 +38,21 @@ class Terms:
     longest: Array
 
     @classmethod
-    def of(cls, problem: Problem) -> Terms:
-        """Return the terms of a problem."""
+    def of(cls, problem: Problem, summed: bool = False) -> Terms:
+        """Return the terms of a problem; `summed`: joules of training count as a sum in any case,
+        and not as the mean of (11)."""
         extras, weight, c = problem.extras, problem.energy_weight, problem.cycles
         if extras is None:
             nothing = np.zeros(c.shape)
             ones = np.ones(c.shape[:-1])
             times = {"shortest": c / problem.freq_max, "longest": c / problem.freq_min}
             three = np.full(c.shape, 3.0)
+            w = problem.effort * (problem.clients if summed else 1)
             return cls(
-                **times, second=ones, u=problem.band_time, w=problem.effort, b=nothing, q=nothing,
-                m=nothing, alpha=three,
+                **times, second=ones, u=problem.band_time, w=w, b=nothing, q=nothing, m=nothing,
+                alpha=three,
             )  # fmt: skip
-        each = weight if extras.summed else weight / problem.clients
+        each = weight if extras.summed or summed else weight / problem.clients
         return cls(
             second=1 + each * extras.done_power.sum(-1),
             u=problem.band_time,

@@ -31,6 +31,7 @@ def print_schedule(out: Console, scheduled: ScheduledRound) -> None:
         "client": [shortened(title, NAME_WIDTH) for title in client_titles(scheduled)],
         "band [%]": [digits(100 * share) for share in given["share"]],
         "CPU [MHz]": [digits(freq / 1e6) for freq in given["freq"]],
+        **({"send [mW]": [digits(1e3 * p) for p in given["power"]]} if "power" in given else {}),
         "train [s]": list(map(digits, given["compute_time"])),
         "upload [s]": list(map(digits, given["upload_time"])),
         "train [J]": list(map(digits, given["compute_energy"])),

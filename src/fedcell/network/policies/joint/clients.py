@@ -96,9 +96,9 @@ def marginal(clients: Clients, s: Array) -> Marginal:
     v = by_s / (x * s)
     found = Marginal(x, v, -v * (2 - x_r), v * (1 - x_r), -x_r, x_r)
     limited = clients.sending * np.expm1(x) > s * x
+    tied = (clients.airtime > s * x) & ~limited  # not both: the shortest upload allows some x
     if limited.any():
         _limit(found, clients[limited], s[limited], limited)
-    tied = clients.airtime > s * x
     if tied.any():
         _tie(found, clients[tied], s[tied], tied)
     return found
@@ -162,7 +162,8 @@ def respond(power: FreePower, floor: Array, e: Array, R: Array, guess: Array) ->
         fixed = s != wish  # at f_min or f_max
         pinned &= ~fixed
         found = marginal(clients, s)
-        early = (h - own >= s * (1 - 1e-14)) & (found.v <= terms.q)
+        spare = e[:, None] + (floor[:, None] - terms.m - own)  # not h - own, for rounding
+        early = (spare >= s * (1 - 1e-14)) & (found.v <= terms.q)
         if early.any():
             some = clients[early]
             s[early], pinned[early] = _lengths(

@@ -109,7 +109,8 @@ def _priced(power: FreePower, floor: Array, e: Array, z: Array) -> JointSplit:
     low, high = z - FAR, z + FAR
     # Without a price of band x falls to its least value, or to the best for what is drawn on air.
     none = respond(power, floor, e, np.exp(low), guess)
-    band_left = (none.share.sum(-1) <= 1) & ((power.least > 0) | (power.on_air > 0)).all(-1)
+    finite = (power.least > 0) | (power.on_air > 0) | (power.airtime > 0)
+    band_left = (none.share.sum(-1) <= 1) & finite.all(-1)
     too_short = respond(power, floor, e, np.exp(high), guess).share.sum(-1) > 1 + TOLERANCE
     z = np.where(band_left, low, np.where(too_short, high, z))
     ends = band_left | too_short
