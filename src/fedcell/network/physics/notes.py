@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from fedcell.core.types import Array
@@ -72,6 +74,54 @@ def radio_notes(
             f"band), rounds cost {100 * (whole / real - 1):.2g} % more"
         )
     return notes
+
+
+def power_notes(
+    scenario: Scenario, fleet: Fleet, policies: Sequence[PolicyLike], seed: int = 0
+) -> list[str]:
+    """Return sentences on transmit powers that policies choose, or that power_max cuts.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        The scenario.
+    fleet : Fleet
+        Its fleet.
+    policies : sequence of str, Policy or class
+        The policies to speak of.
+    seed : int
+        Random seed of the sampled rounds.
+
+    Returns
+    -------
+    list of str
+        Sentences; empty where there is nothing to say.
+    """
+    names = [policy for policy in policies if isinstance(policy, str)]
+    unlimited = fleet.hardware is None or not np.isfinite(fleet.hardware.power_max).all()
+    if "optimal-power" in names and unlimited:
+        return [
+            "optimal-power chooses transmit powers, and nothing limits them here "
+            "(radio.power_max): they leave the density clients.power, which the others keep"
+        ]
+    if "optimal" not in names or unlimited or "optimal-power" in names:
+        return []
+    uploads = cut = 0
+    for _, part in draw_trace(scenario, fleet, 1, seed).by_size():
+        if not part.cohort.size:
+            continue
+        problem = make_problem(scenario, fleet, part)
+        if problem.extras is None or problem.extras.limit is None:
+            return []
+        share = resolve_policy("optimal", Broadcast.to(scenario, fleet))(problem).share
+        uploads += share.size
+        cut += int((share > problem.extras.limit.cut).sum())
+    if not cut:
+        return []
+    return [
+        f"power_max cuts the density of {cut} of {uploads} uploads in a round: optimal is then "
+        "the best of several splits, with no certificate; compare optimal-power, the exact optimum"
+    ]
 
 
 def whole_blocks(share: Array, blocks: int) -> Array:

@@ -27,7 +27,10 @@ NAMED: Mapping[str, Callable[[Broadcast], Policy]] = {
     "optimal-staged": lambda _: OptimalStaged(),
     "optimal": lambda _: Optimal(),
 }
-BUILT_IN = {**NAMED, "optimal-power": lambda _: OptimalPower()}
+BUILT_IN: Mapping[str, Callable[[Broadcast], Policy]] = {
+    **NAMED,
+    "optimal-power": lambda _: OptimalPower(),
+}
 POLICY_GROUP = "fedcell.policies"  # entry points of other packages, looked up by name
 PolicyLike = str | Policy | type[Any]  # a name, a callable, or a class that makes one
 Policies = Sequence[PolicyLike] | Mapping[str, PolicyLike]  # a mapping names them
@@ -41,7 +44,8 @@ def policy_by_name(name: str, broadcast: Broadcast) -> Policy:
     name : str
         A built-in policy ("even", "distributed", "equal-finish", "optimal-staged", "optimal",
         "optimal-power"), one that an installed package adds to the entry-point group
-        "fedcell.policies", or "module:callable" for your own. A plugin cannot replace a built-in policy.
+        "fedcell.policies", or "module:callable" for your own. A plugin cannot replace a built-in
+        policy.
     broadcast : Broadcast
         The two numbers that the server sends to all clients. Some policies use them.
 

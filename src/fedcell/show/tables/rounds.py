@@ -37,7 +37,7 @@ def print_schedule(out: Console, scheduled: ScheduledRound) -> None:
         "train [J]": list(map(digits, given["compute_energy"])),
         "upload [J]": list(map(digits, given["upload_energy"])),
     }
-    if of is not None and of.names is not None:  # room for names: both energies in one column
+    if "power" in given or (of is not None and of.names is not None):  # both energies in a column
         energies = zip(given["compute_energy"], given["upload_energy"], strict=True)
         columns = {name: c for name, c in columns.items() if not name.endswith("[J]")}
         columns["energy [J]"] = [digits(sum(both)) for both in energies]
