@@ -246,7 +246,9 @@ def _start(power: FreePower, floor: Array) -> Array:
     """Return the first (log(H - floor), log R): all pay the same price of time, send with the SNR
     that is best for even shares, and upload for the same time after the last has trained."""
     terms, count = power.terms, power.y.shape[-1]
-    share = terms.second[:, None] / count
+    joules = power.radiated.sum(-1) + (terms.w / terms.shortest ** (terms.alpha - 1)).sum(-1)
+    second = np.where(terms.second > 0, terms.second, joules / floor)  # 0: time is free
+    share = second[:, None] / count
     t = terms.training_time(share)
     late = np.maximum((terms.m + t).max(-1) - floor, 0.0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -256,7 +258,7 @@ def _start(power: FreePower, floor: Array) -> Array:
         x = np.maximum(np.minimum(x, limit), power.least)
         x = np.where(x > 0, x, 1e-3)
     e = late + (power.y / x).sum(-1)
-    R = (terms.second + terms.q.sum(-1)) / (power.y / (x * e[:, None] ** 2)).sum(-1)
+    R = (second + terms.q.sum(-1)) / (power.y / (x * e[:, None] ** 2)).sum(-1)
     return np.asarray(np.log(np.stack((np.maximum(e, 1e-12 * floor), R))))
 
 
