@@ -21,7 +21,7 @@ from .clients import Response, respond
 BLOCK = 2**14  # clients solved at a time
 TOLERANCE = 1e-11  # of the two sums
 ROUNDING = 4e-16  # of a step, relative
-STEPS = 25  # of Newton's method for the two sums; 5 to 15 are usual
+STEPS = 60  # of Newton's method for the two sums; 5 to 15 are usual
 PRICE_STEPS = 90  # for the price of band at a length of the round; 3 to 6 are usual
 BOX_AFTER = 4  # steps in which Newton's method may leave the box
 BISECTIONS = 60  # of H, where Newton's method fails
