@@ -86,6 +86,11 @@ OF_PAGES = (
         "round.png",
     ),
     Committed(
+        "docs/images/round-power.png",
+        ("fedcell schedule docs/round.json --policy optimal-power --figure power.png",),
+        "power.png",
+    ),
+    Committed(
         "docs/images/world-phones-5g.png",
         (f"fedcell plan phones-5g {LAW} --figure phones-5g.png",),
         "phones-5g.png",
