@@ -200,7 +200,10 @@ def worth(say: Callable[[str], None], rounds: int = 200, cohort: int = 10) -> li
         }
         best = costs["optimal-power"]
         cells = [f"{cost:.4g} s" for cost in costs.values()]
-        cells += [f"{round(100 * (best / costs[n] - 1), 2) + 0.0:.2f} %" for n in ("even, full power", "optimal")]
+        cells += [
+            f"{round(100 * (best / costs[n] - 1), 2) + 0.0:.2f} %"
+            for n in ("even, full power", "optimal")
+        ]
         say(f"| {name} | {' | '.join(cells)} |")
         rows.append({"world": name} | costs)
     return rows

@@ -107,15 +107,15 @@ def slsqp(problem: Problem, length: float, starts: int = 4) -> float:
     bounds = [(1e-6, None), *zip(low_t, high_t, strict=True)]
     bounds += [(1e-9, None)] * K
     bounds += list(zip(np.maximum(power.least, 1e-6), high_x, strict=True))
-    scale, best = None, np.inf
+    best = np.inf
     for _ in range(starts):
         x = np.clip(rng.uniform(0.2, 3, K), np.maximum(power.least, 1e-3), high_x)
         s = np.maximum(K * power.y / x, power.floor * 1.2) * rng.uniform(1, 2)
         t = np.clip(rng.uniform(1, 3, K) * terms.shortest, terms.shortest, terms.longest)
         first = np.concatenate(([(terms.m + t + s).max() / length], t / length, s / length, x))
-        scale = scale or cost(first)
+        scale = cost(first)
         found = minimize(
-            lambda z: cost(z) / scale,
+            lambda z, scale=scale: cost(z) / scale,
             first,
             method="SLSQP",
             bounds=bounds,
