@@ -86,6 +86,11 @@ OF_PAGES = (
         "round.png",
     ),
     Committed(
+        "docs/images/round-power.png",
+        ("fedcell schedule docs/round.json --policy optimal-power --figure power.png",),
+        "power.png",
+    ),
+    Committed(
         "docs/images/fit-device.png",
         (
             "fedcell fit-device examples/devices/synthetic.csv --name board --out board.toml "

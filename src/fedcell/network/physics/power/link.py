@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.core.types import Array
+from fedcell.core.types import Array, Bools
 from fedcell.network.physics.link import noise_density, ratio, usable_band
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.hardware.radio import Radio
@@ -45,6 +45,14 @@ class Link:
                 "its links: take a problem of make_problem or load_round"
             )
         return problem.link
+
+    def keeping(self, x: Array, which: Bools) -> Self:
+        """Return the links of which some devices cannot set their power: x is that of their power
+        law, as far as it is finite (a device that always sends with all its power has none)."""
+        fixed = which & np.isfinite(x)
+        return replace(
+            self, least=np.where(fixed, x, self.least), most=np.where(fixed, x, self.most)
+        )
 
     def __getitem__(self, where: Any) -> Self:
         """Return some of the rounds or clients."""
@@ -84,6 +92,21 @@ class Link:
             x = np.minimum(np.log1p(power / (self.noise * share)), self.most)
             time = self.scale / (share * x)
             return time, self.draw * power * time
+
+
+def with_fixed_powers(problem: Problem, which: Bools) -> Problem:
+    """Return a problem in which some devices, (..., client), cannot set their transmit power."""
+    if problem.link is None or not which.any():
+        return problem
+    if type(problem.link) is not Link:  # modes of a rate table
+        raise BadInput(
+            f"{int(which.sum())} of {which.size} devices cannot set their transmit power, which "
+            "optimal-power chooses for each rate of a table: take another policy"
+        )
+    limit = None if problem.extras is None else problem.extras.limit
+    with np.errstate(divide="ignore"):
+        x = problem.link.scale / (problem.band_time if limit is None else limit.band_time)
+    return replace(problem, link=problem.link.keeping(x, which))
 
 
 ARRAYS = ("scale", "noise", "draw", "power_max", "least", "most", "on_air", "widest")

@@ -48,8 +48,8 @@ class FreePower:
     floor: Array  # shortest upload
 
     @classmethod
-    def of(cls, problem: Problem) -> FreePower:
-        """Return the numbers of a problem."""
+    def of(cls, problem: Problem, terms: Terms | None = None) -> FreePower:
+        """Return the numbers of a problem, with those of (22) for training and time or others."""
         link, weight = Link.of(problem), problem.energy_weight
         if isinstance(link, DiscreteLink):
             raise BadInput(
@@ -66,7 +66,7 @@ class FreePower:
         airtime = link.scale / link.widest
         sending = link.sending
         return cls(
-            terms=Terms.of(problem),
+            terms=Terms.of(problem) if terms is None else terms,
             y=link.scale,
             radiated=weight * link.draw * link.noise * link.scale,
             on_air=weight * link.on_air * link.scale,
@@ -88,9 +88,9 @@ class FreePower:
         """Return some of the rounds."""
         return FreePower(**{f.name: getattr(self, f.name)[where] for f in fields(self)})
 
-    def value(self, t: Array, s: Array, x: Array) -> Array:
-        """Return the objective, up to its constants."""
-        H = (self.terms.m + t + s).max(-1)
+    def value(self, t: Array, s: Array, x: Array, length: Array | None = None) -> Array:
+        """Return the objective, up to its constants, at the length of the rounds or another."""
+        H = (self.terms.m + t + s).max(-1) if length is None else length
         with np.errstate(divide="ignore"):
             upload = self.radiated * phi(x) + self.on_air / x + self.terms.q * s
         return np.asarray(self.terms.second * H + (self.terms.value(t) + upload).sum(-1))
