@@ -21,6 +21,7 @@ from fedcell.scenario.tables import Cell, Clients, RoundPlan, Task
 
 from .certificate import certify
 from .draw import draw_fleet, draw_trace
+from .physics.discrete.modes import Modes
 from .physics.pricing import DeviceCost
 from .physics.timeline import STATES, Timeline
 from .round import Certificate, Cost, Problem, Schedule, make_problem, price
@@ -51,6 +52,7 @@ class ScheduledRound(Showable):
     cost: Cost
     certificate: Certificate | None  # if the policy claims the optimum; computed here
     of: RoundOf | None = None  # where it is a round of a scenario
+    in_turn: bool = False  # shares are of airtime, at the whole band, and not of the band
     any_clock: float | None = None  # (22) of the policy if its levels did not matter [s]
 
     def columns(self) -> dict[str, list[float]]:
@@ -84,6 +86,12 @@ class ScheduledRound(Showable):
     def has_devices(self) -> bool:
         """Whether radios or devices are declared, beyond what the paper has."""
         return isinstance(self.cost, DeviceCost)
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether the rate of uploads has steps that depend on the share or the power."""
+        extras = self.cost.extras if isinstance(self.cost, DeviceCost) else None
+        return extras is not None and isinstance(extras.limit, Modes)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each client."""
@@ -200,7 +208,12 @@ def _scheduled(problem: Problem, policy: PolicyLike, broadcast: Broadcast) -> Sc
         free = replace(problem, extras=replace(problem.extras, levels=None))
         smooth = float(price(free, resolve_policy(policy, broadcast)(free)).objective)
     return ScheduledRound(
-        policy=name, schedule=answer, cost=cost, certificate=proof, any_clock=smooth
+        policy=name,
+        schedule=answer,
+        cost=cost,
+        certificate=proof,
+        in_turn=problem.link is not None and problem.link.in_turn,
+        any_clock=smooth,
     )
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fedcell.core.errors import BadInput
 from fedcell.core.showing import Showable
@@ -15,6 +15,7 @@ from fedcell.experiments.table import SweepTable
 from fedcell.learning.partition_report import PartitionReport
 from fedcell.network.compare import Comparison, CostSweep
 from fedcell.network.ledger import Ledger
+from fedcell.network.physics.discrete.curve import LinkCurve
 from fedcell.network.schedule import ScheduledRound
 from fedcell.paper.reproduce import Reproduction
 from fedcell.planning.choice.plan import PlanOutcome, TrainingPlan
@@ -27,10 +28,11 @@ from fedcell.simulation.summary import RunResult
 
 from .figures import devices as device_figures
 from .figures import exchanges as exchange_figures
-from .figures import paper, partitions, plans, rounds, runs, style, sweeps
+from .figures import links, paper, partitions, plans, rounds, runs, style, sweeps
 from .figures import testbeds as testbed_figures
 from .figures.curves import RunsDrawing
-from .results import look_up
+
+Look = TypeVar("Look")
 
 
 def _ledger_figure(ledger: Ledger, **options: Any) -> Any:
@@ -93,6 +95,7 @@ FIGURES: Mapping[type, Callable[..., Any]] = {
     Reproduction: paper.panel_figure,
     ExchangeReport: exchange_figures.exchanges_figure,
     FittedDevice: device_figures.device_figure,
+    LinkCurve: links.link_figure,
     TestbedReport: testbed_figures.testbed_figure,
 }
 
@@ -104,10 +107,15 @@ def _panels(result: Showable) -> Mapping[str, Panel]:
     """Return the panels that can be drawn on given axes, by name; the first is the default."""
     if isinstance(result, Ledger) and result.trained:
         return _of_runs(lambda ledger: RunsDrawing([{"this run": ledger}]))
-    panels = look_up(PANELS, result)
+    panels = _look_up(PANELS, result)
     if panels is None:
         raise _no_figure(result)
     return panels
+
+
+def _look_up(looks: Mapping[type, Look], result: Showable) -> Look | None:
+    """Return the entry of the class of a result, or of the nearest class that it inherits from."""
+    return next((looks[kind] for kind in type(result).__mro__ if kind in looks), None)
 
 
 def _of_runs(drawing: Callable[[Any], RunsDrawing]) -> dict[str, Panel]:
@@ -159,6 +167,7 @@ PANELS: Mapping[type, Mapping[str, Panel]] = {
     SweepResult: {"sweep": lambda ax, swept, **o: sweeps.draw_sweep(ax, swept.table, **o)},
     SweepTable: {"sweep": sweeps.draw_sweep},
     Reproduction: {"panel": paper.draw_panel},
+    LinkCurve: {"link": links.draw_link},
 }
 
 
@@ -168,7 +177,7 @@ def _no_figure(result: Showable) -> BadInput:
 
 def figure(result: Showable, **options: Any) -> Any:
     """Return the matplotlib Figure of a result, in the style that is active."""
-    draw = look_up(FIGURES, result)
+    draw = _look_up(FIGURES, result)
     if draw is None:
         raise _no_figure(result)
     return draw(result, **options)

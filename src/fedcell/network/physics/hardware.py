@@ -15,7 +15,7 @@ from fedcell.scenario.arrays import ClientTable
 from fedcell.scenario.channel.measured import Measured
 from fedcell.scenario.hardware.device import Device
 from fedcell.scenario.hardware.levels import LevelList, Levels
-from fedcell.scenario.hardware.radio import Radio
+from fedcell.scenario.hardware.radio import RESOURCE_BLOCK, Radio
 from fedcell.scenario.scenario import Scenario
 
 OF_RADIO = ("power_max", "efficiency", "circuit_power", "receive_power", "tail_energy")
@@ -159,8 +159,9 @@ def power_densities(scenario: Scenario, density: Array, mean_gain: Array) -> Arr
     """Return p_j^0 under the power law [W/Hz], where power_max does not act.
 
     With "full" it is that of power_max over the whole band. Open-loop control makes up for a part
-    of the path loss, here 1 / mean gain: p^0 = P_0 (1 / h)^alpha per resource block. Where gains
-    are measured, the mean is over the rounds in which a client has one.
+    of the path loss, here 1 / mean gain: p^0 = P_0 (1 / h)^alpha per 180 kHz, whatever the block:
+    NR counts a block of 15 kHz x 2^mu spacing 2^mu times (3GPP TS 38.213, 7.1.1). Where gains are
+    measured, the mean is over the rounds in which a client has one.
     """
     radio = scenario.radio
     if radio is None or radio.power_law == "constant-density":
@@ -171,7 +172,7 @@ def power_densities(scenario: Scenario, density: Array, mean_gain: Array) -> Arr
         given = most if table is None else table.filled("power_max", most)
         return np.broadcast_to(np.asarray(given) / scenario.cell.bandwidth, mean_gain.shape)
     assert radio.p0_dbm is not None
-    p0 = 10 ** ((radio.p0_dbm - 30) / 10) / radio.block  # [W/Hz]
+    p0 = 10 ** ((radio.p0_dbm - 30) / 10) / RESOURCE_BLOCK  # [W/Hz]
     mean_gain = _measured_means(scenario, mean_gain)
     return np.asarray(np.maximum(p0 * mean_gain**-radio.alpha, SMALL))
 

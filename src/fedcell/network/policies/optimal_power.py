@@ -5,11 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from fedcell.core.types import Array
+from fedcell.network.physics.discrete.link import DiscreteLink
 from fedcell.network.physics.power.link import Link
 from fedcell.network.physics.power.problem import FreePower
 from fedcell.network.round import Certificate, Problem, Schedule
 
+from .joint.modes import best_powers
 from .joint.solve import JointSplit, joint_split
+from .optimal import Optimal
 
 
 class OptimalPower:
@@ -22,6 +25,8 @@ class OptimalPower:
     """
 
     def __call__(self, problem: Problem, /) -> Schedule:
+        if isinstance(link := problem.link, DiscreteLink):
+            return best_powers(problem, link, Optimal()(problem))
         power = FreePower.of(problem)
         found = joint_split(power)
         return schedule_of(problem, power, found)

@@ -159,6 +159,7 @@ def expand(given: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
 
     `device = "rpi4"`, or `like = "rpi4"` in [device], stands for all keys of the entry; keys that
     the scenario has itself are kept. A device's powers while sending go before those of a radio.
+    Those of a radio that are below what the device draws idle are a modem's, and added to it.
     """
     tables = {name: dict(t) if isinstance(t, dict) else t for name, t in given.items()}
     entries = []
@@ -174,6 +175,8 @@ def expand(given: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
         for table, keys in entry.tables().items():
             if not isinstance(tables.setdefault(table, {}), dict):
                 raise BadInput(f"{table} = {tables[table]!r}: expected a table")
+            if entry.kind == "radio" and isinstance(tables.get("device"), dict):
+                keys = _on_top_of(tables["device"].get("idle_power", 0.0), keys)
             tables[table] = keys | tables[table]
     if any(entry.kind == "device" for entry in entries) and not tables.get("radio", {"": 0}):
         del tables["radio"]
@@ -189,14 +192,25 @@ def expand_columns(
     whole cell, such as its band, are those of [radio].
     """
     found: dict[str, list[Any]] = {}
+    beside = columns.get("device", ())
     for kind in ("radio", "device"):  # a device's own powers go before those of a radio
         for j, name in enumerate(columns.get(kind, ())):
             if name is None or name == "":
                 continue
-            for key, value in catalogue.find(kind, name).keys.items():
+            keys = catalogue.find(kind, name).keys
+            if kind == "radio" and (device := beside[j] if j < len(beside) else None):
+                keys = _on_top_of(catalogue.find("device", device).keys.get("idle_power", 0), keys)
+            for key, value in keys.items():
                 if key in known:
                     found.setdefault(key, [None] * len(columns[kind]))[j] = value
     return found
+
+
+def _on_top_of(idle: Any, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of a radio with a modem's powers added to what its device draws idle."""
+    if not isinstance(idle, int | float):  # it is refused where the table is read
+        return dict(keys)
+    return {key: v + idle if key in OF_RADIO and v < idle else v for key, v in keys.items()}
 
 
 @cache

@@ -8,6 +8,7 @@ from rich.console import Console
 from fedcell.core.showing import shortened
 from fedcell.network.compare import Comparison, CostSweep
 from fedcell.network.ledger import Ledger
+from fedcell.network.physics.pricing import client_energy
 from fedcell.network.schedule import ScheduledRound
 from fedcell.scenario.scenario import Scenario
 
@@ -29,17 +30,18 @@ def print_schedule(out: Console, scheduled: ScheduledRound) -> None:
     given, cost, of = scheduled.columns(), scheduled.cost, scheduled.of
     columns = {
         "client": [shortened(title, NAME_WIDTH) for title in client_titles(scheduled)],
-        "band [%]": [digits(100 * share) for share in given["share"]],
+        "air [%]" if scheduled.in_turn else "band [%]": [
+            digits(100 * share) for share in given["share"]
+        ],
         "CPU [MHz]": [digits(freq / 1e6) for freq in given["freq"]],
         "train [s]": list(map(digits, given["compute_time"])),
         "upload [s]": list(map(digits, given["upload_time"])),
         "train [J]": list(map(digits, given["compute_energy"])),
         "upload [J]": list(map(digits, given["upload_energy"])),
     }
-    if of is not None and of.names is not None:  # room for names: both energies in one column
-        energies = zip(given["compute_energy"], given["upload_energy"], strict=True)
+    if of is not None and of.names is not None:  # room for names: all energies in one column
         columns = {name: c for name, c in columns.items() if not name.endswith("[J]")}
-        columns["energy [J]"] = [digits(sum(both)) for both in energies]
+        columns["energy [J]"] = [digits(joules) for joules in client_energy(cost).tolist()]
     shown = {heading: cells[:MAX_CLIENTS] for heading, cells in columns.items()}
     which = "One round" if of is None else f"Round {of.round}, seed {of.seed}"
     print_table(out, f"{which}, policy {scheduled.policy}", shown)
@@ -63,6 +65,11 @@ def print_schedule(out: Console, scheduled: ScheduledRound) -> None:
             f"certificate (0 at the optimum): gap {float(proof.gap):.1e}, "
             f"primal {float(proof.primal):.1e}, dual {float(proof.dual):.1e}"
         )
+        if scheduled.has_steps:
+            out.print(
+                "rates have steps, so the gap is to a bound over all of them: no schedule costs "
+                f"less by more than {100 * max(float(proof.gap), 0.0):.2g} %"
+            )
 
 
 def _print_levels(out: Console, scheduled: ScheduledRound) -> None:
@@ -91,12 +98,22 @@ def _print_levels(out: Console, scheduled: ScheduledRound) -> None:
     )
 
 
-def energy_parts(parts: Mapping[str, Any]) -> str:
+def energy_parts(parts: Mapping[str, Any], whose: str = "of these joules") -> str:
     """Return joules by part in a line, without those of nothing."""
     named = {"wait": "waiting", "train": "training", "upload": "uploading"}
     some = {named.get(part, part): float(joules) for part, joules in parts.items()}
     least = 1e-9 * sum(some.values())  # below it is rounding
-    return "of these joules: " + ", ".join(f"{p} {digits(j)}" for p, j in some.items() if j > least)
+    return f"{whose}: " + ", ".join(f"{p} {digits(j)}" for p, j in some.items() if j > least)
+
+
+def _counted(world: Scenario) -> str:
+    """Return which joules are summed and which averaged over the clients, in words."""
+    if world.device is not None and world.device.count_energy == "sum":
+        return "all joules\nof the clients are summed (device.count_energy)"
+    begin = "of the joules, those of\n"
+    if world.radio is not None or world.device is not None:
+        return f"{begin}the radio are summed and those of training and waiting averaged"
+    return f"{begin}uploading are summed and those of training averaged, as the paper does"
 
 
 def print_comparison(out: Console, comparison: Comparison, name: str = "scenario") -> None:
@@ -131,8 +148,8 @@ def print_comparison(out: Console, comparison: Comparison, name: str = "scenario
         },
     )
     out.print(
-        f"costs are seconds + l_0 x joules, l_0 = {digits(world.task.energy_weight)} s/J; of the "
-        "joules, those of\nuploading are summed and those of training averaged, as the paper does"
+        f"costs are seconds + l_0 x joules, l_0 = {digits(world.task.energy_weight)} s/J; "
+        f"{_counted(world)}"
     )
     spent = {"policy": names, "time [s]": means("duration"), "energy [J]": means("energy")}
     print_table(out, "Spent in a round", spent)

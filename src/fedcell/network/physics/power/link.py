@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class Link:
             )
         return problem.link
 
-    def __getitem__(self, where: Any) -> Link:
+    def __getitem__(self, where: Any) -> Self:
         """Return some of the rounds or clients."""
         return replace(self, **{name: getattr(self, name)[where] for name in ARRAYS})
 
@@ -107,7 +107,7 @@ def links(scenario: Scenario, fleet: Fleet, trace: Trace) -> Link:
         "least": np.log1p(least),
         "most": cap * np.log(2),
         "on_air": on_air,
-        "widest": np.inf,
+        "widest": radio.duty_cycle or np.inf,
     }
     arrays = {name: np.broadcast_to(value, trace.gain.shape) for name, value in found.items()}
     return Link(**arrays, in_turn=in_turn)

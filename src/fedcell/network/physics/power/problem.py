@@ -21,6 +21,7 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.types import Array
+from fedcell.network.physics.discrete.link import DiscreteLink
 from fedcell.network.physics.terms import Terms
 from fedcell.network.round import Problem, Schedule
 
@@ -50,6 +51,11 @@ class FreePower:
     def of(cls, problem: Problem) -> FreePower:
         """Return the numbers of a problem."""
         link, weight = Link.of(problem), problem.energy_weight
+        if isinstance(link, DiscreteLink):
+            raise BadInput(
+                "radio.rate_table gives rates with steps, which only optimal and optimal-power "
+                "choose among: take one of them, or Shannon's rates with radio.gap_db"
+            )
         most = np.minimum(link.fastest, HIGHEST)
         if weight == 0 and not (most.max() < HIGHEST or np.isfinite(link.power_max).all()):
             raise BadInput(
