@@ -126,6 +126,7 @@ OF_PAGES = (
         ),
         "plan.png",
     ),
+    Committed("docs/images/rates.png", ("python docs/explanation/steps.md",), "rates.png"),
     Committed("docs/images/pumps.png", ("python docs/tutorials/2-your-fleet.md",), "pumps.png"),
     Committed(
         "docs/images/pumps-loss.png",

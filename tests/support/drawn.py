@@ -3,7 +3,7 @@ long names. Each is a function that draws when it is called."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ from fedcell.network import (
     draw_fleet,
     draw_trace,
     fit_device,
+    link_curve,
     load_round,
     simulate_network,
     sweep_costs,
@@ -43,6 +44,7 @@ from fedcell.policies import make_problem
 from fedcell.show.figures import (
     devices,
     exchanges,
+    links,
     paper,
     partitions,
     plans,
@@ -524,6 +526,28 @@ def testbed_cases() -> dict[str, Callable[[], Any]]:
     }
 
 
+def link_cases() -> Mapping[str, Callable[[], Any]]:
+    worlds: dict[str, dict[str, Any]] = {
+        "steps of NR": {"radio": {"rate_table": "nr-256qam"}},
+        "tones": {"radio": {"rate_table": "nb-iot"}, "cell": {"bandwidth": 180e3}},
+        "one step": {
+            "radio": {"rate_table": "802.15.4", "access": "time"},
+            "cell": {"bandwidth": 5e6},
+        },
+        "spreading factors": {
+            "radio": {"rate_table": "lora", "access": "time"},
+            "cell": {"bandwidth": 125e3},
+        },
+        "Shannon alone": {},
+        "a gap and a cap": {"radio": {"gap_db": 3.0, "spectral_cap": 5.55}},
+    }
+
+    def draw(name: str) -> Any:
+        return links.link_figure(link_curve(Scenario().using(**worlds[name])))
+
+    return {name: partial(draw, name) for name in worlds}
+
+
 def every_case() -> Cases:
     """By the function that draws it, and by name."""
     return {
@@ -542,6 +566,7 @@ def every_case() -> Cases:
         sweeps.sweep_figure: sweep_cases(),
         paper.panel_figure: paper_cases(),
         exchanges.exchanges_figure: exchange_cases(),
+        links.link_figure: link_cases(),
         testbeds.testbed_figure: testbed_cases(),
         devices.device_figure: device_cases(),
     }

@@ -8,6 +8,8 @@ from fedcell.core.errors import BadInput
 from fedcell.core.types import Array
 
 from .physics.certificate import certify_devices
+from .physics.discrete.link import DiscreteLink
+from .physics.discrete.modes import Modes
 from .physics.power.certificate import certify_power
 from .physics.power.link import Link
 from .physics.power.problem import FreePower
@@ -52,7 +54,13 @@ def certify(problem: Problem, schedule: Schedule) -> Certificate:
     >>> bool(certify(problem, Optimal()(problem)).gap < 1e-12)
     True
     """
-    if schedule.power is not None:
+    limited = problem.extras is not None and isinstance(problem.extras.limit, Modes)
+    free = schedule.power is not None
+    if isinstance(problem.link, DiscreteLink) if free else limited:
+        from .policies.joint.modes import certify_modes  # it needs the solver of the joint problem
+
+        return certify_modes(problem, schedule)
+    if free:
         power = FreePower.of(problem)
         found = joint_split(power)
         return certify_power(problem, power, schedule, (found.beta, found.R))

@@ -117,8 +117,9 @@ def training_identity(scenario: Scenario, fingerprint: str | None, seed: int) ->
         identity["adaptive"],
     )  # built-in ones
     identity["scenario"].pop("device", None)
-    if scenario.radio is not None and scenario.radio.snr_min_db is not None:
-        return identity  # powers, band and noise decide which clients are in outage
+    own = scenario.radio
+    if own is not None and not (own.snr_min_db is None and own.rate_table is None):
+        return identity  # powers, band and noise decide on outage, or with the bits on losses
     radio = identity["scenario"].pop("radio", {})
     if scenario.cell.channel.diversity == "auto" and radio.get("access") == "time":
         identity["scenario"]["radio"] = {"access": "time"}  # fading of the whole band

@@ -15,6 +15,7 @@ from fedcell.experiments.table import SweepTable
 from fedcell.learning.partition_report import PartitionReport
 from fedcell.network.compare import Comparison, CostSweep
 from fedcell.network.ledger import Ledger
+from fedcell.network.physics.discrete.curve import LinkCurve
 from fedcell.network.schedule import ScheduledRound
 from fedcell.paper.reproduce import Reproduction
 from fedcell.planning.choice.plan import PlanOutcome, TrainingPlan
@@ -27,7 +28,7 @@ from fedcell.simulation.summary import RunResult
 
 from .figures import devices as device_figures
 from .figures import exchanges as exchange_figures
-from .figures import paper, partitions, plans, rounds, runs, style, sweeps
+from .figures import links, paper, partitions, plans, rounds, runs, style, sweeps
 from .figures import testbeds as testbed_figures
 from .figures.curves import RunsDrawing
 
@@ -94,6 +95,7 @@ FIGURES: Mapping[type, Callable[..., Any]] = {
     Reproduction: paper.panel_figure,
     ExchangeReport: exchange_figures.exchanges_figure,
     FittedDevice: device_figures.device_figure,
+    LinkCurve: links.link_figure,
     TestbedReport: testbed_figures.testbed_figure,
 }
 
@@ -165,6 +167,7 @@ PANELS: Mapping[type, Mapping[str, Panel]] = {
     SweepResult: {"sweep": lambda ax, swept, **o: sweeps.draw_sweep(ax, swept.table, **o)},
     SweepTable: {"sweep": sweeps.draw_sweep},
     Reproduction: {"panel": paper.draw_panel},
+    LinkCurve: {"link": links.draw_link},
 }
 
 

@@ -14,8 +14,8 @@ from fedcell.core.errors import BadInput
 from fedcell.core.schema import LARGE, SMALL
 from fedcell.core.showing import shortened
 from fedcell.learning.setup import MAX_SAMPLES
-from fedcell.network.channel import gain_at_rate
-from fedcell.network.physics.link import shannon_noise, usable_band
+from fedcell.network.physics.discrete.inverse import gain_of_rate
+from fedcell.network.physics.link import usable_band
 from fedcell.scenario.arrays import MAX_NAME_LENGTH, ClientTable, in_range
 from fedcell.scenario.scenario import Scenario
 
@@ -218,7 +218,7 @@ def _gain_of(scenario: Scenario, profile: Profile) -> float | None:
     if scenario.radio is not None and scenario.radio.power_max is not None:
         power = min(power, scenario.radio.power_max / scenario.cell.bandwidth)
     per_hertz = profile.rate / usable_band(scenario)  # r_j^0
-    gain = float(gain_at_rate(np.array(power), np.array(per_hertz), shannon_noise(scenario)))
+    gain = float(gain_of_rate(scenario, np.array(power), np.array(per_hertz)))
     if not 0 < gain <= 1:
         raise BadInput(
             f"{profile.name}: rate = {profile.rate:g} bit/s is more than cell.bandwidth = "

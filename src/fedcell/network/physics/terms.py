@@ -37,7 +37,7 @@ class Terms:
     w: Array  # l kappa c^alpha [s^alpha]
     b: Array  # net price of a second of training
     q: Array  # net price of a second of uploading
-    m: Array  # [s]
+    m: Array  # of a training and an upload, whatever the schedule [s]
     alpha: Array
     shortest: Array  # c / f_max [s]
     longest: Array
@@ -65,7 +65,7 @@ class Terms:
             w=each * problem.kappa * c**extras.exponent,
             b=each * (extras.busy_power - extras.done_power),
             q=weight * extras.send_power - each * extras.done_power,
-            m=extras.memory_time,
+            m=extras.memory_time + extras.latency,
             alpha=extras.exponent,
             shortest=c / problem.freq_max,
             longest=c / problem.freq_min,

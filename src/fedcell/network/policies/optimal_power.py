@@ -9,13 +9,16 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.types import Array
+from fedcell.network.physics.discrete.link import DiscreteLink
 from fedcell.network.physics.power.certificate import certify_power
 from fedcell.network.physics.power.link import Link
 from fedcell.network.physics.power.problem import FreePower
 from fedcell.network.physics.terms import Terms
 from fedcell.network.round import Problem, Schedule
 
+from .joint.modes import best_powers
 from .joint.solve import JointSplit, joint_split
+from .optimal import Optimal
 
 FILLED = 1e-9  # by how much the shares of a split may exceed the band before they are scaled
 
@@ -54,6 +57,13 @@ class OptimalPower:
             )
 
     def __call__(self, problem: Problem, /) -> Schedule:
+        if isinstance(link := problem.link, DiscreteLink):
+            if self != OptimalPower():
+                raise BadInput(
+                    "radio.rate_table gives rates with steps: only (22) without a deadline is "
+                    "minimised over them"
+                )
+            return best_powers(problem, link, Optimal()(problem))
         if self.minimise == "time":
             problem = replace(problem, energy_weight=0.0)
         terms = None

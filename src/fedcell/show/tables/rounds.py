@@ -66,6 +66,11 @@ def print_schedule(out: Console, scheduled: ScheduledRound) -> None:
             f"certificate (0 at the optimum): gap {float(proof.gap):.1e}, "
             f"primal {float(proof.primal):.1e}, dual {float(proof.dual):.1e}"
         )
+        if scheduled.has_steps:
+            out.print(
+                "rates have steps, so the gap is to a bound over all of them: no schedule costs "
+                f"less by more than {100 * max(float(proof.gap), 0.0):.2g} %"
+            )
 
 
 def _print_levels(out: Console, scheduled: ScheduledRound) -> None:

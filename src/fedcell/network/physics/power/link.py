@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class Link:
             )
         return problem.link
 
-    def keeping(self, x: Array, which: Bools) -> Link:
+    def keeping(self, x: Array, which: Bools) -> Self:
         """Return the links of which some devices cannot set their power: x is that of their power
         law, as far as it is finite (a device that always sends with all its power has none)."""
         fixed = which & np.isfinite(x)
@@ -54,7 +54,7 @@ class Link:
             self, least=np.where(fixed, x, self.least), most=np.where(fixed, x, self.most)
         )
 
-    def __getitem__(self, where: Any) -> Link:
+    def __getitem__(self, where: Any) -> Self:
         """Return some of the rounds or clients."""
         return replace(self, **{name: getattr(self, name)[where] for name in ARRAYS})
 
@@ -94,16 +94,6 @@ class Link:
             return time, self.draw * power * time
 
 
-def with_fixed_powers(problem: Problem, which: Bools) -> Problem:
-    """Return a problem in which some devices, (..., client), cannot set their transmit power."""
-    if problem.link is None or not which.any():
-        return problem
-    limit = None if problem.extras is None else problem.extras.limit
-    with np.errstate(divide="ignore"):
-        x = problem.link.scale / (problem.band_time if limit is None else limit.band_time)
-    return replace(problem, link=problem.link.keeping(x, which))
-
-
 ARRAYS = ("scale", "noise", "draw", "power_max", "least", "most", "on_air", "widest")
 
 
@@ -125,7 +115,7 @@ def links(scenario: Scenario, fleet: Fleet, trace: Trace) -> Link:
         "least": np.log1p(least),
         "most": cap * np.log(2),
         "on_air": on_air,
-        "widest": np.inf,
+        "widest": radio.duty_cycle or np.inf,
     }
     arrays = {name: np.broadcast_to(value, trace.gain.shape) for name, value in found.items()}
     return Link(**arrays, in_turn=in_turn)
