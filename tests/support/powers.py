@@ -71,8 +71,14 @@ def random_extras(rng: np.random.Generator, shape: tuple[int, int], time: float)
         return rng.uniform(0, most, shape) if rng.random() < part else nothing
 
     done = maybe(0.5, 1)
-    names = ("tail_energy", "receive_energy", "receive_begin", "receive_end", "download_time")
-    names += ("latency",)
+    names = (
+        "latency",
+        "tail_energy",
+        "receive_energy",
+        "receive_begin",
+        "receive_end",
+        "download_time",
+    )
     return Extras(
         exponent=rng.uniform(1, 3.5, shape) if rng.random() < 0.5 else np.full(shape, 3.0),
         busy_power=done + maybe(0.7, 3),

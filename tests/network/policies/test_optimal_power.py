@@ -13,8 +13,8 @@ from fedcell.network import draw_fleet, draw_trace, load_round, schedule_round, 
 from fedcell.network.certificate import check_schedule
 from fedcell.network.physics.notes import power_notes
 from fedcell.network.physics.power.functions import inverse_m, inverse_phi, m_of, phi
-from fedcell.network.physics.power.link import Link, with_fixed_powers
-from fedcell.network.physics.power.problem import FreePower
+from fedcell.network.physics.power.link import Link
+from fedcell.network.physics.power.problem import FreePower, with_fixed_powers
 from fedcell.network.policies.names import BUILT_IN, NAMED, policy_by_name
 from fedcell.policies import (
     Broadcast,
@@ -269,13 +269,20 @@ def test_the_largest_share_is_kept():
 
 
 def test_devices_that_send_in_turn_have_the_whole_band():
-    problem = world("pis-wifi", radio={"rate_table": None, "spectral_cap": 6.0, "gap_db": 3.0})
+    in_turn = Scenario().using(
+        radio={"access": "time", "power_max": 5.0, "circuit_power": 1.0},
+        device={"idle_power": 0.3, "when_done": "sleep"},
+        task={"model_bits": 1e7},
+    )
+    problem = rounds_of(in_turn)
     best, link = OptimalPower()(problem), problem.link
     assert link.in_turn
     assert best.certificate.gap.max() < 1e-9
     seconds, _ = link.upload(best.share, best.power)
     x = np.minimum(np.log1p(best.power / link.noise), link.most)
     assert_allclose(seconds, link.scale / (best.share * x), rtol=1e-12)
+    even = policy_by_name("even", Broadcast.among(problem))(problem)
+    assert (price(problem, best).objective < price(problem, even).objective).all()
 
 
 def test_devices_that_cannot_set_their_power_keep_the_density():

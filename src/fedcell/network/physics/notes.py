@@ -68,8 +68,9 @@ def radio_notes(
         late.append(cost.upload_time.ravel())
         widths.append(schedule.share.ravel() * scenario.cell.bandwidth)
         if radio.resource_block is not None and radio.access == "band" and size <= blocks:
-            shares = whole_blocks(schedule.share, blocks, sizes)
-            rounded = Schedule(shares, schedule.freq, power=schedule.power)
+            rounded = Schedule(
+                whole_blocks(schedule.share, blocks, sizes), schedule.freq, power=schedule.power
+            )
             real += float(cost.objective.sum())
             whole += float(price(problem, rounded).objective.sum())
     if efficiencies:
@@ -85,18 +86,6 @@ def radio_notes(
             f"), rounds cost {100 * (whole / real - 1):.2g} % more"
         )
     return notes
-
-
-def _losses(scenario: Scenario) -> list[str]:
-    """Return how many uploads lost blocks spoil."""
-    if not loses_uploads(scenario.radio):
-        return []
-    assert scenario.radio is not None
-    lost, q = mean_loss_rate(scenario), scenario.radio.target_bler
-    return [
-        f'{100 * lost:.3g} % of uploads are lost, because radio.arq = "none" and each needs all of '
-        f"its blocks; a first try loses {100 * q:.3g} % of them at the least SNR"
-    ]
 
 
 def power_notes(
@@ -134,16 +123,29 @@ def power_notes(
         if not part.cohort.size:
             continue
         problem = make_problem(scenario, fleet, part)
-        if problem.extras is None or not isinstance(problem.extras.limit, PowerLimit):
+        limit = None if problem.extras is None else problem.extras.limit
+        if not isinstance(limit, PowerLimit):
             return []
         share = resolve_policy("optimal", Broadcast.to(scenario, fleet))(problem).share
         uploads += share.size
-        cut += int((share > problem.extras.limit.cut).sum())
+        cut += int((share > limit.cut).sum())
     if not cut:
         return []
     return [
         f"power_max cuts the density of {cut} of {uploads} uploads in a round: optimal is then "
         "the best of several splits, with no certificate; compare optimal-power, the exact optimum"
+    ]
+
+
+def _losses(scenario: Scenario) -> list[str]:
+    """Return how many uploads lost blocks spoil."""
+    if not loses_uploads(scenario.radio):
+        return []
+    assert scenario.radio is not None
+    lost, q = mean_loss_rate(scenario), scenario.radio.target_bler
+    return [
+        f'{100 * lost:.3g} % of uploads are lost, because radio.arq = "none" and each needs all of '
+        f"its blocks; a first try loses {100 * q:.3g} % of them at the least SNR"
     ]
 
 

@@ -57,14 +57,15 @@ class OptimalPower:
             )
 
     def __call__(self, problem: Problem, /) -> Schedule:
-        if self.minimise == "time":
-            problem = replace(problem, energy_weight=0.0)
         if isinstance(link := problem.link, DiscreteLink):
-            if self.deadline is not None:
+            if self != OptimalPower():
                 raise BadInput(
-                    "`deadline` needs a radio without a rate table: leave radio.rate_table out"
+                    "radio.rate_table gives rates with steps: only (22) without a deadline is "
+                    "minimised over them"
                 )
             return best_powers(problem, link, Optimal()(problem))
+        if self.minimise == "time":
+            problem = replace(problem, energy_weight=0.0)
         terms = None
         if self.minimise == "energy":
             problem = replace(problem, energy_weight=1.0)

@@ -94,21 +94,6 @@ class Link:
             return time, self.draw * power * time
 
 
-def with_fixed_powers(problem: Problem, which: Bools) -> Problem:
-    """Return a problem in which some devices, (..., client), cannot set their transmit power."""
-    if problem.link is None or not which.any():
-        return problem
-    if type(problem.link) is not Link:  # modes of a rate table
-        raise BadInput(
-            f"{int(which.sum())} of {which.size} devices cannot set their transmit power, which "
-            "optimal-power chooses for each rate of a table: take another policy"
-        )
-    limit = None if problem.extras is None else problem.extras.limit
-    with np.errstate(divide="ignore"):
-        x = problem.link.scale / (problem.band_time if limit is None else limit.band_time)
-    return replace(problem, link=problem.link.keeping(x, which))
-
-
 ARRAYS = ("scale", "noise", "draw", "power_max", "least", "most", "on_air", "widest")
 
 

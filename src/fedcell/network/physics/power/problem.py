@@ -14,14 +14,15 @@ the largest share, D / x what is drawn on air where clients send in turn.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.core.types import Array
+from fedcell.core.types import Array, Bools
 from fedcell.network.physics.discrete.link import DiscreteLink
+from fedcell.network.physics.link import PowerLimit
 from fedcell.network.physics.terms import Terms
 from fedcell.network.round import Problem, Schedule
 
@@ -143,6 +144,23 @@ class FreePower:
             width = 1.0 if link.in_turn else used
             x = np.log1p(schedule.power / (link.noise * width))
         return problem.cycles / schedule.freq, s, np.asarray(np.minimum(x, self.most))
+
+
+def with_fixed_powers(problem: Problem, which: Bools) -> Problem:
+    """Return a problem in which some devices, (..., client), cannot set their transmit power: they
+    keep the density of their power law."""
+    if problem.link is None or not which.any():
+        return problem
+    if isinstance(problem.link, DiscreteLink):
+        raise BadInput(
+            "radio.rate_table gives rates with steps: optimal-power needs devices that all set "
+            "their transmit power (sets-power)"
+        )
+    limit = None if problem.extras is None else problem.extras.limit
+    band_time = limit.band_time if isinstance(limit, PowerLimit) else problem.band_time
+    with np.errstate(divide="ignore"):
+        x = problem.link.scale / band_time
+    return replace(problem, link=problem.link.keeping(x, which))
 
 
 def _shortest(sending: Array, airtime: Array, least: Array, most: Array) -> Array:
