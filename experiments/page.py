@@ -9,6 +9,7 @@ import csv
 import json
 import re
 import sys
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -28,8 +29,15 @@ PAPER = "paper"  # the regime of the panels
 KINDS = ("held", "held, but small", "not held", "inconclusive", "identity")
 LEARNING = ("fig3a", "fig3b", "fig3c", "fig4a", "fig4b", "fig5a", "fig5b")
 NAMED = {"L": "smoothness", "mu": "convexity", "lambda": "diversity", "G^2": "gradients"}
+DERIVED = ("beta = 2 L lambda - 1", "2 / (mu beta)", "1 / (L lambda)")
 NAMED |= {"C_1": "relative_noise", "sigma^2": "noise"}
 PAGE, RESULTS = ROOT / "docs" / "reference" / "reproduction.md", ROOT / "experiments" / "results"
+
+
+@cache
+def load(folder):
+    """Return a reproduction, read once."""
+    return load_reproduction(folder)
 
 
 def panel_part(name):
@@ -37,7 +45,7 @@ def panel_part(name):
     folder = RESULTS / name
     if not (folder / "experiment.json").exists():
         return f"    fedcell reproduce {name}\n\nNot run in full yet.\n"
-    found = load_reproduction(folder)
+    found = load(folder)
     seeds, seconds = len(found.table.seeds), found.table.about.get("seconds", 0)
     took = f"; its trainings took {seconds / 3600:.1f} hours of one processor" if seconds else ""
     lines = [
@@ -60,7 +68,7 @@ def regime_verdicts(regime):
     """Return the reproductions of a regime by panel, of those that were run."""
     folders = {panel: RESULTS / regime / panel for panel in regime_tables(regime)["panels"]}
     return {
-        panel: load_reproduction(folder)
+        panel: load(folder)
         for panel, folder in folders.items()
         if (folder / "experiment.json").exists()
     }
@@ -98,7 +106,7 @@ def every(found):
 
 def by_regime_part():
     """Return a table: each claim on learning, by regime."""
-    paper = {name: load_reproduction(RESULTS / name) for name in LEARNING}
+    paper = {name: load(RESULTS / name) for name in LEARNING}
     columns = {
         "MNIST, one class": cells(paper, "MNIST"),
         **{regime_tables(r)["title"]: cells(regime_verdicts(r), "MNIST") for r in REGIMES},
@@ -106,7 +114,7 @@ def by_regime_part():
     }
     long = RESULTS / "fig3c-long"
     if (long / "experiment.json").exists():
-        found = {"fig3c-long": load_reproduction(long)}
+        found = {"fig3c-long": load(long)}
         columns["CIFAR-10, E_l to 640"] = cells(found, "CIFAR-10, constant rate")
         columns["CIFAR-10, falling rate"] = cells(found, "CIFAR-10, falling rate")
     claims = dict.fromkeys(verdict.claim for verdict in every(paper))
@@ -196,7 +204,7 @@ def summary_part():
     lines = [row("panel", *KINDS), "|---|" + "---|" * len(KINDS)]
     for name in PANELS:
         if (RESULTS / name / "experiment.json").exists():
-            found = load_reproduction(RESULTS / name)
+            found = load(RESULTS / name)
             said = [kind_of(verdict) for verdict in found.verdicts]
             counts = (str(said.count(kind)) for kind in KINDS)
             lines.append(row(f"[{found.table.title}](#{name})", *counts))
@@ -206,27 +214,14 @@ def summary_part():
         lines.append(
             row(f"[Figs. 3 to 5: {title}](#{regime})", *(str(said.count(k)) for k in KINDS))
         )
-    total, took = len(TALLY.findings), json.loads((RESULTS / "store.json").read_text())
-    claims = len({each.verdict.claim for each in (*TALLY.findings, *TALLY.identities)})
-    held, against, open_ = (TALLY.of(outcome) for outcome in ("held", "not held", "inconclusive"))
-    little = sum(each.verdict.finding.note == "but small" for each in held)
-    lost = ", ".join(f"{e.verdict.claim} ({e.verdict.where})" for e in TALLY.overturned)
+    counted, corrected = TALLY.sentences()
+    marked = f", marked{MARK}:" if TALLY.overturned else ""
+    took = json.loads((RESULTS / "store.json").read_text())
     lines += [
         "",
-        f"In all {claims} claims give {total} findings, and {len(TALLY.identities)} identities, "
-        f"which follow from the model and are counted apart; {TALLY.repeated} verdicts that stand "
-        f"under two panels count once. {len(held)} findings are held, {little} of them with a "
-        f"small effect; {len(against)} are not, and {len(open_)} are inconclusive.",
+        counted,
         "",
-        f"{TALLY.tests} findings rest on a test at 5 %; the other {total - TALLY.tests} compare "
-        f"with a threshold. If there were no effects at all, about {TALLY.by_chance:.0f} tests "
-        f"would be decided by chance. "
-        f"With Holm's correction over all {TALLY.tests}, "
-        + (
-            f"{len(TALLY.overturned)} become inconclusive, marked{MARK}: {lost}."
-            if lost
-            else "none changes."
-        ),
+        corrected.replace(":", marked, 1) if marked else corrected,
         "",
         f"The page uses {took['trainings']} trainings, each made once, which took "
         f"{took['hours']:g} hours of one processor.",
@@ -243,12 +238,14 @@ def kind_of(verdict):
 
 def constants_part():
     """Return the constants of Theorem 1: median and range over trainings."""
-    rows = load_reproduction(RESULTS / "theory").table.about[KIND]
-    lines = [row("", *NAMED, "2 L lambda", "trainings"), "|---|" + "---|" * (len(NAMED) + 2)]
+    rows = load(RESULTS / "theory").table.about[KIND]
+    lines = [row("", *NAMED, *DERIVED, "trainings"), "|---|" + "---|" * (len(NAMED) + 4)]
     for variant in dict.fromkeys(each["labels"]["variant"] for each in rows):
         here = [each["constants"] for each in rows if each["labels"]["variant"] == variant]
         columns = [[c[field] for c in here] for field in NAMED.values()]
-        columns.append([2 * c["smoothness"] * c["diversity"] for c in here])
+        L, mu, lam = (np.array([c[NAMED[name]] for c in here]) for name in ("L", "mu", "lambda"))
+        beta = 2 * L * lam - 1
+        columns += [beta, 2 / mu / beta, 1 / (L * lam)]
         spans = (f"{np.median(c):.3g} ({min(c):.3g} to {max(c):.3g})" for c in columns)
         lines.append(row(variant, *spans, str(len(here))))
     return "\n".join(lines) + "\n"
@@ -294,7 +291,7 @@ def part(name):
 def counted():
     """Count the verdicts of all panels and regimes."""
     ran = [name for name in PANELS if (RESULTS / name / "experiment.json").exists()]
-    paper = {name: load_reproduction(RESULTS / name).verdicts for name in ran}
+    paper = {name: load(RESULTS / name).verdicts for name in ran}
     others = {
         regime: {name: each.verdicts for name, each in regime_verdicts(regime).items()}
         for regime in REGIMES

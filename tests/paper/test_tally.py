@@ -42,6 +42,17 @@ def test_a_finding_among_many_is_overturned():
     assert tally({"paper": {"a": [said("weak", p=0.02)]}}).overturned == []
 
 
+def test_sentences_count_and_name_what_is_overturned():
+    many = [said(f"n{i}", "inconclusive", 0.5) for i in range(9)]
+    same = said("same", identity=True)
+    whole = tally({"paper": {"a": [said("weak", p=0.02), same, *many], "b": [same]}})
+    counted, corrected = whole.sentences()
+    assert counted.startswith("In all 11 claims give 10 findings, and 1 identities")
+    assert "1 verdicts that stand under two panels count once. 1 findings are held" in counted
+    assert "1 are undecided: weak (all)." in corrected
+    assert tally({"paper": {"a": [said("x")]}}).sentences()[1].endswith("none changes.")
+
+
 def test_holm_keeps_errors_below_five_percent():
     """Twenty tests without an effect: some error in 64 % of cases uncorrected, in 5 % corrected."""
     rng = np.random.default_rng(3)

@@ -65,6 +65,29 @@ class Tally:
         """Tests that would decide by chance at 5 % if there were no effect in any."""
         return LEVEL * self.tests
 
+    def sentences(self) -> tuple[str, str]:
+        """Return how many findings there are of each kind, and what chance and Holm's correction
+        make of them."""
+        total, tests = len(self.findings), self.tests
+        claims = len({each.verdict.claim for each in (*self.findings, *self.identities)})
+        held, against, undecided = map(self.of, ("held", "not held", "inconclusive"))
+        little = sum(each.verdict.finding.note == "but small" for each in held)
+        counted = (
+            f"In all {claims} claims give {total} findings, and {len(self.identities)} identities, "
+            f"which follow from the model and are counted apart; {self.repeated} verdicts that "
+            f"stand under two panels count once. {len(held)} findings are held, {little} of them "
+            f"with a small effect; {len(against)} are not, and {len(undecided)} are inconclusive."
+        )
+        lost = ", ".join(f"{each.verdict.claim} ({each.verdict.where})" for each in self.overturned)
+        corrected = (
+            f"{tests} findings rest on a test at {100 * LEVEL:.0f} %; the other {total - tests} "
+            "compare with a threshold. If there were no effects at all, about "
+            f"{self.by_chance:.0f} tests would be decided by chance. With Holm's correction over "
+            f"all of them, "
+            + (f"{len(self.overturned)} are undecided: {lost}." if lost else "none changes.")
+        )
+        return counted, corrected
+
 
 def tally(by_regime: Mapping[str, Mapping[str, Iterable[Verdict]]]) -> Tally:
     """Count verdicts by regime and panel.

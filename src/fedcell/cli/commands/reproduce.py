@@ -1,5 +1,6 @@
 """Reproduce figures of the paper."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +26,8 @@ from fedcell.experiments.store import Store
 from fedcell.paper.catalogue import PANELS, REGIMES
 from fedcell.paper.load import Edition, load_edition, panels_of
 from fedcell.paper.reproduce import reproduce
+from fedcell.paper.tally import tally
+from fedcell.paper.verdicts import Verdict
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 
@@ -84,6 +87,7 @@ def reproduce_command(
     check_folder(store, "--store")
     engine = engine_of(workers, cluster)
     answers: list[dict[str, Any]] = []
+    verdicts: dict[str, Sequence[Verdict]] = {}
     failures: set[str] = set()
     for panel in chosen:
         place = folder / edition.folder(panel)
@@ -101,6 +105,7 @@ def reproduce_command(
         failures |= set(result.failures)
         result.save(place)
         answers += result.rows()
+        verdicts[panel] = result.verdicts
         if not as_json:
             print_result(out, result)
         draw(result, place / f"{panel}.png")
@@ -111,5 +116,8 @@ def reproduce_command(
         write_page(place, result, quiet=as_json)
     if as_json:
         print_json(answers)
+    elif len(verdicts) > 1:
+        for sentence in tally({regime or "": verdicts}).sentences():
+            out.print(sentence, soft_wrap=True)
     if failures:
         exit_with_failures(failures)
