@@ -215,7 +215,7 @@ def summary_part():
             row(f"[Figs. 3 to 5: {title}](#{regime})", *(str(said.count(k)) for k in KINDS))
         )
     counted, corrected = TALLY.sentences()
-    marked = f", marked{MARK}:" if TALLY.overturned else ""
+    marked = f" (marked{MARK}):" if TALLY.overturned else ""
     took = json.loads((RESULTS / "store.json").read_text())
     lines += [
         "",

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from .verdicts import Outcome, Verdict
 
 LEVEL = 0.05  # of all verdicts together
+HOLDS = "Holm's correction changes none of the outcomes."
 SEVERITY: Sequence[Outcome] = ("held", "inconclusive", "not held")
 
 
@@ -70,7 +71,8 @@ class Tally:
         make of them."""
         total, tests = len(self.findings), self.tests
         claims = len({each.verdict.claim for each in (*self.findings, *self.identities)})
-        held, against, undecided = map(self.of, ("held", "not held", "inconclusive"))
+        held, against = self.of("held"), self.of("not held")
+        undecided = self.of("inconclusive")
         little = sum(each.verdict.finding.note == "but small" for each in held)
         counted = (
             f"In all {claims} claims give {total} findings, and {len(self.identities)} identities, "
@@ -82,9 +84,8 @@ class Tally:
         corrected = (
             f"{tests} findings rest on a test at {100 * LEVEL:.0f} %; the other {total - tests} "
             "compare with a threshold. If there were no effects at all, about "
-            f"{self.by_chance:.0f} tests would be decided by chance. With Holm's correction over "
-            f"all of them, "
-            + (f"{len(self.overturned)} are undecided: {lost}." if lost else "none changes.")
+            f"{self.by_chance:.0f} tests would be decided by chance. "
+            + (f"Holm's correction leaves undecided: {lost}." if lost else HOLDS)
         )
         return counted, corrected
 
