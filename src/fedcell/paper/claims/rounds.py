@@ -11,6 +11,7 @@ from fedcell.paper.optimum import one_over_k
 from fedcell.paper.verdicts import (
     FITS,
     LITTLE,
+    NO_SIZE,
     PROPORTIONAL,
     Finding,
     Series,
@@ -77,19 +78,20 @@ def fewer_clients_need_fewer_rounds(table: SweepTable) -> Iterator[Verdict]:
             claim="N = 50 needs fewer rounds than N = 100",
             where=data,
             finding=unless_cut(larger(moved), known),
-            stated=f"no size; b doubles, {100 * implied[data]:+.0f} % (Theorem 1)",
+            stated=implied.get(data, NO_SIZE),
             number=f"from N = 50 to 100, mean over K: {percent(moved)}",
         )
 
 
-def _rounds_of_twice_b(table: SweepTable) -> dict[str, float]:
+def _rounds_of_twice_b(table: SweepTable) -> dict[str, str]:
     """Return how many more rounds a + 2 b / K are than the a + b / K of N = 50, mean over K."""
     more = {}
     for others, curve in series(table, "plan.cohort").items():
         if dict(others).get("clients.count") == 50:
             a, b = one_over_k(curve, curve.means)
             each = b / np.array(curve.x)
-            more[dataset(others)] = float(np.mean(each / (a + each)))
+            rise = 100 * float(np.mean(each / (a + each)))
+            more[dataset(others)] = f"{NO_SIZE}; b doubles, {rise:+.0f} % (Theorem 1)"
     return more
 
 
