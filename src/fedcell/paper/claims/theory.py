@@ -58,13 +58,14 @@ def pl_is_visible(table: SweepTable) -> Iterator[Verdict]:
     for variant, rows in _by_variant(table).items():
         ratios = [np.array(row["pl_ratios"], float) for row in rows]
         folds = [float(each.max() / each.min()) for each in ratios]
+        steady = [fold <= STEADY for fold in folds]
         yield Verdict(
             claim="P-L is visible in experiments",
             stated="one mu: 1-fold",
             where=variant,
-            finding=_all_or_none([fold <= STEADY for fold in folds]),
+            finding=_all_or_none(steady),
             number=f"|grad f|^2 / 2f changes {np.median(folds):.0f}-fold ({min(folds):.0f} to "
-            f"{max(folds):.0f}) along a training; {len(rows)} trainings",
+            f"{max(folds):.0f}) along a training; {_agreeing(steady)}",
         )
 
 
@@ -86,23 +87,29 @@ def bound_fits(table: SweepTable) -> Iterator[Verdict]:
                 where=variant,
                 finding=_all_or_none(near),
                 number=f"{said:.2g} said ({least:.2g} to {most:.2g}), {taken:.0f} taken; "
-                f"{len(pairs)} trainings",
+                f"{_agreeing(near)}",
             )
         curves = [(np.array(r["rounds"], float), np.array(r["losses"], float)) for r in rows]
         shapes = [_shape(t, losses) for t, losses in curves if t.size >= MIN_MODELS]
+        fits = [off <= FITS for off in shapes]
         if shapes:
             yield Verdict(
                 claim="the loss falls as the bound does, A / (t + B)",
                 where=variant,
-                finding=_all_or_none([off <= FITS for off in shapes]),
+                finding=_all_or_none(fits),
                 number=f"fitted to a training, at most {100 * np.median(shapes):.0f} % off "
-                f"({100 * min(shapes):.0f} to {100 * max(shapes):.0f}); {len(shapes)} trainings",
+                f"({100 * min(shapes):.0f} to {100 * max(shapes):.0f}); {_agreeing(fits)}",
             )
 
 
 def _all_or_none(right: list[bool]) -> Finding:
     """Return the outcome of a few trainings that each say yes or no."""
     return Finding("held" if all(right) else "inconclusive" if any(right) else "not held")
+
+
+def _agreeing(right: list[bool]) -> str:
+    """Return in how many trainings a claim is right, in words."""
+    return f"{sum(right)} of {len(right)} trainings agree"
 
 
 def _shape(t: Array, losses: Array) -> float:
