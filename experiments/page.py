@@ -238,7 +238,11 @@ def kind_of(verdict):
 
 def constants_part():
     """Return the constants of Theorem 1: median and range over trainings."""
-    rows = load(RESULTS / "theory").table.about[KIND]
+    rows = list(load(RESULTS / "theory").table.about[KIND])
+    for regime in REGIMES:
+        if "theory" in (found := regime_verdicts(regime)):
+            title = {"variant": regime_tables(regime)["title"]}
+            rows += [each | {"labels": title} for each in found["theory"].table.about[KIND]]
     lines = [row("", *NAMED, *DERIVED, "trainings"), "|---|" + "---|" * (len(NAMED) + 4)]
     for variant in dict.fromkeys(each["labels"]["variant"] for each in rows):
         here = [each["constants"] for each in rows if each["labels"]["variant"] == variant]

@@ -129,7 +129,7 @@ def reproduce(
     about = {**result.table.about, "panel": panel, **asdict(edition)}
     about["points"] = len(experiment.points) * max(1, len(experiment.policies))
     about["seconds"] = round(store.seconds(curve.key for curve in result.curves.values()))
-    if PANELS[panel].constants and edition.regime is None:
+    if PANELS[panel].constants and (edition.regime is None or panel == "theory"):
         about[KIND], about["unmeasured"] = constants_of(experiment, store, engine, data_dir)
     return _with_verdicts(replace(result.table, about=about), result)
 
