@@ -121,7 +121,7 @@ def _in_regime(given: Mapping[str, Any], panel: str, name: str) -> dict[str, Any
         if one["name"] in regime["variant"]
     ]
     settings = regime["settings"].get(panel, {})
-    title = f"{given['title']}: {regime['title']}"
+    title = f"{given['title']}, {regime['title']}"
     return _merged(given, settings) | {
         "title": title,
         "seeds": regime["seeds"],

@@ -84,7 +84,7 @@ class Tally:
         corrected = (
             f"{tests} findings rest on a test at {100 * LEVEL:.0f} %; the other {total - tests} "
             "compare with a threshold. If there were no effects at all, about "
-            f"{self.by_chance:.0f} tests would be decided by chance. "
+            f"{self.by_chance:.1g} tests would be decided by chance. "
             + (f"Holm's correction leaves undecided: {lost}." if lost else HOLDS)
         )
         return counted, corrected
