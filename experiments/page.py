@@ -25,7 +25,7 @@ from fedcell.paper.verdicts import SYMBOLS
 ROOT = Path(__file__).parents[1]
 ESCAPED = r"\|"
 MARK = " †"
-PAPER = "paper"  # the regime of the panels
+PAPER = "the panels"  # the regime of the panels
 KINDS = ("held", "held, but small", "not held", "inconclusive", "identity")
 LEARNING = ("fig3a", "fig3b", "fig3c", "fig4a", "fig4b", "fig5a", "fig5b")
 NAMED = {"L": "smoothness", "mu": "convexity", "lambda": "diversity", "G^2": "gradients"}
@@ -117,6 +117,7 @@ def by_regime_part():
         found = {"fig3c-long": load(long)}
         columns["CIFAR-10, E_l to 640"] = cells(found, "CIFAR-10, constant rate")
         columns["CIFAR-10, falling rate"] = cells(found, "CIFAR-10, falling rate")
+    columns = {name: column for name, column in columns.items() if column}
     claims = dict.fromkeys(verdict.claim for verdict in every(paper))
     lines = [row("claim", *columns), "|---|" + "---|" * len(columns)]
     lines += [row(claim, *(c.get(claim, "-") for c in columns.values())) for claim in claims]

@@ -80,7 +80,11 @@ class Tally:
             f"stand under two panels count once. {len(held)} findings are held, {little} of them "
             f"with a small effect; {len(against)} are not, and {len(undecided)} are inconclusive."
         )
-        lost = ", ".join(f"{each.verdict.claim} ({each.verdict.where})" for each in self.overturned)
+        several = len({each.regime for each in self.findings}) > 1
+        lost = ", ".join(
+            f"{each.verdict.claim} ({each.verdict.where}{f'; {each.regime}' if several else ''})"
+            for each in self.overturned
+        )
         corrected = (
             f"{tests} findings rest on a test at {100 * LEVEL:.0f} %; the other {total - tests} "
             "compare with a threshold. If there were no effects at all, about "
