@@ -55,6 +55,8 @@ def test_sentences_count_and_name_what_is_overturned():
         .sentences()[1]
         .endswith("changes none of the outcomes.")
     )
+    two = tally({"paper": {"a": [said("weak", p=0.02), *many]}, "other": {"a": [said("x")]}})
+    assert two.sentences()[1].endswith("leaves undecided: weak (all; paper).")
 
 
 def test_holm_keeps_errors_below_five_percent():
