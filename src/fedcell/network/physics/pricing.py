@@ -8,6 +8,7 @@ import numpy as np
 
 from fedcell.core.types import Array
 from fedcell.network.round import Cost, Problem, Schedule
+from fedcell.scenario.hardware.levels import penalty
 
 from .extras import Extras
 from .power.link import Link
@@ -104,6 +105,7 @@ def price_devices(problem: Problem, schedule: Schedule) -> DeviceCost:
         upload_time, amplifier = problem.band_time / a, problem.upload_energy
     compute_time = extras.memory_time + cycles / f
     dynamic = problem.kappa * f ** (extras.exponent - 1) * cycles  # kappa f^alpha c / f
+    dynamic = dynamic * penalty(extras.levels, f, extras.exponent)
     return DeviceCost(
         upload_time=upload_time,
         compute_time=compute_time,

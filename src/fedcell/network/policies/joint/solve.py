@@ -47,6 +47,7 @@ class JointSplit:
 
 def joint_split(power: FreePower, length: Array | None = None) -> JointSplit:
     """Return the optimum; with a `length` of the rounds, (...), the cheapest within it."""
+    power = replace(power, terms=power.terms.any_clock())
     shape, flat = power.y.shape, power.flat()
     rounds = max(1, BLOCK // shape[-1])
     given = None if length is None else np.reshape(length, -1)
