@@ -47,6 +47,7 @@ from fedcell.network import (
 from fedcell.network.compare import CostSweep
 from fedcell.network.ledger import Ledger
 from fedcell.paper.catalogue import panel_verdicts
+from fedcell.paper.load import Edition
 from fedcell.paper.reproduce import Reproduction
 from fedcell.planning.constants import measure_constants
 from fedcell.planning.pilot.validation import validate_pilot
@@ -160,7 +161,7 @@ def results(tmp_path_factory):
         swept.table,
         Reproduction(
             panel="fig3c",
-            quick=True,
+            edition=Edition(quick=True),
             table=swept.table,
             verdicts=tuple(panel_verdicts("fig3c", swept.table)),
         ),
