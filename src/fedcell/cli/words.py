@@ -49,6 +49,7 @@ SAME = frozenset(  # the argument and the parameter have the same name
         "only",
         "pilot",
         "plan",
+        "port",
         "precision",
         "quick",
         "regime",
