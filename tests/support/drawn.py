@@ -188,6 +188,13 @@ def comparison_cases() -> dict[str, Callable[[], Any]]:
     }
 
 
+def powered(clients: int) -> Any:
+    """One round with powers over seven decades, or all the same."""
+    found = scheduled(clients, "pump-")
+    power = np.logspace(-6, 1, clients) if clients > 1 else np.array([0.2])
+    return replace(found, schedule=replace(found.schedule, power=power))
+
+
 def scheduled(clients: int, name: str = "") -> Any:
     world = Scenario().using(
         cell={"gain_threshold": 0.0},
@@ -209,6 +216,11 @@ def schedule_cases() -> dict[str, Callable[[], Any]]:
     draw = rounds.schedule_figure
     return {
         "plain": lambda: draw(schedule_round(load_round(ROOT / "docs" / "round.json"))),
+        "powers": lambda: draw(
+            schedule_round(load_round(ROOT / "docs" / "round.json"), "optimal-power")
+        ),
+        "powers of one client": lambda: draw(powered(1)),
+        "powers of many clients": lambda: draw(powered(40)),
         "one client": lambda: draw(scheduled(1)),
         "one client, named": lambda: draw(scheduled(1, "pump-")),
         "many clients": lambda: draw(scheduled(150)),

@@ -108,6 +108,15 @@ def pilot_identity(scenario: Scenario, fingerprint: str | None) -> dict[str, Any
     return {"scenario": tables, "data": whole["data"]}
 
 
+def may_change_pilot(scenario: Scenario, key: str) -> bool:
+    """Tell whether another value of a key, such as "clients.count", may need another pilot."""
+    table, _, name = key.partition(".")
+    analytic = scenario.learning is not None and scenario.learning.analytic
+    if table not in LEARNT:
+        return False
+    return analytic or name not in FREE[table] or key in scenario.cell.channel.radio_matters
+
+
 def training_identity(scenario: Scenario, fingerprint: str | None, seed: int) -> dict[str, Any]:
     """Return what the losses of a training depend on, without its length."""
     identity = run_identity(scenario, fingerprint, seed)

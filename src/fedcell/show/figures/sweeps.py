@@ -44,7 +44,7 @@ TITLES = {
 }
 SHORT = {"clients.count": "$N$", "plan.cohort": "$K$", "plan.local_steps": "$E_l$"}
 SHORT |= {"cell.loss_rate": r"$\gamma$", "clients.spread": "Var"}
-LINES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", *SPARE[2:]]
+LINES = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", *SPARE[1:]]
 PRICED = (*SUMMED, *AVERAGED)  # columns that depend on the policy
 WIDE = 20  # ratio of the ends of an axis, from which it is logarithmic
 
