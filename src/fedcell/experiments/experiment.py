@@ -11,6 +11,7 @@ from fedcell.core.files.formats import naming, read_tables
 from fedcell.core.schema import suggestion
 from fedcell.core.streams import check_count
 from fedcell.network.policies.names import NAMED, Policies, PolicyLike, policies_by_name
+from fedcell.network.selectors.names import SelectorLike, text_of
 from fedcell.scenario.load import SHIPPED, load_scenario
 from fedcell.scenario.scenario import Scenario, check_scenario
 
@@ -141,7 +142,11 @@ class Experiment:
         return _experiment(given, scenario, Path(), policies)
 
 
-def load_experiment(path: str | Path, policies: Policies | None = None) -> Experiment:
+def load_experiment(
+    path: str | Path,
+    policies: Policies | None = None,
+    select: Sequence[SelectorLike] | None = None,
+) -> Experiment:
     """Load an experiment from a TOML or JSON file (docs/how-to/sweeps.md).
 
     Parameters
@@ -150,6 +155,8 @@ def load_experiment(path: str | Path, policies: Policies | None = None) -> Exper
         The file.
     policies
         Replace those of the file, which has names of built-in ones only: a file names no code.
+    select
+        Selectors: an axis of plan.selection, in place of that of the file.
 
     Returns
     -------
@@ -168,6 +175,8 @@ def load_experiment(path: str | Path, policies: Policies | None = None) -> Exper
     """
     file = Path(path)
     given = read_tables(file)
+    if select:
+        given["plan"] = {**given.get("plan", {}), "selection": [text_of(each) for each in select]}
     with naming(file):
         return experiment_of(given, file.parent, policies)
 

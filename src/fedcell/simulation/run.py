@@ -18,6 +18,7 @@ from fedcell.learning.server_optimizer import ServerOptimizer
 from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet
 from fedcell.network.policies.names import NAMED, Policies, policies_by_name
+from fedcell.network.selectors.names import SelectorLike, selecting
 from fedcell.scenario.identity import run_identity
 from fedcell.scenario.scenario import Scenario, check_scenario, with_goal
 from fedcell.scenario.target import Target
@@ -27,6 +28,7 @@ from .checks import goal_of, learning_of, own_learner_setup
 from .compute import Compute, Observer
 from .execution import execute, initial_state
 from .prepared import PreparedRun, Segment, metrics_identity
+from .selecting.live import under_policy
 from .summary import RunResult
 
 
@@ -36,6 +38,7 @@ def run(
     *,
     rounds: int | None = None,
     target: Target | float | None = None,
+    select: SelectorLike | None = None,
     seed: int = 0,
     folder: str | Path | None = None,
     resume: bool = False,
@@ -54,6 +57,8 @@ def run(
         Rounds after which the run ends. Default: plan.rounds.
     target : Target or float, optional
         Stop here: a training loss, or `Target(accuracy=0.9)`. Default: the scenario's.
+    select : str, Selector or class, optional
+        Who is called: a selector, as for `selecting`. Default: plan.selection.
     seed : int, optional
         Random seed of fleet, channels, losses and training.
     folder : str or Path, optional
@@ -87,7 +92,7 @@ def run(
     >>> result.ledgers["optimal"].rounds, result.complete
     (3, True)
     """
-    scenario = scenario_to_run(scenario, folder, resume)
+    scenario = selecting(scenario_to_run(scenario, folder, resume), select)
     prepared = prepare_run(
         *(scenario, policies),
         rounds=rounds,
@@ -127,6 +132,7 @@ def prepare_run(
     learning = learning_of(scenario, custom)
     ServerOptimizer.of(learning, server)  # refuses two of them at once
     known = policies_by_name(policies)
+    scenario = under_policy(scenario, list(known))
     mine = None if custom is None else custom(scenario, seed)
     if mine is None:
         setup = prepare_training(scenario, seed, compute.data_path, observer.download)

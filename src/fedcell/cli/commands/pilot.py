@@ -28,6 +28,7 @@ from fedcell.cli.options import (
     Objective,
     ScenarioName,
     Seed,
+    Select,
     Steps,
     StoreFolder,
     TargetAccuracy,
@@ -46,6 +47,7 @@ from fedcell.cli.targets import TargetOptions, target_of
 from fedcell.core.files.formats import check_target
 from fedcell.core.quantities import parse_duration
 from fedcell.learning.engines.engine import available_threads
+from fedcell.network.selectors.names import selecting
 from fedcell.planning.pilot.run import run_pilot
 from fedcell.planning.setting import Region
 from fedcell.scenario.load import load_scenario
@@ -91,6 +93,7 @@ def pilot_command(
     minimise: Minimise = "cost",
     clients: Clients = None,
     steps: Steps = None,
+    select: Select = None,
     learner: LearnerName = None,
     seed: Seed = 0,
     figure: Figure = None,
@@ -111,7 +114,7 @@ def pilot_command(
     out_path = out_path or Path(f"pilot-{file_stem(scenario)}.json")
     file = check_target(out_path, ("json",))
     check_folder(store, "--store")
-    world = load_scenario(scenario)
+    world = selecting(load_scenario(scenario), select)
     with keeping_finished_runs(), progress_bars() as observer, trial_bar(seconds) as trial:
         pilot = run_pilot(
             world,
@@ -142,5 +145,6 @@ def pilot_command(
     else:
         print_result(out, pilot, details=details)
         words = shlex.join([scenario, "--pilot", str(out_path)])
+        words += "" if select is None else f" {shlex.join(['--select', select])}"
         out.print(f"written to {out_path}; next: fedcell plan {words}", soft_wrap=True)
     draw_if_asked(pilot, picture, figure, quiet=as_json)

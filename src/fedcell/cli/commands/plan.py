@@ -17,6 +17,7 @@ from fedcell.cli.options import (
     Objective,
     ScenarioName,
     Seed,
+    Select,
     Steps,
     TargetAccuracy,
     figure_of,
@@ -30,6 +31,7 @@ from fedcell.cli.targets import TargetOptions, target_of
 from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.files.formats import check_target
 from fedcell.core.quantities import parse_duration, parse_energy
+from fedcell.network.selectors.names import selecting
 from fedcell.planning.choice.limits import Limits
 from fedcell.planning.choice.planfile import is_plan_file
 from fedcell.planning.law.given import GivenLaw
@@ -107,6 +109,7 @@ def plan(
     scenario: ScenarioName,
     pilot: PilotFile = None,
     policy: Policy = None,
+    select: Select = None,
     minimise: Minimise = "cost",
     named_target: NamedTarget = None,
     target_loss: TargetLoss = None,
@@ -138,7 +141,8 @@ def plan(
     """
     picture, saved = figure_target(figure), _check_plan_file(out_path)
     limits = _limits(deadline, energy_budget, confidence)
-    world, known = load_scenario(scenario), None if pilot is None else load_pilot(pilot)
+    world = selecting(load_scenario(scenario), select)
+    known = None if pilot is None else load_pilot(pilot)
     law = _given_law(pilot, mixing=mixing, drift=drift, start=start, floor=floor, dropped=dropped)
     best = plan_training(
         world,

@@ -87,9 +87,7 @@ def _at_jumps(power: FreePower, _: None) -> tuple[JointSplit, Bools]:
     that another limit of the link begins to act; these lengths do not depend on the prices.
     """
     floor, A, terms = shortest_rounds(power), power.terms.second, power.terms
-    ends = [
-        terms.m + t + s for t in (terms.shortest, terms.longest) for s in corners_of(power)
-    ]
+    ends = [terms.m + t + s for t in (terms.shortest, terms.longest) for s in corners_of(power)]
     e = np.sort(np.concatenate(ends, axis=-1) - floor[:, None], axis=-1)
     e = np.where((e > AT_FLOOR * floor[:, None]) & np.isfinite(e), e, np.inf)
     e = np.sort(e, axis=-1)
@@ -140,9 +138,7 @@ def _where(which: Bools, one: JointSplit, other: JointSplit) -> JointSplit:
     )
 
 
-def _solve(
-    power: FreePower, length: Array | None, steps: int = STEPS
-) -> tuple[JointSplit, Bools]:
+def _solve(power: FreePower, length: Array | None, steps: int = STEPS) -> tuple[JointSplit, Bools]:
     """Return the optimum of rounds with one axis, and whether it was found, by Newton's method for
     (log(H - floor), log R) within the box that the signs of the two sums leave."""
     whole = tuple(np.empty_like(power.y) for _ in range(4))
