@@ -1,4 +1,4 @@
-"""Rules that learn: rounds chosen while a model is trained, kept as a trace, charged and resumed."""
+"""Rules that learn: rounds chosen while a model is trained, kept as a trace, and resumed."""
 
 import numpy as np
 import pytest
@@ -43,9 +43,9 @@ def train(name, world=WORLD, rounds=8, policy="even"):
 
 @pytest.mark.parametrize("name", LEARN)
 def test_a_run_that_is_resumed_has_the_same_bits(name, tmp_path):
-    whole = run(WORLD, ["even"], select=name, rounds=8)
-    run(WORLD, ["even"], select=name, rounds=5, folder=tmp_path / "r")
-    again = run(WORLD, ["even"], select=name, rounds=8, folder=tmp_path / "r", resume=True)
+    whole = run(selecting(WORLD, name), ["even"], rounds=8)
+    run(selecting(WORLD, name), ["even"], rounds=5, folder=tmp_path / "r")
+    again = run(selecting(WORLD, name), ["even"], rounds=8, folder=tmp_path / "r", resume=True)
     assert np.array_equal(whole.state.model, again.state.model)
     ledger, other = whole.ledgers["even"], again.ledgers["even"]
     assert other.column_names() == ledger.column_names()
@@ -57,7 +57,7 @@ def test_a_run_that_is_resumed_has_the_same_bits(name, tmp_path):
 
 
 def test_the_rounds_of_a_training_are_an_ordinary_trace():
-    result = run(WORLD, ["even", "optimal"], select="power-of-choice", rounds=6)
+    result = run(selecting(WORLD, "power-of-choice"), ["even", "optimal"], rounds=6)
     world = selecting(prepare_training(WORLD).scenario, "power-of-choice")
     fleet = draw_fleet(world)
     selection = live_selection(world, fleet, 0, 6)
@@ -147,30 +147,30 @@ def test_optimal_sampling_is_unbiased_over_its_draws():
     assert error < 0.05
 
 
-def test_a_rule_that_reads_durations_is_trained_under_one_policy(tmp_path):
+def test_a_rule_that_reads_durations_is_trained_under_one_policy():
     with pytest.raises(BadInput, match="one training is for one policy"):
-        run(WORLD, ["even", "optimal"], select="oort", rounds=2)
+        run(selecting(WORLD, "oort"), ["even", "optimal"], rounds=2)
     with pytest.raises(BadInput, match="is for the policy optimal"):
-        run(WORLD, ["even"], select="oort(policy=optimal)", rounds=2)
-    result = run(WORLD, ["even"], select="oort(window=5)", rounds=2)
+        run(selecting(WORLD, "oort(policy=optimal)"), ["even"], rounds=2)
+    result = run(selecting(WORLD, "oort(window=5)"), ["even"], rounds=2)
     assert result.identity["scenario"]["plan"]["selection"] == "oort(window=5, policy=even)"
 
 
 def test_another_selector_does_not_resume_a_folder(tmp_path):
-    run(WORLD, ["even"], select="best-norm", rounds=2, folder=tmp_path / "r")
+    run(selecting(WORLD, "best-norm"), ["even"], rounds=2, folder=tmp_path / "r")
     with pytest.raises(BadFile, match="selection"):
-        run(WORLD, ["even"], select="active", rounds=4, folder=tmp_path / "r", resume=True)
+        run(selecting(WORLD, "active"), ["even"], rounds=4, folder=tmp_path / "r", resume=True)
 
 
 def test_a_damaged_choice_is_refused(tmp_path):
-    run(WORLD, ["even"], select="best-norm", rounds=2, folder=tmp_path / "r")
+    run(selecting(WORLD, "best-norm"), ["even"], rounds=2, folder=tmp_path / "r")
     path = tmp_path / "r" / "checkpoint.npz"
     with np.load(path) as file:
         arrays = dict(file)
     arrays["selected"] = arrays["selected"][:-40]
     np.savez(path, **arrays)
     with pytest.raises(BadFile, match="damaged"):
-        run(WORLD, ["even"], select="best-norm", rounds=4, folder=tmp_path / "r", resume=True)
+        run(selecting(WORLD, "best-norm"), ["even"], rounds=4, folder=tmp_path / "r", resume=True)
 
 
 def test_a_learner_without_losses_of_clients_is_named():

@@ -53,6 +53,7 @@ SAME = frozenset(  # the argument and the parameter have the same name
         "rounds",
         "seed",
         "seeds",
+        "select",
         "solve_for",
         "start_with",
         "steps",

@@ -46,6 +46,8 @@ class Experiment:
         Half of a 95 % interval in parts of the mean, to which `run_until_precise` adds seeds.
     axes
         Values by dotted name.
+    tested
+        Whether models are evaluated on test data after each round, whatever the target.
     asked
         The content of the file.
 
@@ -65,6 +67,7 @@ class Experiment:
     policies: Mapping[str, PolicyLike] = field(default_factory=dict)
     precision: float | None = None
     axes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    tested: bool = False
     asked: Mapping[str, Any] = field(default_factory=dict)
 
     @property

@@ -18,7 +18,6 @@ from fedcell.learning.server_optimizer import ServerOptimizer
 from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet
 from fedcell.network.policies.names import NAMED, Policies, policies_by_name
-from fedcell.network.selectors.names import SelectorLike, selecting
 from fedcell.scenario.identity import run_identity
 from fedcell.scenario.scenario import Scenario, check_scenario, with_goal
 from fedcell.scenario.target import Target
@@ -38,7 +37,6 @@ def run(
     *,
     rounds: int | None = None,
     target: Target | float | None = None,
-    select: SelectorLike | None = None,
     seed: int = 0,
     folder: str | Path | None = None,
     resume: bool = False,
@@ -57,8 +55,6 @@ def run(
         Rounds after which the run ends. Default: plan.rounds.
     target : Target or float, optional
         Stop here: a training loss, or `Target(accuracy=0.9)`. Default: the scenario's.
-    select : str, Selector or class, optional
-        Who is called: a selector, as for `selecting`. Default: plan.selection.
     seed : int, optional
         Random seed of fleet, channels, losses and training.
     folder : str or Path, optional
@@ -92,7 +88,7 @@ def run(
     >>> result.ledgers["optimal"].rounds, result.complete
     (3, True)
     """
-    scenario = selecting(scenario_to_run(scenario, folder, resume), select)
+    scenario = scenario_to_run(scenario, folder, resume)
     prepared = prepare_run(
         *(scenario, policies),
         rounds=rounds,

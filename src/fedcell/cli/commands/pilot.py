@@ -115,14 +115,14 @@ def pilot_command(
     file = check_target(out_path, ("json",))
     check_folder(store, "--store")
     world = selecting(load_scenario(scenario), select)
+    own = ["--select", select] if select else []
+    wanted = TargetOptions(named_target, target_loss, target_accuracy, hold)
     with keeping_finished_runs(), progress_bars() as observer, trial_bar(seconds) as trial:
         pilot = run_pilot(
             world,
             seconds,
             file,
-            target=target_of(
-                world, TargetOptions(named_target, target_loss, target_accuracy, hold)
-            ),
+            target=target_of(world, wanted),
             region=Region(
                 clients=parse_range(clients, "--clients"),
                 steps=parse_range(steps, "--steps"),
@@ -144,7 +144,6 @@ def pilot_command(
         print_json(pilot.report.to_dict())
     else:
         print_result(out, pilot, details=details)
-        words = shlex.join([scenario, "--pilot", str(out_path)])
-        words += "" if select is None else f" {shlex.join(['--select', select])}"
+        words = shlex.join([scenario, *own, "--pilot", str(out_path)])
         out.print(f"written to {out_path}; next: fedcell plan {words}", soft_wrap=True)
     draw_if_asked(pilot, picture, figure, quiet=as_json)

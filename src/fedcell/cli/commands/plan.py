@@ -142,14 +142,13 @@ def plan(
     picture, saved = figure_target(figure), _check_plan_file(out_path)
     limits = _limits(deadline, energy_budget, confidence)
     world = selecting(load_scenario(scenario), select)
+    wanted = TargetOptions(named_target, target_loss, target_accuracy, hold)
     known = None if pilot is None else load_pilot(pilot)
     law = _given_law(pilot, mixing=mixing, drift=drift, start=start, floor=floor, dropped=dropped)
     best = plan_training(
         world,
         law if known is None else known,
-        target=_target(
-            world, known, TargetOptions(named_target, target_loss, target_accuracy, hold)
-        ),
+        target=_target(world, known, wanted),
         region=Region(
             clients=parse_range(clients, "--clients"),
             steps=parse_range(steps, "--steps"),

@@ -98,7 +98,9 @@ class Known:
     def fact(self, name: str) -> Any:
         """Return a fact by its name; refuse one that the rule does not declare."""
         if name not in self._facts:
-            raise BadInput(f"reads {name}, which its `reads` does not name: add it there")
+            raise BadInput(
+                f"reads {name} without having declared it: add it to its attribute reads"
+            )
         return self._facts[name]
 
     @property
@@ -372,7 +374,7 @@ def known_round(*, cohort: int, round: int = 0, seed: int = 0, **facts: Any) -> 
     known = {k: v if callable(v) or k == "names" else np.asarray(v) for k, v in facts.items()}
     sizes = [len(v) for k, v in known.items() if not callable(v) and np.ndim(v) == 1]
     if may is None and not sizes:
-        raise BadInput("`may` or an array of a fact says how many clients there are: give one")
+        raise BadInput("give an array of a fact: it says how many clients there are")
     may = np.ones(sizes[0], bool) if may is None else np.asarray(may, bool)
     streams = (Purpose.RACE, Purpose.SECOND_RACE, Purpose.THIRD_RACE)
     only = range(round, round + 1)

@@ -71,7 +71,7 @@ def systematic(probability: Array, order: Ints, number: float) -> Ints:
         return np.sort(certain)
     total = float(reached[-1])
     whole = round(total)
-    if whole and abs(total - whole) < 1e-9 * whole:  # exactly so many, whatever is rounded
+    if whole and abs(total - whole) < 1e-9 * whole:  # a whole number, but for rounding
         reached = reached * (whole / total)
         points = number + np.arange(whole)
     else:

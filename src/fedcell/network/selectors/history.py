@@ -103,6 +103,23 @@ class Row:
     trained: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # and were not called
     weak: int = 0  # clients that sat out with a weak channel
 
+    def to_list(self) -> list[Any]:
+        """Return plain values, as a file holds them."""
+        chance = None if self.chance is None else self.chance.tolist()
+        asked = self.evaluated.tolist(), self.trained.tolist()
+        return [self.clients.tolist(), chance, *asked, self.weak]
+
+    @classmethod
+    def of(cls, values: Any) -> Row:
+        """Return the row of plain values; raise ValueError or TypeError if they are none."""
+        clients, chance, evaluated, trained, weak = values
+        lists = [np.array(each, np.int64) for each in (clients, evaluated, trained)]
+        known = None if chance is None else np.array(chance, float)
+        sound = all(each.ndim == 1 and (each >= 0).all() for each in lists)
+        if not sound or (known is not None and known.shape != lists[0].shape):
+            raise ValueError
+        return cls(lists[0], known, evaluated=lists[1], trained=lists[2], weak=int(weak))
+
 
 @dataclass(frozen=True, eq=False)
 class Selected:

@@ -90,6 +90,13 @@ def allow(text: str) -> None:
         _GIVEN[name] = load_callable("selector", name)
 
 
+def given_code(text: str) -> tuple[Any, str]:
+    """Return the code that a plan.selection names, and its name; refuse code that only a file has
+    named."""
+    name, _ = split_selection(text)
+    return _found(name), name
+
+
 def selector_of(scenario: Scenario) -> Selector | None:
     """Return the rule of a scenario; None where rounds are drawn uniformly, or by weight with
     replacement."""
@@ -201,7 +208,7 @@ def _under_policy(rule: Any, policy: str) -> Any:
 
 
 def _check_policy(rule: Any) -> None:
-    """Refuse a policy of one's own that only a file has named."""
+    """Refuse a custom policy that only a file has named."""
     policy = getattr(rule, "policy", "")
     if reads_policy(rule) and ":" in policy and policy not in _POLICIES:
         raise BadInput(

@@ -1,4 +1,4 @@
-"""Oort: clients with much to learn from that are fast enough, and some that nobody knows yet.
+"""Oort: clients with high losses that are fast enough, and some that were never called.
 
 Source: Lai et al., "Oort: Efficient Federated Learning via Guided Participant Selection" (OSDI
 2021), read in the authors' code (Oort 05a3aa1; FedScale 7ec441c, thirdparty/oort) and in Plato:
