@@ -75,6 +75,7 @@ FUNCTIONS: Mapping[str, str] = {
     "plan_training": "`fedcell plan`",
     "run": "`fedcell run`",
     "run_pilot": "`fedcell pilot`",
+    "selecting": "`fedcell run`",
     "validate_pilot": "`fedcell validate`",
     "write_shakespeare": "`fedcell data shakespeare`",
     "write_watch": "`fedcell data watch`",

@@ -9,6 +9,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.showing import Showable
 from fedcell.deploy.exchanges import ExchangeReport
 from fedcell.deploy.testbed.uploads import TestbedReport
+from fedcell.experiments.league.league import League
 from fedcell.experiments.result import SweepResult
 from fedcell.experiments.seeds import SeedsResult
 from fedcell.experiments.table import SweepTable
@@ -25,7 +26,7 @@ from fedcell.planning.pilot.validation import Validation
 from fedcell.simulation.summary import RunResult
 
 from .figures import exchanges as exchange_figures
-from .figures import paper, partitions, plans, rounds, runs, style, sweeps
+from .figures import leagues, paper, partitions, plans, rounds, runs, style, sweeps
 from .figures import testbeds as testbed_figures
 from .figures.curves import RunsDrawing
 from .results import look_up
@@ -88,6 +89,7 @@ FIGURES: Mapping[type, Callable[..., Any]] = {
     ConstantsReport: plans.constants_figure,
     SweepResult: lambda result, **options: sweeps.sweep_figure(result.table, **options),
     SweepTable: sweeps.sweep_figure,
+    League: leagues.league_figure,
     Reproduction: paper.panel_figure,
     ExchangeReport: exchange_figures.exchanges_figure,
     TestbedReport: testbed_figures.testbed_figure,
@@ -150,6 +152,7 @@ PANELS: Mapping[type, Mapping[str, Panel]] = {
     ConstantsReport: {"diversities": plans.draw_diversities, "pl_ratios": plans.draw_pl_ratios},
     SweepResult: {"sweep": lambda ax, swept, **o: sweeps.draw_sweep(ax, swept.table, **o)},
     SweepTable: {"sweep": sweeps.draw_sweep},
+    League: {"curves": leagues.draw_curves, "differences": leagues.draw_differences},
     Reproduction: {"panel": paper.draw_panel},
 }
 

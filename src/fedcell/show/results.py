@@ -14,6 +14,7 @@ from rich.console import Console
 from fedcell.core.showing import Showable
 from fedcell.deploy.exchanges import ExchangeReport
 from fedcell.deploy.testbed.uploads import TestbedReport
+from fedcell.experiments.league.league import League
 from fedcell.experiments.result import SweepResult
 from fedcell.experiments.seeds import SeedsResult
 from fedcell.experiments.table import SweepTable
@@ -30,6 +31,7 @@ from fedcell.planning.pilot.validation import Validation
 from fedcell.simulation.summary import RunResult
 
 from .tables import exchanges as exchange_tables
+from .tables import leagues as league_tables
 from .tables import pilots as pilot_tables
 from .tables import plans as plan_tables
 from .tables import rounds as round_tables
@@ -56,6 +58,7 @@ TABLES: Mapping[type, Callable[..., None]] = {
     ConstantsReport: pilot_tables.print_constants,
     SweepResult: sweep_tables.print_sweep_result,
     SweepTable: sweep_tables.print_sweep_table,
+    League: league_tables.print_league,
     Reproduction: sweep_tables.print_reproduction,
     ExchangeReport: exchange_tables.print_exchanges,
     TestbedReport: testbed_tables.print_testbed,
