@@ -97,11 +97,11 @@ def test_a_worse_rule_of_ones_own_is_found_out(tmp_path):
 
 
 def test_the_accuracy_is_that_at_the_limit(tmp_path):
-    found = contest(["uniform", "best-channel"], tmp_path, limit=Limit(seconds=200.0))
+    found = contest(["uniform", "best-channel"], tmp_path, limit=Limit(seconds=100.0))
     assert found.measure == "train_loss"  # quadratics have no accuracy
     for entry in found.entries:
         for run in entry.runs:
-            assert run.times[run.done - 1] <= 200 < run.times[run.done]
+            assert run.times[run.done - 1] <= 100 < run.times[run.done]
             assert run.train_loss == run.values[run.done - 1]
             assert run.times.size == 60  # trained to the end
 

@@ -330,6 +330,8 @@ def highest(known: Known, value: Array, most: int, among: Bools | None = None) -
     if 0 < 4 * most < some.size:  # a threshold first: sorting all would take longest
         least = np.partition(value[some], some.size - most)[some.size - most]
         some = some[value[some] >= least]
+    if some.size <= most:  # no tie to break
+        return some[np.argsort(-value[some], kind="stable")]
     order = np.lexsort((known.uniforms(0)[some], -value[some]))
     return some[order[:most]]
 
@@ -344,7 +346,7 @@ def surely(clients: Ints, count: int) -> Array:
 def drawn_by(known: Known, weight: Array, most: int, which: int) -> Ints:
     """Return candidates drawn without replacement in proportion to their weights, `most` at most:
     a race with the numbers `which` of the clients, in its order."""
-    return first_of_race(np.where(known.may, weight, 0.0), known.uniforms(which), most)
+    return first_of_race(np.where(known.may, weight, 0.0), lambda: known.uniforms(which), most)
 
 
 def known_round(*, cohort: int, round: int = 0, seed: int = 0, **facts: Any) -> Known:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from fedcell.core.types import Array, Ints
@@ -10,8 +12,7 @@ from fedcell.core.types import Array, Ints
 def in_proportion(weight: Array, size: int) -> Array:
     """Return probabilities min(1, c w_j) that sum to `size`, or 1 where fewer weights are positive.
 
-    With w ascending and l clients below 1, c = (size + l - n) / sum of these l, for the largest l
-    with 0 < size + l - n <= (sum of l) / w_l.
+    Clients that would be above 1 are set to 1, and c follows from the others, until none is.
 
     Parameters
     ----------
@@ -30,20 +31,26 @@ def in_proportion(weight: Array, size: int) -> Array:
     if some.size <= size:
         p[some] = 1.0
         return p
-    order = some[weight[some].argsort(kind="stable")]
-    w = weight[order] / weight[order[-1]]
-    total, n = w.cumsum(), w.size
-    room = size + np.arange(1, n + 1) - n
-    below = np.flatnonzero((room > 0) & (room * w <= total))[-1] + 1
-    p[order] = np.minimum(1.0, w * (room[below - 1] / total[below - 1]))
-    p[order[below:]] = 1.0
-    return p
+    left, w = size, weight[some]
+    while True:
+        c = left / w.sum()
+        capped = c * w >= 1
+        if not capped.any():
+            p[some] = c * w
+            return p
+        p[some[capped]] = 1.0
+        left, some, w = left - int(capped.sum()), some[~capped], w[~capped]
+        if left == 0 or not some.size:
+            return p
 
 
-def first_of_race(weight: Array, uniforms: Array, most: int) -> Ints:
-    """Return the clients with the `most` smallest -log(1 - U_j) / w_j and w_j above 0, in order."""
+def first_of_race(weight: Array, uniforms: Callable[[], Array], most: int) -> Ints:
+    """Return the clients with the `most` smallest -log(1 - U_j) / w_j and w_j above 0, in order;
+    by number where all others have w_j = 0 and no draw is needed."""
     some = np.flatnonzero(weight > 0)
-    w, u = weight[some], uniforms[some]
+    if some.size <= most and np.isinf(weight[some]).all():
+        return some
+    w, u = weight[some], uniforms()[some]
     time = np.where(np.isinf(w), -1.0, -np.log1p(-u) / w)  # those that win surely come first
     if 0 < 4 * most < time.size:  # a threshold first: sorting all would take longest
         keep = time <= np.partition(time, most - 1)[most - 1]

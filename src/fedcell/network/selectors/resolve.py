@@ -8,6 +8,7 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.types import Array, Ints
+from fedcell.network.selection import stable_order
 
 from .base import Chances, Known, Race
 from .drawing import first_of_race, systematic
@@ -29,7 +30,7 @@ def resolved(choice: Any, known: Known, name: str) -> tuple[Ints, Array | None]:
     """
     if isinstance(choice, Race):
         weight = np.where(known.may, _checked(choice.weight, "weights", known, name), 0.0)
-        return first_of_race(weight, known.uniforms(0), known.cohort), None
+        return first_of_race(weight, known.uniforms, known.cohort), None
     if not isinstance(choice, Chances):
         what = type(choice).__name__
         raise BadInput(f"{name} answered with a {what}: expected Race or Chances")
@@ -39,9 +40,15 @@ def resolved(choice: Any, known: Known, name: str) -> tuple[Ints, Array | None]:
     if (p[~known.may] > 0).any():
         raise BadInput(f"{name} gave a client that is no candidate a probability")
     some = np.flatnonzero(p > 0)
-    order = some[known.uniforms(0)[some].argsort(kind="stable")]
+    order = some[_random_order(known.uniforms(0)[some])]
     clients = systematic(p, order, float(known.numbers[0]))
     return clients, np.minimum(p[clients], 1.0) * choice.pool
+
+
+def _random_order(uniforms: Array) -> Ints:
+    """Return the order of numbers in [0, 1), by as many of their bits as `stable_order` takes."""
+    bits = 61 - uniforms.size.bit_length()
+    return stable_order((uniforms * 2.0**bits).astype(np.int64))
 
 
 def _checked(values: Any, what: str, known: Known, name: str) -> Array:

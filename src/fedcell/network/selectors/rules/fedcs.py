@@ -69,14 +69,14 @@ def fitting(asked: Ints, train: Array, send: Array, deadline: float) -> Ints:
     deadline : float
         Seconds until the last upload has ended, at most.
     """
-    left, taken, elapsed = list(asked), [], 0.0
+    left = [(float(train[client]), float(send[client]), int(client)) for client in asked]
+    taken, elapsed = [], 0.0
     while left:
-        ends = np.maximum(train[left], elapsed) + send[left]
-        place = int(ends.argmin())
-        client = left.pop(place)
-        if ends[place] <= deadline:
+        end, place = min((max(t, elapsed) + u, i) for i, (t, u, _) in enumerate(left))
+        client = left.pop(place)[2]
+        if end <= deadline:
             taken.append(client)
-            elapsed = float(ends[place])
+            elapsed = end
     return np.array(taken, np.int64)
 
 
