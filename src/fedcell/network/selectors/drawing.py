@@ -71,9 +71,12 @@ def systematic(probability: Array, order: Ints, number: float) -> Ints:
     number : float
         U in [0, 1).
     """
-    certain = order[probability[order] >= 1]
-    others = order[probability[order] < 1]
-    reached = probability[others].cumsum()
+    p = probability[order]
+    below = p < 1
+    certain, others, reached = order[~below], order, p
+    if certain.size:
+        others, reached = order[below], p[below]
+    reached = reached.cumsum()
     if not others.size:
         return np.sort(certain)
     total = float(reached[-1])
