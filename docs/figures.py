@@ -86,6 +86,14 @@ OF_PAGES = (
         "round.png",
     ),
     Committed(
+        "docs/images/fit-device.png",
+        (
+            "fedcell fit-device examples/devices/synthetic.csv --name board --out board.toml "
+            "--figure fit.png",
+        ),
+        "fit.png",
+    ),
+    Committed(
         "docs/images/world-phones-5g.png",
         (f"fedcell plan phones-5g {LAW} --figure phones-5g.png",),
         "phones-5g.png",
@@ -178,6 +186,7 @@ def draw(committed: Committed) -> Drawn:
         (Path(folder) / "docs").mkdir()
         for name in ("round.json", "fleet.csv", "fleet.toml"):
             shutil.copy(ROOT / "docs" / name, Path(folder) / "docs")
+        shutil.copytree(ROOT / "examples" / "devices", Path(folder) / "examples" / "devices")
         with chdir(folder):
             for command in committed.commands:
                 figures = _run(command, committed.drawn)

@@ -32,7 +32,16 @@ FROM_OUTSIDE = {
     "SECURITY.md": "reference/security.md",
     "RELEASING.md": "reference/releasing.md",
 }
-SPACES = ("", "policies", "selectors", "network", "learning", "simulation", "experiments", "planning")
+SPACES = (
+    "",
+    "policies",
+    "selectors",
+    "network",
+    "learning",
+    "simulation",
+    "experiments",
+    "planning",
+)
 SPACES += ("deploy", "errors")
 # Figures of examples in the gallery; tutorials show their own first one.
 PICTURES = {

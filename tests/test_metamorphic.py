@@ -531,6 +531,7 @@ SAYS_NO_KEY = {  # what is asked, where answers go, how they are computed
     *("--mixing", "--drift", "--start", "--floor", "--dropped", "--sensitivity", "--solve-for"),
     *("--pilot", "--plan", "--learner", "--adaptive", "--every", "--draws", "--quick"),
     *("--simulation", "--judged-by", "--screen", "--join-timeout", "--start-with"),
+    *("--name", "--exponent"),  # of a fitted device
     "--target",  # the same as --target-loss and others: tests/cli/test_named_targets.py
 }
 OTHER_DEFAULT = {  # rounds of a trial: plan.rounds, 1000 at the least

@@ -33,6 +33,7 @@ QUICK = {
     "docs/explanation/pilot.md",
     "docs/how-to/deadline.md",
     "docs/how-to/drive-test.md",
+    "docs/how-to/fit-device.md",
     "docs/how-to/measured-channels.md",
     "docs/reference/channels.md",
     "docs/reference/errors.md",
@@ -89,6 +90,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "docs").mkdir()
     for name in ("round.json", "fleet.csv", "fleet.toml"):
         shutil.copy(ROOT / "docs" / name, tmp_path / "docs")
+    shutil.copytree(ROOT / "examples" / "devices", tmp_path / "examples" / "devices")
     return tmp_path
 
 

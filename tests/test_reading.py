@@ -170,7 +170,9 @@ def test_packages_have_few_modules_at_one_level():
 
 def test_each_command_has_a_module_of_its_name():
     commands = set(COMMANDS)
-    modules = {file.stem for file in FILES if file.parent == SOURCE / "cli" / "commands"}
+    modules = {
+        file.stem.replace("_", "-") for file in FILES if file.parent == SOURCE / "cli" / "commands"
+    }
     assert modules == commands
 
 

@@ -180,7 +180,9 @@ def test_a_missing_key_of_the_round_itself(fedcell, tmp_path):
         (["cost", "paper", "--figure", "/dev/null.png/x.png"], "there is no folder"),
         (["cost", "paper", "--spread", "0.2"], "give --figure too"),
         (["cost", "paper", "--rounds", "99999999999"], "--rounds"),
-        (["costs"], "No such command"),
+        (["costs"], "No such command 'costs'; did you mean cost?"),
+        (["plans"], "No such command 'plans'; did you mean plan?"),
+        (["train"], "No such command 'train'; known: demo"),
     ],
 )
 def test_bad_options_are_one_clear_sentence_and_exit_2(

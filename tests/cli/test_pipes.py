@@ -32,6 +32,9 @@ WORLD = Scenario(learning=Learning(model="quadratic-apart"), plan=RoundPlan(roun
 PATHS: dict[tuple[str, str], list[str]] = {
     ("demo", "folder"): ["demo", "--out", "pipe"],
     ("devices", "own_file"): ["devices", "--file", "pipe.toml"],
+    ("fit-device", "measurements"): ["fit-device", "pipe"],
+    ("fit-device", "out_path"): ["fit-device", "measured.csv", "--out", "pipe.toml"],
+    ("fit-device", "figure"): ["fit-device", "measured.csv", "--figure", "pipe.png"],
     ("partition", "figure"): ["partition", "digits", "--figure", "pipe.png"],
     ("partition", "data_dir"): ["partition", "mnist", "--data-dir", "pipe"],
     ("data", "out_path"): ["data", "watch", "--out", "pipe.npz"],
@@ -126,7 +129,8 @@ def place(tmp_path, done, monkeypatch, patient):  # noqa: ARG001
         text = f'scenario = "{name}"\nseeds = 1\nplan.cohort = [2, 3]\n'
         Path("sweep.toml" if name == "world.toml" else "mnist.toml").write_text(text)
     shutil.copytree(done, "done")
-    for name in ("pipe", "pipe.png", "pipe.json", "pipe.npz"):
+    Path("measured.csv").write_text("clock_ghz,watts\n1.0,4.0\n1.5,5.0\n2.0,7.0\n2.5,9.0\n")
+    for name in ("pipe", "pipe.png", "pipe.json", "pipe.npz", "pipe.toml"):
         os.mkfifo(name)
     return tmp_path
 

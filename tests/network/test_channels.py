@@ -13,6 +13,7 @@ from fedcell.errors import BadInput
 from fedcell.experiments.experiment import load_experiment
 from fedcell.network import Propagation, check_channel, draw_fleet, draw_trace
 from fedcell.network.channels.fading import Fading, fading_of
+from fedcell.network.channels.gains import channel_gains
 from fedcell.network.channels.motion import Paths, process
 from fedcell.network.draw import draw_all
 from fedcell.network.participation import chance_called, chance_heard
@@ -83,6 +84,9 @@ def test_diversity_is_five_times_share_times_delay_spread():
     assert_allclose(blocked, 5 * 20e6 * 10 ** (-6.47 - 0.134 * np.log10(3.5)))  # 28 branches
     assert 28 < blocked[0] < 30
     assert (shape[fleet.links.in_sight] < blocked[0]).all()
+    in_turn = {"radio": {"access": "time"}, "plan": {"cohort": 4}}  # each has the whole band
+    assert_allclose(fading_of(scenario.using(**in_turn), fleet.links).shape, shape)
+    assert fading_of(alone.using(**in_turn), None).shape == pytest.approx(5 * 20e6 * 3e-7)
 
 
 def test_without_fading_rounds_differ_in_nothing():
@@ -230,7 +234,7 @@ def test_a_state_is_the_same_in_every_range_of_rounds():
     np.testing.assert_array_equal(some, whole[:, [1, 4]])
 
 
-def test_rounds_of_moving_clients_are_the_same_alone_and_with_few_or_many_clients():
+def test_rounds_of_moving_clients_do_not_depend_on_other_rounds():
     scenario = world(move=3.0, indoor_share=0.5, diversity="auto")
     fleet = draw_fleet(scenario, 1)
     trace = draw_trace(scenario, fleet, 70, seed=8)
@@ -250,11 +254,33 @@ def test_sight_and_shadowing_persist():
     scenario = world(move=1.0, fading="none")
     fleet = draw_fleet(scenario)
     everyone = np.broadcast_to(np.arange(400), (60, 400))
-    loss = -10 * np.log10(fleet.links.change(range(60), everyone))
+    loss = -10 * np.log10(fleet.links.change(range(60), everyone)[0])
     jumps = np.abs(np.diff(loss, axis=0))
     assert np.median(jumps) < 4.0
     assert np.mean(jumps > 15) < 0.1
     assert_allclose(loss[0], 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("keys", [{"fading": "rician"}, {"diversity": "auto"}])
+def test_fading_follows_the_sight_of_the_round(keys):
+    """Variances of the factor: (1 + 2 K) / (1 + K)^2 in sight with K = 9 dB, or 1 over the branches
+    5 B / K delay spread of the state; those of the round, and not of the first one."""
+    scenario = world({"bandwidth": 200e6}, move=20.0, **keys)
+    fleet = draw_fleet(scenario)
+    rounds = range(200, 320)
+    everyone = np.broadcast_to(np.arange(fleet.count), (len(rounds), fleet.count))
+    change, sight = fleet.links.change(rounds, everyone)
+    assert np.mean(sight != fleet.links.in_sight) > 0.2
+    factor = channel_gains(scenario, fleet, rounds, everyone, 3) / fleet.mean_gain / change
+    found = scenario.cell.channel.propagation(fleet.links.distance)
+    branches = 5 * 200e6 / scenario.plan.cohort * np.array([found.delay_los, found.delay_nlos])
+    k = 10**0.9
+    expected = (
+        [(1 + 2 * k) / (1 + k) ** 2, 1.0] if "fading" in keys else 1 / np.maximum(1, branches)
+    )
+    for state, variance in zip((sight, ~sight), expected, strict=True):
+        assert factor[state].mean() == pytest.approx(1.0, abs=0.03)
+        assert factor[state].var() == pytest.approx(variance, rel=0.05)
 
 
 def test_clients_with_a_gain_of_their_own_stay_as_they_are():
@@ -266,7 +292,7 @@ def test_clients_with_a_gain_of_their_own_stay_as_they_are():
     )
     fleet = draw_fleet(scenario)
     assert fleet.mean_gain[0] == 1e-9
-    change = fleet.links.change(range(20), np.broadcast_to(np.arange(2), (20, 2)))
+    change, _ = fleet.links.change(range(20), np.broadcast_to(np.arange(2), (20, 2)))
     assert_allclose(change[:, 0], 1.0)
     assert np.ptp(change[:, 1]) > 0
 
@@ -321,6 +347,10 @@ def test_losses_depend_on_the_radio_only_where_the_channel_does():
     assert same(world(), bandwidth=5e6)
     assert not same(world(diversity="auto"), bandwidth=5e6)
     assert not same(world(), channel={"model": "uma"})
+    in_turn = world(diversity="auto").using(radio={"access": "time"})  # other branches
+    assert training_identity(in_turn, None, 0) != training_identity(
+        in_turn.using(radio={"access": "band"}), None, 0
+    )
 
 
 def test_a_law_that_fails_is_named(monkeypatch):
@@ -355,6 +385,14 @@ def test_a_device_alone_uploads_at_its_rate_whatever_the_radio(radio):
     cost = price(problem, EqualFinish(Broadcast.to(scenario, fleet))(problem))
     asked = np.array(rates)[trace.cohort]
     assert_allclose(cost.upload_time, scenario.model_bits / asked, rtol=1e-9)
+
+
+def test_rates_have_no_channel_beside_them():
+    table = {"rate_mbps": [1, 2]}
+    with pytest.raises(BadInput, match=r"cell\.channel has no effect on clients whose rate"):
+        Scenario().using(
+            cell={"channel": {"model": "umi"}}, clients={"table": table}, plan={"cohort": 2}
+        )
 
 
 def test_rates_that_a_radio_cannot_have_are_refused():

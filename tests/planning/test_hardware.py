@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from fedcell import GivenLaw, Region, Scenario, compare, plan_training
+from fedcell import GivenLaw, Region, Scenario, compare, load_plan, plan_training
 from fedcell.errors import BadInput, NoPlan
 from fedcell.network import draw_fleet, simulate_network
 from fedcell.network.participation import chance_called
@@ -57,6 +57,17 @@ def test_what_a_device_draws_between_rounds_counts_as_declared():
     assert battery_lives(world(device={"battery": 5e4}), "even")[0].days is None
 
 
+def test_seconds_of_a_constant_download_are_not_counted_as_between_rounds_too():
+    """0.3 W in every state, day and night: 5e4 J last 5e4 / (0.3 x 86400) days."""
+    scenario = world(
+        {"power_max": 1e-9},
+        {"idle_power": 0.3, "energy_per_cycle": 1e-30, "battery": 5e4, "rounds_per_day": 24.0}
+        | {"between_rounds": "idle"},
+    ).using(cell={"broadcast_time": 600.0, "noise": 1e-28})
+    days = [life.days for life in battery_lives(scenario, "even")]
+    assert_allclose(days, 5e4 / (0.3 * 86400), rtol=1e-3)
+
+
 def test_lives_are_said_with_two_digits():
     (first, *_) = battery_notes(battery_lives(world(), "even"))
     assert "its battery of 50,000 J lasts" in first
@@ -93,6 +104,20 @@ def test_the_least_power_keeps_the_deadline_and_a_percent_less_does_not():
         plan_training(world(), LAW, solve_for="power")
 
 
+@pytest.mark.parametrize(
+    ("tables", "solve_for"),
+    [
+        ({"clients": {"table": {"rate": [1e6, 2e6]}}}, "power"),
+        ({"clients": {"table": {"rate": [1e6, 2e6]}}}, "bandwidth"),
+        ({"cell": {"channel": {"measured": Measured("snr", [[9.0, 4.0]] * 3)}}}, "power"),
+    ],
+)
+def test_power_and_band_that_change_nothing_are_not_solved_for(tables, solve_for):
+    scenario = Scenario().using(**({"clients": {"count": 2}} | tables), plan={"cohort": 2})
+    with pytest.raises(BadInput, match=f"of each client is given, whatever the {solve_for}"):
+        plan_training(scenario, LAW, limits=Limits(deadline=10.0), solve_for=solve_for)
+
+
 def test_all_powers_are_scaled_as_they_are_declared():
     table = {"power_dbm": [23, None], "power": [None, 1e-8], "power_max_dbm": [23, None]}
     scenario = Scenario().using(
@@ -113,6 +138,19 @@ def test_what_ifs_keep_what_was_declared():
     for other in nearby_worlds(world()).values():
         assert other.radio == world().radio
         assert other.device == world().device
+
+
+def test_the_joules_of_a_plan_by_part_are_those_of_runs(tmp_path):
+    plan = plan_training(world(), LAW, region=REGION)
+    assert sum(plan.energy_by_part.values()) == pytest.approx(plan.energy.value)
+    parts = simulate_network(plan.apply_to(), plan.policy, 400).energy_by_part
+    for part, joules in plan.energy_by_part.items():
+        assert_allclose(joules / plan.energy.value, parts[part] / sum(parts.values()), rtol=1e-9)
+    plan.save(tmp_path / "plan.json")
+    assert load_plan(tmp_path / "plan.json").energy_by_part == plan.energy_by_part
+    paper = plan_training(Scenario().using(**SMALL), LAW, region=REGION)
+    assert paper.energy_by_part == {}
+    assert "energy_by_part" not in paper.to_dict()
 
 
 def test_grams_of_co2_are_joules_times_the_intensity(fedcell, tmp_path):
@@ -136,6 +174,9 @@ def test_watts_that_are_dbm_are_noticed():
     for scenario in (
         Scenario().using(radio={"power_max": 23.0}, clients={"power": 1e-3}),
         Scenario().using(clients={"table": {"power_w": [23.0, 0.2]}}, plan={"cohort": 2}),
+        Scenario().using(radio={"power_max": 23.0}),  # clients.power is left out
+        Scenario().using(radio={"power_max": 23.0, "power_law": "full"}),
+        Scenario().using(radio={"power_max": 23.0, "power_law": "open-loop", "p0_dbm": -80.0}),
     ):
         (note,) = [n for n in radio_notes(scenario, draw_fleet(scenario)) if "23 W" in n]
         assert "if that is 23 dBm, give 0.2 W" in note

@@ -1,17 +1,21 @@
 """Devices and radios by name: complete, with sources, in scenarios and tables of clients."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from fedcell import Clients, compare, load_scenario, save_scenario
+from fedcell import Clients, Scenario, compare, load_scenario, save_scenario
 from fedcell.errors import BadInput
 from fedcell.network import draw_fleet
+from fedcell.network.physics.hardware import Hardware
 from fedcell.scenario.catalogue.entries import MARKS, Catalogue, find_entry
+from fedcell.scenario.fleet_table import client_table
 from fedcell.scenario.load import scenario_of
 
-DEVICES = ["rpi4", "rpi5", "jetson-orin-nano", "phone-sd855", "esp32-s2", "stm32f7", "n100"]
+DEVICES = ["rpi4", "rpi3", "rpi-zero-2w", "rpi5", "jetson-orin-nano", "jetson-nano", "phone-sd855"]
+DEVICES += ["esp32-s2", "stm32f7", "n100", "esp32", "nrf52840", "nrf9160", "sara-n211", "sam-r34"]
 RADIOS = ["nr-mid", "nr-redcap", "lte", "lte-m", "nb-iot", "wifi"]
 WORLDS = ["phones-5g", "factory", "meters", "pis-wifi"]
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in Catalogue.load().entries]
@@ -66,6 +70,32 @@ def test_derived_numbers_follow_from_their_notes():
     inference = 0.95e-3 / 3.2e-3 / 2.16e8
     assert value("device", "stm32f7", "energy_per_cycle") == pytest.approx(inference, rel=0.03)
     assert value("device", "n100", "energy_per_cycle") == pytest.approx(20.5 / 3.4e9, rel=0.01)
+    assert value("device", "rpi3", "energy_per_cycle") == pytest.approx(2.5 / 1.4e9, rel=0.01)
+    assert value("device", "rpi-zero-2w", "energy_per_cycle") == pytest.approx(2.1 / 1e9)
+    own = (3.3 * 20e-3 - 3.3 * 0.8e-3) / 240e6
+    assert value("device", "esp32", "energy_per_cycle") == pytest.approx(own, rel=0.01)
+    assert value("device", "esp32", "circuit_power") == pytest.approx(3.3 * 0.248, rel=0.01)
+    assert value("device", "esp32", "receive_power") == pytest.approx(3.3 * 0.11, rel=0.02)
+    assert value("device", "esp32", "connection_energy") == pytest.approx(5 * 0.341, rel=0.01)
+    assert value("device", "nrf52840", "energy_per_cycle") == pytest.approx(9.6e-3 / 64e6)
+    assert value("device", "nrf52840", "circuit_power") == pytest.approx(3 * 4.8e-3 - 1e-3)
+    assert value("device", "nrf52840", "goodput") == pytest.approx(116 * 8 / 6.88e-3, rel=0.01)
+    assert value("device", "nrf9160", "send_power") == pytest.approx(3.7 * 0.1075, rel=0.01)
+    lte_m = value("radio", "lte-m", "circuit_power")
+    assert value("device", "nrf9160", "circuit_power") == lte_m
+    assert value("device", "sara-n211", "circuit_power") == pytest.approx(
+        value("radio", "nb-iot", "circuit_power")
+    )
+    radiated = 10**1.5 / 1e3
+    send = 3.3 * 39.95e-3
+    assert value("device", "sam-r34", "circuit_power") == pytest.approx(send - radiated, rel=0.01)
+    assert value("device", "sam-r34", "send_power_20_dbm") == pytest.approx(3.3 * 0.1147, rel=0.01)
+    levels = value("device", "phone-sd855", "levels")
+    assert (levels[0], levels[-1], len(levels)) == (
+        value("device", "phone-sd855", "freq_min"),
+        value("device", "phone-sd855", "freq_max"),
+        18,
+    )
     pilots = 14 / 15 * 13 / 14
     assert value("radio", "nr-mid", "usable_share") == pytest.approx(0.9828 * pilots, abs=0.005)
     assert value("radio", "nr-redcap", "usable_share") == pytest.approx(0.918 * pilots, abs=0.005)
@@ -115,6 +145,31 @@ def test_clients_of_a_table_are_named_devices(tmp_path):
     np.testing.assert_array_equal(table.circuit_power, [3.94, 0.66, np.nan])
     assert table.labels["device"] == ("rpi4", "esp32-s2", "")
     assert Clients(table={"device": ["rpi5", "rpi5"]}).table.freq_max.tolist() == [2.4e9, 2.4e9]
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("radio", RADIOS)
+def test_any_device_goes_with_any_radio(device, radio):
+    in_tables = scenario_of({"device": device, "radio": radio}, Path())
+    columns = {"device": [device], "radio": [radio]}
+    in_columns = Scenario().using(
+        clients={"table": client_table(columns)},
+        plan={"cohort": 1},
+        radio={"power_max": 0.2, "power_law": "full"},
+    )
+    one, other = Hardware.of(in_tables), Hardware.of(in_columns)
+    for name in ("idle_power", "circuit_power", "receive_power"):
+        assert getattr(one, name)[0] == getattr(other, name)[0]
+
+
+def test_a_modem_draws_beside_the_idle_device():
+    own = {"device": "rpi4", "radio": {"like": "nb-iot", "receive_power": 5.0}}
+    assert scenario_of(own, Path()).radio.receive_power == 5.0
+    named = scenario_of({"device": "rpi4", "radio": "nb-iot"}, Path())
+    assert named.radio.receive_power == pytest.approx(2.7 + 0.166)
+    assert named.radio.circuit_power == 3.94  # the board's own, while sending
+    idle = {"device": {"idle_power": 0.05}, "radio": "nb-iot"}
+    assert scenario_of(idle, Path()).radio.receive_power == 0.166
 
 
 def test_own_devices_come_from_a_file(tmp_path, fedcell):
@@ -222,3 +277,25 @@ def test_a_model_of_53_megabit_is_hopeless_over_nb_iot(fedcell, tmp_path):
     assert "deadline" in refused.err
     small = fedcell("plan", "meters", *law, "--deadline", "1h", "--json")
     assert small.code == 0
+
+
+def test_levels_of_a_named_device_reach_scenarios_and_tables(tmp_path, fedcell):
+    (tmp_path / "own.toml").write_text(
+        "[device.board.keys]\nlevels = [6e8, 1e9, 1.5e9]\nidle_power = 1.0\n"
+    )
+    (tmp_path / "a.toml").write_text('catalogue = "own.toml"\ndevice = "board"\n')
+    world = load_scenario(tmp_path / "a.toml")
+    assert world.device.levels == (6e8, 1e9, 1.5e9)
+    assert set(draw_fleet(world).freq_max) == {1.5e9}
+    (tmp_path / "fleet.csv").write_text("name,device,freq_max_ghz\na,board,1.2\nb,,0.4\n")
+    (tmp_path / "b.toml").write_text(
+        'catalogue = "own.toml"\n[clients]\ntable = "fleet.csv"\n[plan]\ncohort = 2\n'
+    )
+    table = load_scenario(tmp_path / "b.toml").clients.table
+    assert table.levels == ((6e8, 1e9, 1.5e9), None)
+    assert draw_fleet(load_scenario(tmp_path / "b.toml")).freq_max.tolist() == [1e9, 4e8]
+    said = fedcell("devices", "board", "--file", tmp_path / "own.toml").out
+    assert "levels = 6e+08, 1e+09, 1.5e+09" in said
+    (tmp_path / "own.toml").write_text("[device.board.keys]\nlevels = [2e9, 1e9]\n")
+    with pytest.raises(BadInput, match="expected clocks that rise"):
+        Catalogue.load(tmp_path / "own.toml")

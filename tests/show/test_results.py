@@ -5,9 +5,11 @@ import inspect
 import json
 import pkgutil
 import re
+import subprocess
 import sys
 from html.parser import HTMLParser
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from matplotlib.image import imread
@@ -34,7 +36,7 @@ from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
 from fedcell.learning import prepare_training
 from fedcell.learning.partition_report import describe_partition
-from fedcell.network import draw_fleet, draw_trace, simulate_network, sweep_costs
+from fedcell.network import draw_fleet, draw_trace, fit_device, simulate_network, sweep_costs
 from fedcell.network.compare import CostSweep
 from fedcell.network.ledger import Ledger
 from fedcell.paper.catalogue import panel_verdicts
@@ -66,10 +68,31 @@ def kinds_of_result():
 
 def test_every_result_has_a_table_a_figure_and_a_repr():
     kinds = set(kinds_of_result())
-    assert kinds == set(TABLES) == set(FIGURES)
+    assert kinds == {named(f"fedcell.{name}") for name in TABLES} == set(FIGURES)
     for kind in kinds:
         assert "__repr__" in vars(kind), kind
         assert kind.rows.__doc__ or Showable.rows.__doc__
+
+
+def named(path):
+    """What a dotted name of the tables of results stands for."""
+    module, _, name = path.rpartition(".")
+    return getattr(import_module(module), name)
+
+
+def test_printing_a_plan_loads_no_other_results():
+    code = (
+        "import sys; from fedcell import Scenario, plan_training;"
+        "from fedcell.planning import GivenLaw;"
+        "law = GivenLaw(mixing=40.0, drift=2.0, start=100.0);"
+        "print(len(plan_training(Scenario(), law).summary()));"
+        "print([m for m in ('deploy', 'paper', 'experiments.sweep', 'planning.constants')"
+        " if f'fedcell.{m}' in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    length, loaded = ran.stdout.splitlines()
+    assert int(length) > 400
+    assert loaded == "[]"
 
 
 def test_a_summary_is_what_the_command_prints(fedcell):
@@ -149,6 +172,7 @@ def results(tmp_path_factory):
         measure_constants(prepare_training(world), rounds=4, every=2),
         exchanged(),
         on_links(),
+        fit_device(Path(__file__).parents[2] / "examples" / "devices" / "synthetic.csv"),
     ]
     return {type(result): result for result in everything}
 
@@ -177,7 +201,7 @@ def draw_problem():
     return make_problem(scenario, fleet, draw_trace(scenario, fleet, rounds=1))[0]
 
 
-@pytest.mark.parametrize("kind", TABLES, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", FIGURES, ids=lambda kind: kind.__name__)
 def test_every_result_has_a_summary_rows_and_a_figure(results, kind, tmp_path):
     result = results[kind]
     assert repr(result).startswith(f"<{kind.__name__}")

@@ -101,6 +101,46 @@ def test_the_cost_of_a_round(both):
     assert f"{answer['excluded_by_channel']:.3g} with a weak channel" in text
 
 
+HALL = """
+radio = "wifi"
+[device]
+like = "rpi4"
+count_energy = "sum"
+carbon_intensity = 300.0
+[cell]
+noise = 4e-21
+broadcast_time = 5.0
+[clients]
+table = [
+    { name = "hall", device = "rpi4", rate_mbps = 20 },
+    { name = "roof", device = "rpi5", rate_mbps = 10 },
+]
+[plan]
+cohort = 2
+"""
+
+
+def test_a_round_of_devices_and_its_cost(both):
+    Path("hall.toml").write_text(HALL)
+    printed, text, answer = both("schedule", "hall.toml")
+    table = printed["Round 1, seed 0, policy optimal"]
+    assert "air [%]" in table.columns
+    assert "band [%]" not in table.columns
+    energy = [float(cell) for cell in table.columns["energy [J]"]]
+    assert sum(energy) == pytest.approx(answer["energy"], rel=1e-3)
+    assert min(answer["download_energy"]) > 0
+    parts = re.search(r"of these joules: ([a-z0-9. ,]+),? *before it", text.replace(": b", " b"))
+    joules = [float(part.split()[-1]) for part in parts[1].split(", ")]
+    assert sum(joules) == pytest.approx(answer["energy"], rel=1e-3)
+    _, text, _ = both("cost", "hall.toml", "--rounds", 3, "--policy", "even")
+    assert "all joules of the clients are summed (device.count_energy)" in text
+    plan = ("plan", "hall.toml", "--mixing", 50, "--drift", 0.1, "--start", 50)
+    _, text, answer = both(*plan)
+    parts = answer["energy_by_part"]
+    assert sum(parts.values()) == pytest.approx(answer["energy"]["value"], rel=1e-9)
+    assert f"of the joules: download {four_digits(parts['download'])}, training" in text
+
+
 def test_a_scheduled_round(both):
     printed, text, answer = both("schedule", ROOT / "docs" / "round.json")
     table = printed["One round, policy optimal"]

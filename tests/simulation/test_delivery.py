@@ -255,7 +255,7 @@ def test_a_run_is_not_resumed_with_the_other_model(tmp_path):
             run(other, ["even"], rounds=3, folder=folder, resume=True)
 
 
-def test_the_last_model_keeps_the_identities_of_before_and_the_average_has_its_own():
+def test_the_last_model_keeps_identities_and_the_average_has_its_own():
     for identity in (
         lambda s: run_identity(s, None, 0),
         lambda s: pilot_identity(s, None),

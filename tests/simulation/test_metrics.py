@@ -130,6 +130,23 @@ def test_tables_figures_seeds_and_trackers_have_the_names_and_no_accuracy():
     assert not any("accuracy" in label for label in panels)
 
 
+def test_nothing_is_said_of_scores_that_a_learner_without_test_data_lacks(fedcell, tmp_path):
+    class Untested(Falling):
+        better: ClassVar[dict[str, str]] = {}
+
+        def evaluate(self, model):
+            return Scores(super().evaluate(model).train_loss)
+
+    folder = tmp_path / "a"
+    result = run(
+        WORLD, ["even"], rounds=3, compute=Compute(learner=lambda *_: Untested()), folder=folder
+    )
+    for text in (str(result.summary()), fedcell("runs", folder).out):
+        assert "loss" in text
+        assert "accuracy" not in text
+        assert "test loss" not in text
+
+
 def test_a_metric_that_is_not_named_is_refused():
     class Silent(Falling):
         better: ClassVar[dict[str, str]] = {"mae": "lower"}

@@ -349,6 +349,14 @@ def test_a_bad_learner_is_refused_in_one_sentence(fedcell, name, command):
     assert "\x1b" not in said.err
 
 
+def test_a_learner_that_needs_an_extra_says_how_to_install_it(fedcell, folder, monkeypatch):
+    (folder / "deep.py").write_text("import torch\n")
+    monkeypatch.setitem(sys.modules, "torch", None)  # as if it were not installed
+    said = fedcell("run", "world.json", "--learner", "deep:net")
+    assert said.code == 2
+    assert said.err.rstrip().endswith(": pip install 'fedcell[torch]'")
+
+
 @pytest.mark.usefixtures("folder")
 def test_uploads_that_are_not_numbers_are_left_out_and_counted():
     scenario = Scenario().using(**WORLD)
@@ -368,6 +376,28 @@ def test_the_costs_of_a_learner_are_required(fedcell, folder, left_out, command)
     assert said.code == 2
     assert f"task.{left_out}: give what a learner of your own costs" in said.err
     assert "2 numbers, 64 bits" in said.err
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_plan_is_compared_with_a_run_of_a_learner_that_knows_its_costs(fedcell, folder):
+    """z_m and alpha_0 are in no file but the pilot's; a run of a larger model is not the plan's."""
+    (folder / "priced.py").write_text(
+        "import mylearners\nclass Small(mylearners.Mean):\n"
+        "    model_bits, cycles_per_sample = 64.0, 10.0\n"
+    )
+    (folder / "world.json").write_text(json.dumps(WORLD | {"task": {}}))
+    pilot = ["pilot", "world.json", "--target-loss", 0.2, "--budget", "2s", "--out", "p.json"]
+    assert fedcell(*pilot, "--learner", "priced:Small").code == 0
+    assert fedcell("plan", "world.json", "--pilot", "p.json", "--out", "plan.json").code == 0
+    words = ["run", "--plan", "plan.json", "--learner", "priced:Small", "--out"]
+    said = fedcell(*words, "small")
+    assert (said.code, said.err) == (0, "")
+    assert "The plan's predictions against this run" in said.out
+    (folder / "priced.py").write_text((folder / "priced.py").read_text().replace("64.0", "640.0"))
+    sys.modules.pop("priced")
+    other = fedcell(*words, "large")
+    sys.modules.pop("priced")
+    assert "task.model_bits" in other.out
 
 
 @pytest.mark.filterwarnings("default")

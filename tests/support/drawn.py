@@ -25,7 +25,14 @@ from fedcell.deploy.exchanges import Exchange, ExchangeReport
 from fedcell.deploy.testbed.uploads import MeasuredUpload, TestbedReport
 from fedcell.experiments.league.league import Entry, EntryRun, League, Limit
 from fedcell.experiments.table import SweepTable
-from fedcell.network import draw_fleet, draw_trace, load_round, simulate_network, sweep_costs
+from fedcell.network import (
+    draw_fleet,
+    draw_trace,
+    fit_device,
+    load_round,
+    simulate_network,
+    sweep_costs,
+)
 from fedcell.network.ledger import Ledger
 from fedcell.network.schedule import RoundOf
 from fedcell.paper.reproduce import load_reproduction
@@ -35,6 +42,7 @@ from fedcell.planning.pilot.validation import SettingCheck
 from fedcell.planning.setting import Setting
 from fedcell.policies import make_problem
 from fedcell.show.figures import (
+    devices,
     exchanges,
     leagues,
     paper,
@@ -501,6 +509,33 @@ def league_cases() -> dict[str, Callable[[], Any]]:
     }
 
 
+def device_cases() -> dict[str, Callable[[], Any]]:
+    def of(clocks: Any, batches: Any = (1, 8), scale: float = 1.0, **kept: Any) -> Any:
+        f, b = (x.ravel() for x in np.meshgrid(np.repeat(np.asarray(clocks, float), 2), batches))
+        off = 1 + 0.01 * np.sin(7.0 * np.arange(f.size))
+        columns: dict[str, Any] = {"clock_ghz": f, "batch": b, "steps": np.ones(f.size)}
+        columns["seconds"] = scale * ((1 + 0.2 * b) / f + 0.05 * b) * off
+        columns["watts"] = scale * (3 + 0.5 * f**3) * off[::-1]
+        columns = {name: [*cells, None] for name, cells in columns.items()}
+        columns["watts"][-1] = 2.0 * scale
+        return devices.device_figure(
+            fit_device({name: c for name, c in columns.items() if kept.get(name, True)})
+        )
+
+    return {
+        "plain": lambda: of([0.6, 1.0, 1.4, 1.8]),
+        "many clocks and batches": lambda: of(np.linspace(0.4, 2, 12), np.arange(1, 12)),
+        "one clock": lambda: of([1.0]),
+        "no seconds": lambda: of([0.6, 1.0, 1.4], seconds=False, batch=False, steps=False),
+        "huge range": lambda: of([0.6, 1.0, 1.4], scale=1e9),
+        "tiny": lambda: of([0.6, 1.0, 1.4], scale=1e-9),
+        "flat out": lambda: of([0.3, 0.5, 0.7]),
+        "as many as unknowns": lambda: devices.device_figure(
+            fit_device({"clock_ghz": [1.0, 1.5, 2.0], "watts": [3.0, 4.0, 6.0]})
+        ),
+    }
+
+
 def testbed_cases() -> dict[str, Callable[[], Any]]:
     def upload(modelled: float, link: float, flower: float, rate: float) -> MeasuredUpload:
         return MeasuredUpload(
@@ -550,4 +585,5 @@ def every_case() -> Cases:
         paper.panel_figure: paper_cases(),
         exchanges.exchanges_figure: exchange_cases(),
         testbeds.testbed_figure: testbed_cases(),
+        devices.device_figure: device_cases(),
     }

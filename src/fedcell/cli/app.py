@@ -24,8 +24,8 @@ REGISTERED: dict[str, typer.Typer] = {}  # by name of the command, once its modu
 
 
 def command(*examples: str) -> Callable[[Function], Function]:
-    """Register a function as the command with the name of its module; its help ends with the
-    examples."""
+    """Register a function as the command with the name of its module, - for _; its help ends with
+    the examples."""
     # typer joins paragraphs by single line breaks, which makes this a block of code.
     epilog = "\n\n".join(["Examples:", "```", *examples, "```"])
 
@@ -35,7 +35,7 @@ def command(*examples: str) -> Callable[[Function], Function]:
             pretty_exceptions_enable=False,
             rich_markup_mode="markdown",  # paragraphs of help are filled, not cut as in the source
         )
-        name = function.__module__.rpartition(".")[2]
+        name = function.__module__.rpartition(".")[2].replace("_", "-")
         one.command(name, epilog=epilog)(function)
         REGISTERED[name] = one
         return function

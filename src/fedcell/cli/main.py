@@ -35,6 +35,10 @@ class LazyGroup(TyperGroup):
         """Import the command that is called."""
         if args and args[0] in COMMANDS:
             self.commands[args[0]] = load_command(args[0])
+        elif args and not args[0].startswith("-"):  # typer and click would both suggest a name
+            from fedcell.core.schema import suggestion
+
+            ctx.fail(f"No such command {args[0]!r}; {suggestion(args[0], COMMANDS)}")
         return super().resolve_command(ctx, args)
 
 
@@ -62,7 +66,7 @@ def version(
 def load_command(name: str) -> Any:
     """Import the module of a command, and return the command."""
     with exit_at_once():
-        import_module(f"fedcell.cli.commands.{name}")
+        import_module(f"fedcell.cli.commands.{name.replace('-', '_')}")
         registered = import_module("fedcell.cli.app").REGISTERED[name]
     command: Any = typer.main.get_command(registered)
     declared = _argument_help(command.callback)

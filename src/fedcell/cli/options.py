@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -162,7 +162,6 @@ Steps = Annotated[
     str | None,
     typer.Option(metavar="N..N", help="Local steps that may be planned, as 5..80. Default: any."),
 ]
-Objective = Literal["cost", "duration", "energy"]
 
 
 # Policies.

@@ -7,11 +7,11 @@ from pathlib import Path
 from fedcell.core.errors import BadInput, FedcellWarning
 from fedcell.network.policies.names import NAMED
 from fedcell.planning.choice.plan import TrainingPlan
+from fedcell.planning.setting import Objective
 from fedcell.scenario.load import SHIPPED, load_scenario
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target
 
-from .options import Objective
 from .progress import progress_bars
 
 

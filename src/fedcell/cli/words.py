@@ -38,6 +38,7 @@ SAME = frozenset(  # the argument and the parameter have the same name
         "confidence",
         "deadline",
         "every",
+        "exponent",
         "fleets",
         "folder",
         "hold",

@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from .errors import BadInput
+from .lazy import EXTRAS
 
 
 def load_callable(what: str, name: str) -> Any:
@@ -27,7 +28,14 @@ def blaming(culprit: str) -> Iterator[None]:
     except BadInput:
         raise
     except (Exception, SystemExit) as error:
-        raise BadInput(f"{culprit}: {type(error).__name__}: {error}") from error
+        raise BadInput(f"{culprit}: {type(error).__name__}: {error}{_way_out(error)}") from error
+
+
+def _way_out(error: BaseException) -> str:
+    """Return how to install a package that an extra has, and that was not found."""
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    extra = EXTRAS.get(str(missing).partition(".")[0])
+    return "" if extra is None else f": pip install 'fedcell[{extra}]'"
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from typing import Any
 
 from .errors import BadInput
 
-EXTRAS = {"flwr": "flower"}  # packages that a module imports at once, and the extras they are of
+EXTRAS = {"flwr": "flower", "torch": "torch"}  # packages, and the extras that have them
 
 Attached = tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]
 

@@ -21,10 +21,8 @@ from msgspec import Meta
 from .errors import BadInput
 
 MIN_SIMILARITY = 0.75  # of a suggestion, from 0 to 1: typing errors have it, other words do not
-SHORT_NAME, MIN_SIMILARITY_SHORT = (
-    5,
-    0.65,
-)  # characters: in a name this short one wrong letter weighs more
+# Characters: in a name this short one wrong letter weighs more, and is seldom the first.
+SHORT_NAME, MIN_SIMILARITY_SHORT = 5, 0.65
 MIN_PART = 3  # characters of a name that stands for the one known name that contains it
 LARGE, SMALL = 1e60, 1e-60  # numbers beyond these could overflow when multiplied
 
@@ -282,10 +280,15 @@ def suggestion(name: str, known: Iterable[str], path: str = "") -> str:
     'did you mean cell.bandwidth?'
     >>> suggestion("quantisation", ["partition", "rate"])
     'known: partition, rate'
+    >>> suggestion("even", ["iid", "given"])
+    'known: iid, given'
     """
     names = list(known)
-    cutoff = MIN_SIMILARITY if len(name) > SHORT_NAME else MIN_SIMILARITY_SHORT
-    close = get_close_matches(name, names, n=1, cutoff=cutoff)
+    if len(name) > SHORT_NAME:
+        close = get_close_matches(name, names, n=1, cutoff=MIN_SIMILARITY)
+    else:
+        alike = [other for other in names if other[:1] == name[:1]]
+        close = get_close_matches(name, alike, n=1, cutoff=MIN_SIMILARITY_SHORT)
     if not close and len(name) >= MIN_PART:
         longer = [other for other in names if name in other]
         close = longer if len(longer) == 1 else []

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from fedcell.scenario.channel.laws import PathLossLaw as PathLossLaw
     from fedcell.scenario.channel.laws import Propagation as Propagation
     from fedcell.scenario.channel.measured import Measured as Measured
+    from fedcell.scenario.measured_device.fit import FittedDevice as FittedDevice
+    from fedcell.scenario.measured_device.fit import fit_device as fit_device
 
 __getattr__, __dir__, __all__ = attach(
     __name__,
@@ -46,5 +48,6 @@ __getattr__, __dir__, __all__ = attach(
         "fedcell.network.trace": ["Fleet", "Trace"],
         "fedcell.scenario.channel.laws": ["PathLossLaw", "Propagation"],
         "fedcell.scenario.channel.measured": ["Measured"],
+        "fedcell.scenario.measured_device.fit": ["FittedDevice", "fit_device"],
     },
 )

@@ -8,7 +8,8 @@ from fedcell.core.errors import BadInput
 from fedcell.core.types import Array
 
 from .physics.certificate import certify_devices
-from .round import Certificate, Problem, Schedule, link_of, price
+from .physics.power.link import Link
+from .round import Certificate, Problem, Schedule, price
 
 ROUNDING_GAP = 1e-12  # a gap below it is rounding
 BOUND_TOLERANCE = 1e-9  # relative distance at which a bound on a frequency is active
@@ -130,7 +131,7 @@ def _check_power(problem: Problem, power: Array, name: str) -> None:
     if power.shape != problem.band_time.shape:
         shape = problem.band_time.shape
         raise BadInput(f"{name} answered with powers of shape {power.shape}: expected {shape}")
-    most = link_of(problem).power_max
+    most = Link.of(problem).power_max
     if (wrong := ~((power > 0) & (power <= most * (1 + 1e-9)))).any():
         raise BadInput(
             f"{name} gives a client {power[wrong][0]:.4g} W: transmit powers must be above 0 and "

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.core.schema import LARGE, SMALL
+from fedcell.core.schema import SMALL
 from fedcell.core.showing import described_axes, value_range
-from fedcell.core.types import Array, real_numbers
+from fedcell.core.types import Array, check_number, range_faults, real_numbers, same_shape
 from fedcell.scenario.scenario import Scenario
 
 from .physics.extras import Extras, extras
 from .physics.link import uploads
-from .physics.powers import Link, links
+from .physics.power.link import Link, links
 from .trace import Fleet, Trace, check_powers, check_samples
 
 VECTORS = ("band_time", "upload_energy", "samples", "kappa", "freq_min", "freq_max")
@@ -77,29 +77,15 @@ class Problem:
     link: Link | None = None  # uploads at any transmit power
 
     def __post_init__(self) -> None:
-        arrays = {name: real_numbers(name, getattr(self, name)) for name in VECTORS}
-        for name, least in (("work", SMALL), ("energy_weight", 0.0)):
-            value = real_numbers(name, getattr(self, name))
-            if value.ndim != 0 or not least <= value <= LARGE:
-                raise BadInput(f"{name} = {value}: expected one number, {least:g} to {LARGE:g}")
-        checked = arrays | {"work * samples": self.work * arrays["samples"]}
-        faults = [
-            f"{name} has a client with {array[wrong][0]:g}: expected {SMALL:g} to {LARGE:g}"
-            for name, array in checked.items()
-            if (wrong := ~((array >= SMALL) & (array <= LARGE))).any()  # NaN is wrong too
-        ]
-        try:
-            arrays = dict(zip(arrays, np.broadcast_arrays(*arrays.values()), strict=True))
-        except ValueError:
-            shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
-            faults.append(f"the vectors have shapes that do not go together: {shapes}")
-        else:
-            if arrays["kappa"].ndim == 0 or arrays["kappa"].size == 0:
-                faults.append("there are no clients: the last axis must hold at least one")
-            elif (arrays["freq_min"] > arrays["freq_max"]).any():
-                faults.append("freq_min is above freq_max for at least one client")
-        if faults:
-            raise BadInput(*faults)
+        given = {name: real_numbers(name, getattr(self, name)) for name in VECTORS}
+        check_number("work", self.work, SMALL)
+        check_number("energy_weight", self.energy_weight, 0.0)
+        faults = range_faults(given | {"work * samples": self.work * given["samples"]})
+        arrays, shape_faults = same_shape(given)
+        if not shape_faults and (arrays["freq_min"] > arrays["freq_max"]).any():
+            shape_faults = ["freq_min is above freq_max for at least one client"]
+        if faults or shape_faults:
+            raise BadInput(*faults, *shape_faults)
         for name, array in arrays.items():  # read-only: a policy cannot change them
             object.__setattr__(self, name, array)
 
@@ -122,7 +108,7 @@ class Problem:
     def __getitem__(self, where: Any) -> Problem:
         """Return some of the rounds or clients: index every vector."""
         vectors = {name: getattr(self, name)[where] for name in VECTORS}
-        extras, link = (part and part[where] for part in (self.extras, self.link))
+        extras, link = self.extras and self.extras[where], self.link and self.link[where]
         return replace(self, **vectors, extras=extras, link=link)
 
     def __repr__(self) -> str:
@@ -344,7 +330,7 @@ def price(problem: Problem, schedule: Schedule) -> Cost:
         return problem.extras.price(problem, schedule)
     sent = u / a, problem.upload_energy  # (6), and (7), whatever the share
     if schedule.power is not None:
-        sent = link_of(problem).upload(a, schedule.power)
+        sent = Link.of(problem).upload(a, schedule.power)
     return Cost(
         upload_time=sent[0],
         compute_time=c / f,  # (9)
@@ -352,16 +338,6 @@ def price(problem: Problem, schedule: Schedule) -> Cost:
         compute_energy=training_energy(c, f, kappa),
         energy_weight=problem.energy_weight,
     )
-
-
-def link_of(problem: Problem) -> Link:
-    """Return the links of a problem; refuse to choose powers without."""
-    if problem.link is None:
-        raise BadInput(
-            "this problem has no links, so its transmit powers cannot be chosen: take one of "
-            "make_problem or load_round, or give `link`"
-        )
-    return problem.link
 
 
 def training_energy(cycles: Array | float, freq: Array | float, kappa: Array | float) -> Array:

@@ -51,6 +51,8 @@ class ScheduledRound(Showable):
     cost: Cost
     certificate: Certificate | None  # if the policy claims the optimum; computed here
     of: RoundOf | None = None  # where it is a round of a scenario
+    in_turn: bool = False  # shares are of airtime, at the whole band, and not of the band
+    any_clock: float | None = None  # (22) of the policy if its levels did not matter [s]
 
     def columns(self) -> dict[str, list[float]]:
         """What each client is given, and what that takes, by name."""
@@ -62,7 +64,17 @@ class ScheduledRound(Showable):
             given |= {f"{state}_begin": line.begin[state] for state in STATES}
             given |= {f"{state}_end": line.end[state] for state in STATES}
             given |= {f"{part}_energy": line.energy[part] for part in ("download", "wait", "tail")}
+        if (shared := self.levels) is not None:
+            given |= dict(zip(("level_below", "level_above", "level_share"), shared, strict=True))
         return {name: np.broadcast_to(v, share.shape).tolist() for name, v in given.items()}
+
+    @property
+    def levels(self) -> tuple[Array, Array, Array] | None:
+        """The clock levels below and above the average clock of each client, and the share of its
+        training at the upper one; None where no device has levels."""
+        if not isinstance(self.cost, DeviceCost) or self.cost.extras.levels is None:
+            return None
+        return self.cost.extras.levels.around(self.schedule.freq)
 
     @property
     def timeline(self) -> Timeline:
@@ -97,6 +109,8 @@ class ScheduledRound(Showable):
             answer |= asdict(self.of)
         answer |= self.columns()
         answer |= {name: float(getattr(self.cost, name)) for name in TOTALS}
+        if self.any_clock is not None:
+            answer["objective_any_clock"] = self.any_clock
         if self.certificate is not None:
             answer["certificate"] = {n: float(v) for n, v in asdict(self.certificate).items()}
         return answer
@@ -182,7 +196,18 @@ def _scheduled(problem: Problem, policy: PolicyLike, broadcast: Broadcast) -> Sc
     if not all(np.isfinite(value).all() for value in values):
         raise BadInput("the numbers are too far apart to be computed with: check the units (SI)")
     proof = None if answer.certificate is None else certify(problem, answer)
-    return ScheduledRound(policy=name, schedule=answer, cost=cost, certificate=proof)
+    smooth = None
+    if problem.extras is not None and problem.extras.levels is not None:
+        free = replace(problem, extras=replace(problem.extras, levels=None))
+        smooth = float(price(free, resolve_policy(policy, broadcast)(free)).objective)
+    return ScheduledRound(
+        policy=name,
+        schedule=answer,
+        cost=cost,
+        certificate=proof,
+        in_turn=problem.link is not None and problem.link.in_turn,
+        any_clock=smooth,
+    )
 
 
 @documented

@@ -13,6 +13,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.schema import LARGE, SMALL
 from fedcell.core.streams import as_range, chunks
 from fedcell.core.types import Array, Bools, Ints
+from fedcell.scenario.hardware.levels import penalty
 from fedcell.scenario.scenario import Scenario, check_scenario
 
 from .draw import candidates, draw_all, draw_fleet, draw_trace
@@ -25,7 +26,7 @@ from .policies.base import Broadcast, Policy
 from .policies.names import PolicyLike, resolve_policy
 from .round import Problem, make_problem, price, training_energy
 from .selectors.charge import Trainings, in_vain
-from .spending import Idle, Spending, Totals
+from .spending import Idle, RunningTotals, Spending
 from .trace import MANY, Fleet, Trace
 
 COLUMNS = ("duration", "energy", "upload_cost", "compute_cost")  # of `simulate_each`
@@ -70,7 +71,7 @@ def simulate_network(
     every = as_range(scenario.rounds if rounds is None else rounds)
     fleet = draw_fleet(scenario, seed)
     policy = resolve_policy(policy, Broadcast.to(scenario, fleet))
-    totals, parts = Totals.none(fleet.count), []
+    totals, parts = RunningTotals(fleet.count), []
     for part in chunks(every, _widest(scenario), PLACES):
         trace = draw_trace(scenario, fleet, part, seed)
         ledger = _price(
@@ -78,7 +79,7 @@ def simulate_network(
         )
         parts.append({name: getattr(ledger, name) for name in ledger.column_names()})
     columns: dict[str, Any] = {n: np.concatenate([p[n] for p in parts]) for n in parts[0]}
-    return require_usable(Ledger(**columns, totals=totals))
+    return require_usable(Ledger(**columns, totals=totals.so_far))
 
 
 def _widest(scenario: Scenario) -> int:
@@ -186,10 +187,14 @@ def pose_each(worlds: Sequence[Scenario], fleet: Fleet, trace: Trace) -> Iterato
     problem = pose(worlds[0], fleet, trace)
     yield problem
     for world in worlds[1:]:
-        if world.plan.cohort_drawn == "after-training" or problem.extras is not None:
+        if world.plan.cohort_drawn == "after-training":
             yield pose(world, fleet, trace)
-        else:
-            yield doing(problem, world.work, fleet.step_samples(world, trace.cohort))
+            continue
+        other = doing(problem, world.work, fleet.step_samples(world, trace.cohort))
+        if (extras := problem.extras) is not None:
+            longer = replace(extras, memory_time=memory_time(world, fleet)[trace.cohort])
+            vars(other)["extras"] = longer
+        yield other
 
 
 def doing(problem: Problem, work: float, samples: Array) -> Problem:
@@ -228,7 +233,7 @@ def _price(
     trace: Trace,
     policy: Policy,
     trained: Bools | None,
-    totals: Totals | None = None,
+    totals: RunningTotals | None = None,
 ) -> Ledger:
     """Return the ledger of a trace; add the costs of its clients to `totals`, if given."""
     names = ("duration", "energy", "upload_cost", "compute_cost", "objective")
@@ -270,7 +275,7 @@ def _price(
         **({} if fleet.hardware is None else parts),
         staged_cost=staged,
         cost=staged + scenario.cell.broadcast_time + _vain_cost(scenario, trace, vain),
-        totals=spending.add_to(Totals.none(fleet.count) if totals is None else totals),
+        totals=(totals or RunningTotals(fleet.count)).add(spending),
         spending=spending,
         called=trace.called,
         draws=trace.draws,
@@ -325,6 +330,8 @@ def idle_costs(scenario: Scenario, fleet: Fleet) -> tuple[Array, Array]:
     c, f = scenario.work * fleet.step_samples(scenario), _own_freq(scenario, fleet)
     if (own := fleet.hardware) is not None:
         duration = memory_time(scenario, fleet) + c / f
-        energy = fleet.kappa * f ** (own.power_exponent - 1) * c + own.busy_power * duration
+        dynamic = fleet.kappa * f ** (own.power_exponent - 1) * c
+        dynamic = dynamic * penalty(own.levels, f, own.power_exponent)
+        energy = dynamic + own.busy_power * duration
         return duration, energy
     return c / f, training_energy(c, f, fleet.kappa)

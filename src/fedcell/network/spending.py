@@ -23,8 +23,7 @@ class Totals:
     @classmethod
     def none(cls, count: int) -> Totals:
         """Return the totals of `count` clients before the first round."""
-        called, arrived = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        return cls(called=called, arrived=arrived, duration=np.zeros(count), energy=np.zeros(count))
+        return RunningTotals(count).so_far
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -84,27 +83,7 @@ class Spending:
 
     def totals(self, count: int) -> Totals:
         """Return the sums for each of `count` clients."""
-        return self.add_to(Totals.none(count))
-
-    def add_to(self, totals: Totals) -> Totals:
-        """Add these rounds to `totals` in place and in order: parts of a run sum to the same bits
-        as the whole, and no other array of the fleet's length is needed."""
-        # Idle clients are added with their round, so rounds are added one by one.
-        step = len(self.client) if self.idle is None else 1
-        for first in range(0, len(self.client), max(step, 1)):
-            part = slice(first, first + step)
-            client, arrived = self.client[part], self.arrived[part]
-            is_client = client >= 0
-            called = client[is_client]
-            np.add.at(totals.called, called, 1)
-            np.add.at(totals.arrived, client[arrived], 1)
-            np.add.at(totals.duration, called, self.duration[part][is_client])
-            np.add.at(totals.energy, called, self.energy[part][is_client])
-            if self.idle is not None:
-                duration, energy = self.idle.spent(first)
-                totals.duration[:] += duration
-                totals.energy[:] += energy
-        return totals
+        return RunningTotals(count).add(self)
 
     def emptied(self, battery: Array) -> Ints:
         """Return the round, counted from 1, in which each client exceeds its battery [J], or 0."""
@@ -155,3 +134,41 @@ class Spending:
     def _cut(self, rounds: slice, idle: Idle | None) -> Spending:
         names = ("client", "arrived", "duration", "energy")
         return Spending(**{name: getattr(self, name)[rounds] for name in names}, idle=idle)
+
+
+class RunningTotals:
+    """Sums for each of `count` clients, to which the parts of a run are added in order: they sum to
+    the same bits as the whole, and no other array of the fleet's length is needed."""
+
+    def __init__(self, count: int) -> None:
+        self._called, self._arrived = np.zeros(count, np.int64), np.zeros(count, np.int64)
+        self._duration, self._energy = np.zeros(count), np.zeros(count)
+
+    @property
+    def so_far(self) -> Totals:
+        """The sums of all that was added: views that cannot be written to, and not copies."""
+        own = (self._called, self._arrived, self._duration, self._energy)
+        called, arrived, duration, energy = (each.view() for each in own)
+        for view in (called, arrived, duration, energy):
+            view.flags.writeable = False
+        return Totals(called=called, arrived=arrived, duration=duration, energy=energy)
+
+    def add(self, spending: Spending) -> Totals:
+        """Add the rounds of some spending, and return the sums so far."""
+        # Idle clients are added with their round, so rounds are added one by one.
+        idle, every = spending.idle, len(spending.client)
+        step = every if idle is None else 1
+        for first in range(0, every, max(step, 1)):
+            part = slice(first, first + step)
+            client, arrived = spending.client[part], spending.arrived[part]
+            is_client = client >= 0
+            called = client[is_client]
+            np.add.at(self._called, called, 1)
+            np.add.at(self._arrived, client[arrived], 1)
+            np.add.at(self._duration, called, spending.duration[part][is_client])
+            np.add.at(self._energy, called, spending.energy[part][is_client])
+            if idle is not None:
+                duration, energy = idle.spent(first)
+                self._duration += duration
+                self._energy += energy
+        return self.so_far

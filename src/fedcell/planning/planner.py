@@ -20,7 +20,7 @@ from fedcell.network.policies.names import PolicyLike
 from fedcell.network.trace import Fleet
 from fedcell.planning.choice.limits import Limits, has_batteries
 from fedcell.planning.choice.plan import TrainingPlan, planned_identity
-from fedcell.planning.costs.batteries import battery_lives, battery_notes
+from fedcell.planning.costs.batteries import battery_lives, battery_notes, energy_by_part
 from fedcell.planning.costs.rounds import callable_clients
 from fedcell.planning.costs.units import unit_costs
 from fedcell.planning.law.base import RoundsLaw
@@ -121,6 +121,7 @@ def plan_training(
         scenario=scenario.using(cell={"bandwidth": world.cell.bandwidth}),
         unit_costs=unit_costs(planned, best.grid.policy, seed, fleet),
         sensitivity=sensitivity(world, best, question) if what_if else (),
+        energy_by_part=energy_by_part(planned, fleet, best.grid.policy, seed, best.energy.value),
         bandwidth=world.cell.bandwidth if solve_for == "bandwidth" else None,
         power=power,
         learner=None if pilot is None else pilot.learner,
@@ -148,6 +149,13 @@ def _check_request(
         raise BadInput(f"`solve_for` = {solve_for}: expected bandwidth or power")
     if solve_for and limits.deadline == inf:
         raise BadInput(f"`solve_for` {solve_for}: give the deadline to keep (`limits`)")
+    measured = scenario.cell.channel.measured
+    given = "rate" if scenario.has_rates else measured and measured.quantity
+    if (given == "rate" and solve_for) or (given == "snr" and solve_for == "power"):
+        raise BadInput(
+            f"`solve_for` {solve_for}: the {given} of each client is given, whatever the "
+            f"{solve_for}: leave it out"
+        )
     if limits.confidence is not None and not limits.any and not has_batteries(scenario):
         raise BadInput("`confidence`: give a deadline or an energy to keep (`limits`)")
 

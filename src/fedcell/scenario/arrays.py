@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,8 @@ from fedcell.core.errors import BadInput
 from fedcell.core.schema import LARGE, SMALL
 from fedcell.core.showing import client_title, shortened, value_range
 from fedcell.core.types import Array, Bools, real_numbers
+
+from .hardware.levels import LevelList, check_levels
 
 MAX_NAME_LENGTH = 100  # characters of a client's name, a heading or a label
 
@@ -122,6 +124,8 @@ class ClientTable(ArrayTable):
     idle_power, busy_power, sleep_power, power_exponent, energy_per_cycle, cycles_per_step, \
             memory_time : array_like, optional
         As the keys of [device] of these names.
+    levels : sequence, optional
+        Clocks that each client has, rising [cycle/s]; None for any from freq_min to freq_max.
     labels : mapping of str to sequence of str, optional
         Other columns of texts, such as a site.
 
@@ -158,6 +162,7 @@ class ClientTable(ArrayTable):
     energy_per_cycle: Array | None = None  # instead of kappa [J]
     cycles_per_step: Array | None = None  # beside those of samples [cycle]
     memory_time: Array | None = None  # of a sample, at any clock [s]
+    levels: tuple[LevelList | None, ...] | None = None  # clocks of each, rising [cycle/s]
     labels: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # other columns of texts
 
     def __post_init__(self) -> None:
@@ -181,6 +186,11 @@ class ClientTable(ArrayTable):
                     f"clients.table.{column}: {self.name_of(j)} has {values[j]}: expected "
                     f"{EXPECTED.get(column, f'above 0, to {LARGE:g}')}"
                 )
+        if self.levels is not None:
+            levels, wrong_levels = self._checked_levels(self.levels)
+            object.__setattr__(self, "levels", levels)
+            faults += wrong_levels
+            sizes["levels"] = len(levels)
         labels = {name: tuple(texts) for name, texts in self.labels.items()}
         object.__setattr__(self, "labels", labels)
         for name, texts in labels.items():
@@ -194,6 +204,18 @@ class ClientTable(ArrayTable):
             faults += [fault for pair in EITHER if (fault := self._both(*pair))]
         if faults:
             raise BadInput(*faults)
+
+    def _checked_levels(
+        self, given: Sequence[Any]
+    ) -> tuple[tuple[LevelList | None, ...], list[str]]:
+        """Return the levels of each client, and the fault of the first client with wrong ones."""
+        checked: list[LevelList | None] = []
+        for j, levels in enumerate(given):
+            try:
+                checked.append(None if levels is None else check_levels(levels))
+            except BadInput as error:
+                return tuple(given), [f"clients.table.levels: {self.name_of(j)}: {error}"]
+        return tuple(checked), []
 
     def _both(self, one: str, other: str) -> str:
         """Return the fault if a client has both of two columns with the same meaning, or ""."""
@@ -250,7 +272,7 @@ class ClientTable(ArrayTable):
 
     def having(self, **columns: Any) -> ClientTable:
         """Return this table with other columns."""
-        kept: dict[str, Any] = {"name": self.name, "labels": self.labels}
+        kept: dict[str, Any] = {"name": self.name, "labels": self.labels, "levels": self.levels}
         for name, values in self.columns().items():
             kept[name] = [None if np.isnan(x) else x for x in values.tolist()]
         return ClientTable(**kept | columns)
@@ -259,6 +281,8 @@ class ClientTable(ArrayTable):
         """Return a row for each client, without blank cells: NaN, which equals nothing, and ""."""
         columns: dict[str, Any] = {} if self.name is None else {"name": self.name}
         columns |= {name: values.tolist() for name, values in self.columns().items()}
+        if self.levels is not None:
+            columns["levels"] = ["" if own is None else list(own) for own in self.levels]
         columns |= self.labels
         return [
             {name: cell for name, cell in zip(columns, row, strict=True) if cell == cell != ""}
@@ -273,7 +297,7 @@ class ClientTable(ArrayTable):
     @property
     def count(self) -> int:
         """Return N, the number of clients."""
-        columns = (self.name, *self.columns().values(), *self.labels.values())
+        columns = (self.name, *self.columns().values(), self.levels, *self.labels.values())
         return len(next(column for column in columns if column is not None))
 
     def __repr__(self) -> str:
@@ -282,13 +306,15 @@ class ClientTable(ArrayTable):
             blank = int(np.isnan(values).sum())
             gaps = f" ({blank} left out)" if blank else ""
             parts.append(f"{column} {value_range(values, COLUMN_UNITS.get(column, ''))}{gaps}")
+        if self.levels is not None:
+            parts.append(f"levels of {sum(own is not None for own in self.levels)} clients")
         if self.labels:
             parts.append(f"labels ({shortened(', '.join(self.labels), 60)})")
         lines = [", ".join(parts[i : i + 4]) for i in range(0, len(parts), 4)]
         return f"<ClientTable, {self.count} clients: " + ",\n  ".join(lines) + ">"
 
 
-NUMBERS = tuple(f.name for f in fields(ClientTable) if f.name not in ("name", "labels"))
+NUMBERS = tuple(f.name for f in fields(ClientTable) if f.name not in ("name", "levels", "labels"))
 COLUMN_UNITS = {
     "kappa": "J s^2",
     "power": "W/Hz",

@@ -16,7 +16,8 @@ from .catalogue.entries import Catalogue, expand_columns
 
 MAX_FAULTS = 20  # reported of a table of clients
 MAX_LABEL_SIMILARITY = 0.85  # of a label's heading to a column's; above it is a typo
-COLUMNS = ("name", *NUMBERS)
+COLUMNS = ("name", *NUMBERS, "levels")
+LEVELS = {"levels": 1.0, "levels_hz": 1.0, "levels_mhz": 1e6, "levels_ghz": 1e9}  # to cycle/s
 
 Convert = Callable[[Array], Array]  # from given values to SI
 
@@ -96,6 +97,11 @@ def client_table(
     headings: dict[str, list[str]] = {}  # of each quantity
     for heading, cells in columns.items():
         try:
+            if heading in LEVELS:
+                if "levels" in merged:
+                    raise BadInput(f"clients.table: {heading!r}: levels stand twice")
+                merged["levels"] = _levels(heading, cells)
+                continue
             named = _column_of(heading)
             if named is None:
                 labels[heading] = _label(heading, cells)
@@ -110,7 +116,7 @@ def client_table(
         except BadInput as error:
             faults += error.faults
     try:
-        of_catalogue = expand_columns(columns, NUMBERS, catalogue or Catalogue.load())
+        of_catalogue = expand_columns(columns, (*NUMBERS, "levels"), catalogue or Catalogue.load())
     except BadInput as error:
         faults += (f"clients.table: {fault}" for fault in error.faults)
     if faults:
@@ -122,7 +128,7 @@ def client_table(
 
 def holds_numbers(heading: str) -> bool:
     """Return whether a heading names a column of numbers, in some unit."""
-    named = _column_of(heading)
+    named = None if heading in LEVELS else _column_of(heading)
     return named is not None and named[0] != "name"
 
 
@@ -173,10 +179,29 @@ def _column_of(heading: Any) -> tuple[str, str] | None:
     return ("power_w" if over_the_band else column), unit
 
 
+def _levels(heading: str, cells: Sequence[Any]) -> list[tuple[float, ...] | None]:
+    """Return clocks [cycle/s] from lists, or texts such as "0.6 1.0 1.5"; None where blank."""
+    found: list[tuple[float, ...] | None] = []
+    for cell in cells:
+        if cell is None or cell == "":
+            found.append(None)
+            continue
+        several = cell.replace(";", " ").split() if isinstance(cell, str) else cell
+        several = [several] if isinstance(several, int | float) else several
+        try:
+            found.append(tuple(LEVELS[heading] * float(level) for level in several))
+        except (TypeError, ValueError) as error:
+            raise BadInput(
+                f"clients.table: {heading} = {cell!r}: expected clocks with blanks in between, "
+                'such as "0.6 1.0 1.5"'
+            ) from error
+    return found
+
+
 def _label(heading: str, cells: Sequence[Any]) -> tuple[str, ...]:
     """Return a label column of texts; refuse a misspelt known heading, or a column of numbers."""
     given = [cell for cell in cells if cell is not None]
-    known = [*COLUMNS, *(f"{c}_{unit}" for unit, (of, _) in UNITS.items() for c in of)]
+    known = [*COLUMNS, *LEVELS, *(f"{c}_{unit}" for unit, (of, _) in UNITS.items() for c in of)]
     similarity = max(SequenceMatcher(None, heading.lower(), name).ratio() for name in known)
     if any(isinstance(cell, str) for cell in given) and similarity < MAX_LABEL_SIMILARITY:
         return tuple("" if cell is None else str(cell) for cell in cells)

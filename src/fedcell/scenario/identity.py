@@ -69,6 +69,8 @@ def run_identity(
         # A run has one band: how its powers were declared changes nothing.
         numbers = listed.in_band(scenario.cell.bandwidth).columns()
         columns = {column: v.tobytes() for column, v in numbers.items()}
+        if listed.levels is not None:
+            columns["levels"] = repr(listed.levels).encode()
         columns |= {"name": repr(listed.name).encode(), "labels": repr(listed.labels).encode()}
         tables["clients"]["table"] = {name: _checksum(c) for name, c in columns.items()}
     tables["plan"].pop("rounds")  # the length of a run may change,
@@ -123,7 +125,9 @@ def training_identity(scenario: Scenario, fingerprint: str | None, seed: int) ->
     identity["scenario"].pop("device", None)
     if scenario.radio is not None and scenario.radio.snr_min_db is not None:
         return identity  # powers, band and noise decide which clients are in outage
-    identity["scenario"].pop("radio", None)
+    radio = identity["scenario"].pop("radio", {})
+    if scenario.cell.channel.diversity == "auto" and radio.get("access") == "time":
+        identity["scenario"]["radio"] = {"access": "time"}  # fading of the whole band
     _leave_out(identity["scenario"], UNLEARNT, scenario)
     if table := identity["scenario"]["clients"].get("table"):
         identity["scenario"]["clients"]["table"] = {

@@ -11,7 +11,7 @@ from fedcell.core.types import Array
 
 from .arrays import ClientTable
 from .channel.laws import LAWS
-from .channel.spec import PAPER
+from .channel.spec import PAPER, ChannelSpec
 from .hardware.device import Device
 from .hardware.radio import Radio
 from .learning import DELIVER, HOLDS, Deliver, Learning, goal_keys
@@ -66,6 +66,11 @@ class Scenario(Table, frozen=True, kw_only=True):
             faults.append(
                 f"cell.channel.measured has {columns} devices for {count} clients: set "
                 f"clients.count = {columns}"
+            )
+        if self.has_rates and self.cell.channel != ChannelSpec():
+            faults.append(
+                "cell.channel has no effect on clients whose rate is in clients.table: leave one "
+                "of them out"
             )
         measured, names = self.cell.channel.measured, self.clients.names
         if measured is not None and None not in (measured.names, names) and measured.names != names:

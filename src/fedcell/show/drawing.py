@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from fedcell.core.errors import BadInput
 from fedcell.core.showing import Showable
@@ -23,13 +23,16 @@ from fedcell.planning.constants import ConstantsReport
 from fedcell.planning.law.fitted import FittedLaw
 from fedcell.planning.pilot.pilot import Pilot
 from fedcell.planning.pilot.validation import Validation
+from fedcell.scenario.measured_device.fit import FittedDevice
 from fedcell.simulation.summary import RunResult
 
+from .figures import devices as device_figures
 from .figures import exchanges as exchange_figures
 from .figures import leagues, paper, partitions, plans, rounds, runs, style, sweeps
 from .figures import testbeds as testbed_figures
 from .figures.curves import RunsDrawing
-from .results import look_up
+
+Look = TypeVar("Look")
 
 
 def _ledger_figure(ledger: Ledger, **options: Any) -> Any:
@@ -92,6 +95,7 @@ FIGURES: Mapping[type, Callable[..., Any]] = {
     League: leagues.league_figure,
     Reproduction: paper.panel_figure,
     ExchangeReport: exchange_figures.exchanges_figure,
+    FittedDevice: device_figures.device_figure,
     TestbedReport: testbed_figures.testbed_figure,
 }
 
@@ -103,10 +107,15 @@ def _panels(result: Showable) -> Mapping[str, Panel]:
     """Return the panels that can be drawn on given axes, by name; the first is the default."""
     if isinstance(result, Ledger) and result.trained:
         return _of_runs(lambda ledger: RunsDrawing([{"this run": ledger}]))
-    panels = look_up(PANELS, result)
+    panels = _look_up(PANELS, result)
     if panels is None:
         raise _no_figure(result)
     return panels
+
+
+def _look_up(looks: Mapping[type, Look], result: Showable) -> Look | None:
+    """Return the entry of the class of a result, or of the nearest class that it inherits from."""
+    return next((looks[kind] for kind in type(result).__mro__ if kind in looks), None)
 
 
 def _of_runs(drawing: Callable[[Any], RunsDrawing]) -> dict[str, Panel]:
@@ -145,6 +154,11 @@ PANELS: Mapping[type, Mapping[str, Panel]] = {
         "uploads": exchange_figures.draw_uploads,
         "devices": exchange_figures.draw_devices,
     },
+    FittedDevice: {
+        "power": device_figures.draw_powers,
+        "seconds": device_figures.draw_time_residuals,
+        "watts": device_figures.draw_power_residuals,
+    },
     TestbedReport: {
         "uploads": testbed_figures.draw_uploads,
         "errors": testbed_figures.draw_errors,
@@ -163,7 +177,7 @@ def _no_figure(result: Showable) -> BadInput:
 
 def figure(result: Showable, **options: Any) -> Any:
     """Return the matplotlib Figure of a result, in the style that is active."""
-    draw = look_up(FIGURES, result)
+    draw = _look_up(FIGURES, result)
     if draw is None:
         raise _no_figure(result)
     return draw(result, **options)

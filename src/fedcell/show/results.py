@@ -1,78 +1,62 @@
 """Map each class of result to its table, and print it as text or HTML.
 
 A subclass of a result is shown like the class that it inherits from. A `Showable` of another
-package is printed as a table of its `rows()`. Figures are in `show.drawing`: importing what draws
-them would double the time of printing a table.
+package is printed as a table of its `rows()`. Classes and tables are named here, not imported: who
+prints a plan need not load federations. Figures are in `show.drawing`.
 """
 
 import io
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from importlib import import_module
+from typing import Any
 
 from rich.console import Console
 
 from fedcell.core.showing import Showable
-from fedcell.deploy.exchanges import ExchangeReport
-from fedcell.deploy.testbed.uploads import TestbedReport
-from fedcell.experiments.league.league import League
-from fedcell.experiments.result import SweepResult
-from fedcell.experiments.seeds import SeedsResult
-from fedcell.experiments.table import SweepTable
-from fedcell.learning.partition_report import PartitionReport
-from fedcell.network.compare import Comparison, CostSweep
-from fedcell.network.ledger import Ledger
-from fedcell.network.schedule import ScheduledRound
-from fedcell.paper.reproduce import Reproduction
-from fedcell.planning.choice.plan import PlanOutcome, TrainingPlan
-from fedcell.planning.constants import ConstantsReport
-from fedcell.planning.law.fitted import FittedLaw
-from fedcell.planning.pilot.pilot import Pilot
-from fedcell.planning.pilot.validation import Validation
-from fedcell.simulation.summary import RunResult
 
-from .tables import exchanges as exchange_tables
-from .tables import leagues as league_tables
-from .tables import pilots as pilot_tables
-from .tables import plans as plan_tables
-from .tables import rounds as round_tables
-from .tables import runs as run_tables
-from .tables import sweeps as sweep_tables
-from .tables import testbeds as testbed_tables
 from .tables.console import WIDTH, HtmlConsole, print_rows
 
-Look = TypeVar("Look")
-
-TABLES: Mapping[type, Callable[..., None]] = {
-    ScheduledRound: round_tables.print_schedule,
-    Comparison: round_tables.print_comparison,
-    CostSweep: round_tables.print_sweep,
-    Ledger: round_tables.print_ledger,
-    RunResult: run_tables.print_run,
-    SeedsResult: run_tables.print_seeds,
-    PartitionReport: run_tables.print_partition,
-    Pilot: pilot_tables.print_pilot,
-    FittedLaw: pilot_tables.print_law,
-    Validation: pilot_tables.print_validation,
-    TrainingPlan: plan_tables.print_plan,
-    PlanOutcome: plan_tables.print_outcome,
-    ConstantsReport: pilot_tables.print_constants,
-    SweepResult: sweep_tables.print_sweep_result,
-    SweepTable: sweep_tables.print_sweep_table,
-    League: league_tables.print_league,
-    Reproduction: sweep_tables.print_reproduction,
-    ExchangeReport: exchange_tables.print_exchanges,
-    TestbedReport: testbed_tables.print_testbed,
+# Classes below `fedcell`, and what prints them below `fedcell.show.tables`.
+TABLES: Mapping[str, str] = {
+    "network.schedule.ScheduledRound": "rounds.print_schedule",
+    "network.compare.Comparison": "rounds.print_comparison",
+    "network.compare.CostSweep": "rounds.print_sweep",
+    "network.ledger.Ledger": "rounds.print_ledger",
+    "simulation.summary.RunResult": "runs.print_run",
+    "experiments.seeds.SeedsResult": "runs.print_seeds",
+    "learning.partition_report.PartitionReport": "runs.print_partition",
+    "planning.pilot.pilot.Pilot": "pilots.print_pilot",
+    "planning.law.fitted.FittedLaw": "pilots.print_law",
+    "planning.pilot.validation.Validation": "pilots.print_validation",
+    "planning.choice.plan.TrainingPlan": "plans.print_plan",
+    "planning.choice.plan.PlanOutcome": "plans.print_outcome",
+    "planning.constants.ConstantsReport": "pilots.print_constants",
+    "experiments.result.SweepResult": "sweeps.print_sweep_result",
+    "experiments.table.SweepTable": "sweeps.print_sweep_table",
+    "experiments.league.league.League": "leagues.print_league",
+    "paper.reproduce.Reproduction": "sweeps.print_reproduction",
+    "deploy.exchanges.ExchangeReport": "exchanges.print_exchanges",
+    "deploy.testbed.uploads.TestbedReport": "testbeds.print_testbed",
+    "scenario.measured_device.fit.FittedDevice": "devices.print_fitted_device",
 }
 
 
-def look_up(looks: Mapping[type, Look], result: Showable) -> Look | None:
-    """Return the entry of the class of a result, or of the nearest class that it inherits from."""
-    return next((looks[kind] for kind in type(result).__mro__ if kind in looks), None)
+def _table(kind: type) -> Callable[..., None]:
+    """Return what prints a class of results, or the nearest class that it inherits from."""
+    for each in kind.__mro__:
+        package, _, name = f"{each.__module__}.{each.__qualname__}".partition(".")
+        if package == "fedcell" and name in TABLES:
+            module, _, function = TABLES[name].rpartition(".")
+            found: Callable[..., None] = getattr(
+                import_module(f"fedcell.show.tables.{module}"), function
+            )
+            return found
+    return print_rows
 
 
 def print_result(out: Console, result: Showable, **options: Any) -> None:
     """Print a result on a console: its own tables, or else a table of its rows."""
-    (look_up(TABLES, result) or print_rows)(out, result, **options)
+    _table(type(result))(out, result, **options)
 
 
 def summary(result: Showable, **options: Any) -> str:

@@ -100,7 +100,7 @@ def test_what_devices_claim_of_their_scores_ends_no_run():
 
 
 @pytest.mark.parametrize("how", ["clip", "exclude"])
-def test_a_strategy_of_flower_averages_what_was_screened_by_the_sizes_that_are_known(how):
+def test_a_strategy_of_flower_averages_screened_replies_by_known_sizes(how):
     lies = {
         "pump_3": {"times": 1000.0},
         "pump_0": {"said": {"num-examples": 10**9}},

@@ -59,7 +59,7 @@ def own(**clients):
     )
 
 
-def test_absent_devices_count_as_absent_in_each_round_and_resume_to_the_same_bits(tmp_path):
+def test_absent_devices_count_in_each_round_and_resume_to_the_same_bits(tmp_path):
     scenario = world(tmp_path / "world.toml", rounds=3)
     there = [one for one in places(COUNT) if one["partition-id"] not in (1, 2)]
     whole, said = carried_out(AppGrid(app, there), scenario, start_with=2, folder=tmp_path / "run")

@@ -142,7 +142,7 @@ def test_fedavg_is_our_normalised_rule(tmp_path):
     assert_allclose(by_flower, by_us, rtol=1e-3, atol=1e-5)
 
 
-def test_what_a_strategy_adds_to_the_configuration_reaches_the_devices_beside_ours():
+def test_configuration_of_a_strategy_reaches_the_devices():
     seen = []
 
     def step(place, w, config):

@@ -60,7 +60,7 @@ def keeping(scenario, seed):
     return regression(scenario, seed, optimizer=adamw(keep=True))
 
 
-def test_a_regression_reaches_a_target_of_its_metric_in_the_same_round_everywhere(tmp_path):
+def test_a_target_of_a_metric_is_reached_in_the_same_round_everywhere(tmp_path):
     target, compute = Target(metric="mae", level=0.6), Compute(learner=regression)
     result = run(WORLD, ["optimal"], target=target, compute=compute, folder=tmp_path / "a")
     (row,) = result.outcome.policies
@@ -81,7 +81,7 @@ def test_a_regression_reaches_a_target_of_its_metric_in_the_same_round_everywher
     assert ledger.metrics["mae"][-1] == pytest.approx(np.abs(errors).mean(), rel=1e-5)
 
 
-def test_a_pilot_finds_the_round_of_a_run_and_its_plan_has_the_costs_of_the_learner(tmp_path):
+def test_a_pilot_finds_the_round_of_a_run_and_the_costs_of_its_learner(tmp_path):
     target, compute = Target(metric="mae", level=0.6), Compute(learner=regression)
     pilot = run_pilot(
         WORLD, "3s", tmp_path / "p.json", target=target, compute=compute,
@@ -324,7 +324,7 @@ def test_data_without_training_samples_is_refused():
 
 
 @pytest.mark.filterwarnings("ignore:Using a target size")
-def test_labels_that_fit_two_samples_alone_are_refused_where_models_are_evaluated():
+def test_labels_that_fit_two_samples_alone_are_refused():
     data = TorchData((X[:200], Y[:200, 0]), owners=NAMES)  # (2,) against (2, 2) is broadcast
     learner = learner_from_torch(nn.Linear(4, 2), data, WORLD, loss=nn.MSELoss())
     with pytest.raises(BadInput, match=r"fails on 200 samples .The size of tensor a"):

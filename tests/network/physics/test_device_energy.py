@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from fedcell import Scenario, schedule_round
 from fedcell.core.schema import field_infos
@@ -13,7 +13,7 @@ from fedcell.network.physics.timeline import PARTS, Timeline
 from fedcell.network.policies.base import Broadcast
 from fedcell.network.policies.names import NAMED
 from fedcell.network.round import Schedule, make_problem, price
-from fedcell.network.simulate import price_trace
+from fedcell.network.simulate import pose, pose_each, price_trace
 from fedcell.scenario.fleet_table import client_table
 from fedcell.scenario.hardware.device import Device
 from fedcell.scenario.hardware.radio import Radio
@@ -64,6 +64,17 @@ def test_cycles_of_a_step_with_epochs_are_those_of_its_batches():
         clients={"spread": 0.0, "samples": 501.0},
     )
     assert_allclose(rounds_of(scenario).cycles, 2 * (501 * 5e5 + 51 * 1e6))
+
+
+def test_problems_that_differ_in_steps_only_are_those_posed_alone():
+    scenario = world(RADIO, DEVICE | {"cycles_per_step": 1e6})
+    fleet = draw_fleet(scenario)
+    trace, worlds = draw_trace(scenario, fleet, 3), [scenario.with_plan(4, e) for e in (1, 7)]
+    for other, each in zip(worlds, pose_each(worlds, fleet, trace), strict=True):
+        alone = pose(other, fleet, trace)
+        assert_array_equal(each.cycles, alone.cycles)
+        for name in ("memory_time", "tail_energy", "receive_energy"):
+            assert_array_equal(getattr(each.extras, name), getattr(alone.extras, name))
 
 
 def test_constant_joules_a_cycle_do_not_depend_on_the_clock():
@@ -124,6 +135,34 @@ def test_energies_by_part_sum_to_the_total_in_table_figure_and_ledger(policy, ta
         assert_allclose(shown, ledger.energy[t], rtol=1e-9)
 
 
+@pytest.mark.parametrize("policy", NAMED)
+@pytest.mark.parametrize("radio", [None, {"access": "time"}, DOWN])
+def test_a_device_that_draws_the_same_in_all_states_spends_that_times_the_rounds(policy, radio):
+    """3 W in every state, a constant time to send the model and a negligible amplifier included:
+    joules are 3 W x K x seconds."""
+    keys = {name: value for name, value in (radio or {}).items() if name != "receive_power"}
+    scenario = Scenario().using(
+        **SMALL,
+        radio=keys | {"power_max": 1e-9},
+        device={"idle_power": 3.0, "energy_per_cycle": 1e-30},
+        cell={"broadcast_time": 0.0 if "downlink" in keys else 7.0, "noise": 1e-28},
+    )
+    ledger = simulate_network(scenario, policy, 4)
+    assert_allclose(ledger.energy, 3.0 * 4 * ledger.duration, rtol=1e-6)
+    line = schedule_round(scenario, policy).timeline
+    assert_allclose(sum(line.by_part.values()), 3.0 * 4 * line.duration, rtol=1e-6)
+
+
+def test_a_constant_download_draws_receive_power():
+    timed = world(RADIO | {"receive_power": 0.7}, DEVICE).using(cell={"broadcast_time": 10.0})
+    cost, free = even(rounds_of(timed)), even(rounds_of(world(RADIO, DEVICE)))
+    assert_allclose(cost.extras.receive_energy, 7.0)
+    assert_allclose(cost.energy, free.energy + 4 * 7.0)
+    assert_allclose(cost.duration, free.duration)  # T_d is added by ledgers, as the paper's
+    assert_allclose(cost.upload_cost, free.upload_cost + 4 * 7.0)
+    assert_allclose(schedule_round(timed, "even").timeline.by_part["download"], 4 * 7.0)
+
+
 def test_states_follow_one_another():
     line = Timeline.of(even(rounds_of(world(RADIO | DOWN, DEVICE))))
     assert (line.end["download"] <= line.begin["train"] * (1 + 1e-12)).all()
@@ -156,6 +195,17 @@ def test_the_bars_of_the_figure_are_those_of_the_timeline():
     line = scheduled.timeline
     for drawn, state in zip(widths, ("download", "train", "upload", "wait"), strict=True):
         assert_allclose(drawn, line.seconds[state])
+
+
+def test_theorem_3_splits_by_the_watts_of_each_processor():
+    """Shares as sqrt(watts u): kappa f^alpha = 4e-28 x 1e27 = 0.4 W, and 4e-9 x 1e9 = 4 W."""
+    table = {"kappa": [4e-28, 1e-27], "energy_per_cycle": [None, 4e-9], "rate_mbps": [10, 10]}
+    scenario = Scenario().using(
+        clients={"table": table, "freq_min": 1e9, "freq_max": 1e9}, plan={"cohort": 2}
+    )
+    scheduled = schedule_round(scenario, "distributed")
+    shares = np.take(scheduled.schedule.share, np.argsort(scheduled.of.clients))
+    assert_allclose(shares[1] / shares[0], np.sqrt(10))
 
 
 def test_trainings_in_vain_are_charged_what_the_device_draws():
@@ -247,7 +297,7 @@ EFFECTS = {  # each key, with the keys that it needs, and another value
         "power_law": ({"power_max": 5.0}, "full"),
         "p0_dbm": ({"power_law": "open-loop", "p0_dbm": -120.0}, -115.0),
         "alpha": ({"power_law": "open-loop", "p0_dbm": -120.0}, 0.9),
-        "resource_block": ({"power_law": "open-loop", "p0_dbm": -120.0}, 360e3),
+        "resource_block": ({"power_law": "full", "power_max": 0.2, "snr_min_db": -12.0}, 3.6e6),
         "efficiency": ({}, 0.4),
         "circuit_power": ({}, 0.9),
         "receive_power": (DOWN, 0.9),
@@ -272,6 +322,7 @@ EFFECTS = {  # each key, with the keys that it needs, and another value
         "power_exponent": ({}, 2.5),
         "energy_per_cycle": ({}, 1.7e-10),
         "cycles_per_step": ({}, 1e8),
+        "levels": ({}, [2e8, 9e8]),
         "memory_time": ({}, 1e-3),
         "when_done": ({"idle_power": 0.5}, "sleep"),
         "sleep_power": ({"idle_power": 0.5, "when_done": "sleep"}, 0.1),

@@ -108,7 +108,7 @@ def test_open_loop_control_by_hand():
     partial = draw_fleet(scenario.using(radio={"alpha": 0.8}))
     assert_allclose(partial.power, 1e-11 / 180e3 * partial.mean_gain**-0.8)
     fixed = draw_fleet(scenario.using(radio={"alpha": 0.0, "resource_block": 360e3}))
-    assert_allclose(fixed.power, 1e-11 / 360e3)
+    assert_allclose(fixed.power, 1e-11 / 180e3)  # NR counts a block of 30 kHz spacing twice: 2^mu
 
 
 def test_open_loop_control_makes_up_for_measured_path_losses():

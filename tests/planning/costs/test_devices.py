@@ -144,7 +144,7 @@ def test_batteries_are_limits_of_a_plan():
         plan_training(with_battery(0.1), LAW, region=Region(steps=(1, 12)))
 
 
-def test_batteries_can_be_kept_with_confidence_and_by_devices_that_are_never_called():
+def test_batteries_are_kept_with_confidence_and_by_uncalled_devices():
     free = plan_training(with_battery(None), LAW, region=Region(steps=(1, 12), minimise="duration"))
     joules = 1.6 * max(free.devices[j].energy for j in (2, 3, 4))
     sure = plan_training(

@@ -131,7 +131,7 @@ def test_identical_clients_need_no_cohort_and_no_end_of_local_steps():
     assert cohorts[0] > 0.1
 
 
-def test_the_dropped_term_is_all_that_is_left_of_the_cohort_when_clients_are_identical():
+def test_identical_clients_leave_the_dropped_term_alone():
     law = constants(diversity=1.0).law(0.1, dropped=True)
     assert law.rounds(5, 10) > law.rounds(50, 10)
     c = constants(diversity=1.0)

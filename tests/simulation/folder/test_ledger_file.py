@@ -117,7 +117,7 @@ run(Scenario().using(**json.loads(sys.argv[3])), ["even", "optimal"], folder=fol
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc")
-def test_killed_in_the_middle_of_a_line_of_the_ledger_and_resumed_to_the_same_bytes(tmp_path):
+def test_a_kill_within_a_line_of_the_ledger_resumes_to_the_same_bytes(tmp_path):
     def start(moment: int) -> int:
         words = [sys.executable, "-c", KILLED, str(moment), str(tmp_path / "o"), json.dumps(WORLD)]
         return subprocess.run(words, check=False, capture_output=True).returncode

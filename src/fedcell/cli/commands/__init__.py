@@ -18,6 +18,8 @@ COMMANDS: Mapping[str, str] = {
     "testbed": "Run a federation over shaped links of this machine; compare uploads with the "
     "model.",
     "devices": "List devices and radios that are known by name, with the source of every number.",
+    "fit-device": "Fit a device to measurements of seconds and joules at several clocks and batch "
+    "sizes.",
     "cost": "Price rounds by Monte Carlo: policies side by side, with common random numbers.",
     "schedule": "Schedule one round: band share and CPU frequency of each client.",
     "validate": "Compare a pilot's predictions with trials that it has not seen.",

@@ -25,7 +25,6 @@ from fedcell.cli.options import (
     Hold,
     LearnerName,
     NamedTarget,
-    Objective,
     ScenarioName,
     Seed,
     Select,
@@ -49,7 +48,7 @@ from fedcell.core.quantities import parse_duration
 from fedcell.learning.engines.engine import available_threads
 from fedcell.network.selectors.names import selecting
 from fedcell.planning.pilot.run import run_pilot
-from fedcell.planning.setting import Region
+from fedcell.planning.setting import Objective, Region
 from fedcell.scenario.load import load_scenario
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
@@ -65,12 +64,22 @@ Figure = Annotated[Path | None, figure_of("the fitted law against the trials")]
 MIN_BUDGET_FOR_WORKERS = 10.0  # [s] below which starting processes takes too much of the budget
 
 
-def worker_count(workers: int | None, threads: int | None, budget: float) -> int | None:
-    """Return a worker for each processor; one trial at a time where threads are given, or where
-    the budget is short."""
-    if workers is None and threads is None and budget >= MIN_BUDGET_FOR_WORKERS:
-        return available_threads()
-    return workers
+def trial_compute(
+    budget: float,
+    data_dir: Path | None,
+    threads: int | None,
+    workers: int | None,
+    store: Path,
+    learner: str | None,
+) -> Compute:
+    """Return where trials are computed: by a worker for each processor, and one by one where
+    workers or threads are given, a learner is, or the budget [s] is short."""
+    given = workers is not None or threads is not None or learner is not None
+    if not given and budget >= MIN_BUDGET_FOR_WORKERS:
+        workers = available_threads()
+    return Compute(
+        data_dir=data_dir, threads=threads, workers=workers, store=store, learner=learner
+    )
 
 
 def _print_message(message: str) -> None:
@@ -131,13 +140,7 @@ def pilot_command(
             ),
             seed=seed,
             name=scenario,
-            compute=Compute(
-                data_dir=data_dir,
-                threads=threads,
-                workers=workers if learner else worker_count(workers, threads, seconds),
-                store=store,
-                learner=learner,
-            ),
+            compute=trial_compute(seconds, data_dir, threads, workers, store, learner),
             observer=replace(observer, trial=trial, message=_print_message),
         )
     if as_json:

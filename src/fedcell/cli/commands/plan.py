@@ -14,7 +14,6 @@ from fedcell.cli.options import (
     Details,
     Hold,
     NamedTarget,
-    Objective,
     ScenarioName,
     Seed,
     Select,
@@ -38,7 +37,7 @@ from fedcell.planning.law.given import GivenLaw
 from fedcell.planning.pilot.pilot import Pilot
 from fedcell.planning.pilot.pilotfile import load_pilot
 from fedcell.planning.planner import plan_training
-from fedcell.planning.setting import Region
+from fedcell.planning.setting import Objective, Region
 from fedcell.scenario.load import load_scenario
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target

@@ -18,7 +18,6 @@ from fedcell.cli.options import (
     LearnerName,
     LossText,
     NamedText,
-    Objective,
     PlanFile,
     PlannedScenario,
     Resume,
@@ -50,7 +49,7 @@ from fedcell.network.selectors.names import selecting
 from fedcell.planning.adaptive.controller import EVERY
 from fedcell.planning.adaptive.run import Adaptation, run_adaptive
 from fedcell.planning.choice.plan import TrainingPlan
-from fedcell.planning.setting import Region
+from fedcell.planning.setting import Objective, Region
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
 from fedcell.simulation.compute import Compute

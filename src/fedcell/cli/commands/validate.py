@@ -36,9 +36,8 @@ from fedcell.planning.pilot.validation import validate_pilot
 from fedcell.scenario.load import load_scenario
 from fedcell.show.results import print_result
 from fedcell.show.tables.console import print_json
-from fedcell.simulation.compute import Compute
 
-from .pilot import worker_count
+from .pilot import trial_compute
 
 PilotFile = Annotated[Path, file("Pilot to check: a file that fedcell pilot --out wrote.")]
 Budget = Annotated[
@@ -84,13 +83,7 @@ def validate(
             target,
             rounds=rounds,
             name=scenario,
-            compute=Compute(
-                data_dir=data_dir,
-                threads=threads,
-                workers=workers if learner else worker_count(workers, threads, seconds),
-                store=store,
-                learner=learner,
-            ),
+            compute=trial_compute(seconds, data_dir, threads, workers, store, learner),
             observer=replace(observer, trial=trial),
         )
     if as_json:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.streams import Purpose, uniform_at
-from fedcell.core.types import Array, Ints
+from fedcell.core.types import Array, Bools, Ints
 from fedcell.scenario.channel.laws import Propagation
 from fedcell.scenario.channel.spec import NO_DELAY
 from fedcell.scenario.scenario import Scenario
@@ -29,7 +29,8 @@ class Fading:
     kind : {"gamma", "rician", "none"}
         Its family.
     shape : ndarray or float
-        Diversity order m, of Gamma(m, 1/m); or the Rician K-factor, linear, 0: exponential.
+        Diversity order m, of Gamma(m, 1/m); or the Rician K-factor, linear, 0: exponential. Of
+        each client, or of the called ones that move, (round, place).
 
     Examples
     --------
@@ -42,7 +43,9 @@ class Fading:
 
     def of(self, clients: Any) -> Array | float:
         """Return the parameter of some clients."""
-        return self.shape if isinstance(self.shape, float) else self.shape[clients]
+        if isinstance(self.shape, float) or self.shape.ndim == 2:
+            return self.shape
+        return np.asarray(self.shape[clients])
 
     def draw(self, seed: int, rounds: range, clients: Ints, count: int) -> Array:
         """Return factors of some of `count` clients of each round, (round, place)."""
@@ -94,21 +97,26 @@ def _gamma(draws: Array, shape: Array | float) -> Array:
     return np.asarray(gammaincinv(shape, draws) / shape)
 
 
-def fading_of(scenario: Scenario, links: Links | None) -> Fading:
-    """Return the fading of the clients of a fleet, with the diversity of a share 1/K."""
+def fading_of(
+    scenario: Scenario, links: Links | None, moved: tuple[Ints, Bools] | None = None
+) -> Fading:
+    """Return the fading of the clients of a fleet, with the diversity of a share 1/K; or of some
+    that have `moved`, by number and line of sight, (round, place)."""
     spec = scenario.cell.channel
     if scenario.has_rates:
         return Fading("none")
     if spec.fading == "none":
         return Fading("none")
     if spec.fading == "rician":
-        return Fading("rician", _rician_factor(scenario, links))
+        return Fading("rician", _rician_factor(scenario, links, moved))
     if not isinstance(spec.diversity, str):
         return Fading("gamma", float(spec.diversity))
-    return Fading("gamma", _diversity(scenario, links))
+    return Fading("gamma", _diversity(scenario, links, moved))
 
 
-def _rician_factor(scenario: Scenario, links: Links | None) -> Array | float:
+def _rician_factor(
+    scenario: Scenario, links: Links | None, moved: tuple[Ints, Bools] | None
+) -> Array | float:
     """Return K of each client: 0 without line of sight."""
     spec = scenario.cell.channel
     if links is None:
@@ -116,28 +124,34 @@ def _rician_factor(scenario: Scenario, links: Links | None) -> Array | float:
     found = propagation(scenario.cell, links.distance)
     if found.rician_db is None:
         raise BadInput(f'cell.channel.rician_db is missing: "{spec.model}" sets none')
-    return np.where(links.in_sight, 10.0 ** (found.rician_db / 10), 0.0)
+    in_sight = links.in_sight if moved is None else moved[1]
+    return np.where(in_sight, 10.0 ** (found.rician_db / 10), 0.0)
 
 
-def _diversity(scenario: Scenario, links: Links | None) -> Array | float:
-    """Return the branches of a share 1/K of the band, for each client, at least 1."""
-    share = scenario.cell.bandwidth / scenario.plan.cohort
+def _diversity(
+    scenario: Scenario, links: Links | None, moved: tuple[Ints, Bools] | None
+) -> Array | float:
+    """Return the branches of a share 1/K of the band, for each client, at least 1; with shares of
+    airtime each has the whole band."""
+    in_turn = scenario.radio is not None and scenario.radio.access == "time"
+    share = scenario.cell.bandwidth / (1 if in_turn else scenario.plan.cohort)
     spec = scenario.cell.channel
     if links is None:
         if spec.delay_spread is None:
             raise BadInput(f'cell.channel.diversity = "auto": "{spec.model}" {NO_DELAY}')
         return max(1.0, share * BRANCHES * spec.delay_spread)
-    delay = _delays(propagation(scenario.cell, links.distance), links)
+    delay = _delays(propagation(scenario.cell, links.distance), links, moved)
     if delay is None:
         raise BadInput(f'cell.channel.diversity = "auto": "{spec.model}" {NO_DELAY}')
     return np.maximum(1.0, share * BRANCHES * delay)
 
 
-def _delays(found: Propagation, links: Links) -> Array | None:
+def _delays(found: Propagation, links: Links, moved: tuple[Ints, Bools] | None) -> Array | None:
     """Return the delay spread of each client [s]."""
-    indoors = links.indoor_loss > 0
+    some, in_sight = (slice(None), links.in_sight) if moved is None else moved
+    indoors = links.indoor_loss[some] != 0
     outdoors = found.delay_los if found.nlos is None else found.delay_nlos
     if outdoors is None or found.delay_los is None:
         return None
-    delay = np.where(links.in_sight, found.delay_los, outdoors)
+    delay = np.where(in_sight, found.delay_los, outdoors)
     return delay if found.delay_indoor is None else np.where(indoors, found.delay_indoor, delay)

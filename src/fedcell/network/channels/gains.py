@@ -43,10 +43,11 @@ def channel_gains(
 
 def _factors(scenario: Scenario, fleet: Fleet, rounds: range, clients: Ints, seed: int) -> Array:
     """Return gains over the mean gains of the fleet: fading, and motion since round 0."""
-    factor = fading_of(scenario, fleet.links).draw(seed, rounds, clients, fleet.count)
     if fleet.links is None or not fleet.links.moves:
-        return factor
-    return factor * fleet.links.change(rounds, clients)
+        return fading_of(scenario, fleet.links).draw(seed, rounds, clients, fleet.count)
+    change, sight = fleet.links.change(rounds, clients)
+    fading = fading_of(scenario, fleet.links, (clients, sight))
+    return fading.draw(seed, rounds, clients, fleet.count) * change
 
 
 def recorded_gains(scenario: Scenario, fleet: Fleet, values: Array, clients: Ints) -> Array:

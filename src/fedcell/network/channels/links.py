@@ -84,10 +84,11 @@ class Links:
     def _remembered(self) -> dict[Any, Array]:
         return {}
 
-    def change(self, rounds: range, clients: Ints) -> Array:
-        """Return the gains of some clients of each round over those of round 0, (round, place)."""
+    def change(self, rounds: range, clients: Ints) -> tuple[Array, Bools]:
+        """Return the gains of some clients of each round over those of round 0, and their lines of
+        sight, (round, place)."""
         if not self.moves:
-            return np.ones(clients.shape)
+            return np.ones(clients.shape), self.in_sight[clients]
         places = clients.shape[1]
         step = max(1, PLACES // self.distance.size, isqrt(PLACES // places))
         parts = [
@@ -95,13 +96,16 @@ class Links:
             for first in [rounds.start]
             for start in range(first, rounds.stop, step)
         ]
-        return np.concatenate(parts) if parts else np.ones(clients.shape)
+        if not parts:
+            return np.ones(clients.shape), np.ones(clients.shape, bool)
+        gains, sights = zip(*parts, strict=True)
+        return np.concatenate(gains), np.concatenate(sights)
 
-    def _changed(self, rounds: range, clients: Ints) -> Array:
+    def _changed(self, rounds: range, clients: Ints) -> tuple[Array, Bools]:
         clients = clients[: len(rounds)]
         some, place = np.unique(clients, return_inverse=True)
-        loss, _ = self._states(rounds, some, place.reshape(clients.shape))
-        return np.asarray(10 ** ((self.loss[clients] - loss) / 10))
+        loss, sight = self._states(rounds, some, place.reshape(clients.shape))
+        return np.asarray(10 ** ((self.loss[clients] - loss) / 10)), sight
 
     def _states(self, rounds: range, some: Ints, place: Ints | None = None) -> tuple[Array, Bools]:
         """Return path losses [dB] and lines of sight in some rounds: of all of `some` clients,

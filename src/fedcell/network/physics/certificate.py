@@ -52,9 +52,9 @@ def certify_devices(
 def _prices(terms: Terms, t: Array, s: Array, tight: Array) -> tuple[Array, Array]:
     """Return prices from the shares, and these clipped to those of the training times."""
     slope = terms.u / s**2
-    by_t = (terms.alpha - 1) * terms.w / t**terms.alpha - terms.b
-    least = np.where(t >= terms.longest * (1 - 1e-9), 0.0, np.maximum(by_t, 0.0))
-    most = np.where(t <= terms.shortest * (1 + 1e-9), np.inf, np.maximum(by_t, 0.0))
+    more, less = terms.savings(t)
+    least = np.where(t >= terms.longest * (1 - 1e-9), 0.0, np.maximum(more, 0.0))
+    most = np.where(t <= terms.shortest * (1 + 1e-9), np.inf, np.maximum(less, 0.0))
     nothing, no_limit = np.zeros_like(s), np.full_like(s, np.inf)
     return (
         _prices_at(terms, slope, np.where(tight, 1.0, 0.0), nothing, no_limit),

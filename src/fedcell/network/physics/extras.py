@@ -10,6 +10,7 @@ import numpy as np
 from fedcell.core.types import Array
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.hardware.device import Device
+from fedcell.scenario.hardware.levels import Levels
 from fedcell.scenario.scenario import Scenario
 
 from .downlink import Downloads, downloads
@@ -41,12 +42,13 @@ class Extras:
     download_time: Array  # until all have the model; the same for all clients of a round [s]
     summed: bool  # joules of training and waiting count in (22) as a sum, not as a mean
     limit: PowerLimit | None = None
+    levels: Levels | None = None  # clocks; None: any within the bounds
 
     def __getitem__(self, where: Any) -> Extras:
         """Return some of the rounds or clients."""
         arrays = {name: getattr(self, name)[where] for name in ARRAYS}
-        limit = None if self.limit is None else self.limit[where]
-        return replace(self, **arrays, limit=limit)
+        limit, levels = self.limit and self.limit[where], self.levels and self.levels[where]
+        return replace(self, **arrays, limit=limit, levels=levels)
 
     def price(self, problem: Problem, schedule: Schedule) -> DeviceCost:
         """Return what a schedule of a problem with these extras costs."""
@@ -61,10 +63,11 @@ class Extras:
         rest = ("tail_energy", "receive_energy", "download_time")
         nothing = not any(getattr(self, name).any() for name in (*powers, *rest))
         same_weights = not self.summed or self.exponent.shape[-1] == 1
-        return bool(nothing and same_weights and (self.exponent == 3).all() and not self.limit)
+        same_law = (self.exponent == 3).all() and self.limit is None and self.levels is None
+        return bool(nothing and same_weights and same_law)
 
 
-ARRAYS = tuple(f.name for f in fields(Extras) if f.name not in ("summed", "limit"))
+ARRAYS = tuple(f.name for f in fields(Extras) if f.name not in ("summed", "limit", "levels"))
 
 
 def extras(scenario: Scenario, fleet: Fleet, trace: Trace, sent: Uploads) -> Extras | None:
@@ -73,8 +76,13 @@ def extras(scenario: Scenario, fleet: Fleet, trace: Trace, sent: Uploads) -> Ext
         return None
     own, cohort = fleet.hardware[trace.cohort], trace.cohort
     nothing = np.zeros(cohort.shape)
-    got = downloads(scenario, fleet, trace) or Downloads(begin=nothing, end=nothing, total=nothing)
-    receiving = got.end - got.begin
+    got = downloads(scenario, fleet, trace)
+    if got is None:  # T_d, which the ledger adds to each round
+        received = own.receive_power * scenario.cell.broadcast_time
+        got = Downloads(begin=nothing, end=nothing, total=nothing)
+    else:
+        receiving = got.end - got.begin
+        received = own.receive_power * receiving + own.idle_power * (got.total - receiving)
     found = Extras(
         exponent=own.power_exponent,
         busy_power=own.busy_power,
@@ -83,12 +91,13 @@ def extras(scenario: Scenario, fleet: Fleet, trace: Trace, sent: Uploads) -> Ext
         done_power=own.done_power,
         memory_time=memory_time(scenario, fleet)[cohort],
         tail_energy=own.tail_energy,
-        receive_energy=own.receive_power * receiving + own.idle_power * (got.total - receiving),
+        receive_energy=received,
         receive_begin=got.begin,
         receive_end=got.end,
         download_time=got.total,
         summed=(scenario.device or Device()).count_energy == "sum",
         limit=sent.limit,
+        levels=own.levels,
     )
     return None if found.alike_paper else found
 

@@ -14,7 +14,8 @@ from fedcell.core.types import Array, Bools
 from fedcell.scenario.arrays import ClientTable
 from fedcell.scenario.channel.measured import Measured
 from fedcell.scenario.hardware.device import Device
-from fedcell.scenario.hardware.radio import Radio
+from fedcell.scenario.hardware.levels import LevelList, Levels
+from fedcell.scenario.hardware.radio import RESOURCE_BLOCK, Radio
 from fedcell.scenario.scenario import Scenario
 
 OF_RADIO = ("power_max", "efficiency", "circuit_power", "receive_power", "tail_energy")
@@ -45,12 +46,15 @@ class Hardware:
     power_exponent: Array  # alpha
     cycles_per_step: Array  # [cycle]
     memory_time: Array  # of a sample [s]
+    levels: Levels | None = None  # clocks of each; None: any
 
     @classmethod
     def of(cls, scenario: Scenario) -> Hardware | None:
         """Return the hardware that a scenario declares; None where it is the paper's."""
         table, n = scenario.clients.table, scenario.clients.count
-        listed = table is not None and any(getattr(table, c) is not None for c in COLUMNS)
+        listed = table is not None and any(
+            getattr(table, c) is not None for c in (*COLUMNS, "levels")
+        )
         if scenario.radio is None and scenario.device is None and not listed:
             return None
         radio, device = scenario.radio or Radio(), scenario.device or Device()
@@ -84,16 +88,56 @@ class Hardware:
             power_exponent=np.where(constant, 1.0, column("power_exponent", device.power_exponent)),
             cycles_per_step=column("cycles_per_step", device.cycles_per_step),
             memory_time=column("memory_time", device.memory_time),
+            levels=_levels(scenario),
         )
+
+    def clocks(self, low: Array, high: Array) -> tuple[Array, Array]:
+        """Return the bounds of the clock of each client: its outer levels where it has any."""
+        if self.levels is None:
+            return low, high
+        own = np.array(list(self.levels.each()))
+        fixed = self.levels.fixed
+        return np.where(fixed, own[0], low), np.where(fixed, own[-1], high)
 
     def __getitem__(self, where: Any) -> Hardware:
         """Return some of the clients."""
-        return Hardware(**{f.name: getattr(self, f.name)[where] for f in fields(self)})
+        names = [f.name for f in fields(self) if f.name != "levels"]
+        levels = self.levels and self.levels[where]
+        return Hardware(levels=levels, **{name: getattr(self, name)[where] for name in names})
 
     def __repr__(self) -> str:
         names = ("power_max", "busy_power", "idle_power", "circuit_power")
         parts = (f"{name} {value_range(getattr(self, name), 'W')}" for name in names)
         return f"<Hardware, {self.power_max.size} clients: {', '.join(parts)}>"
+
+
+def _levels(scenario: Scenario) -> Levels | None:
+    """Return the levels of the clients; a column freq_min or freq_max leaves some of them out."""
+    table, n = scenario.clients.table, scenario.clients.count
+    every = None if scenario.device is None else scenario.device.levels
+    own = None if table is None else table.levels
+    if every is None and own is None:
+        return None
+    low, high = (
+        np.full(n, np.nan) if table is None else np.broadcast_to(table.filled(c, np.nan), (n,))
+        for c in ("freq_min", "freq_max")
+    )
+    cut: list[LevelList | None] = []
+    for j in range(n):
+        levels = every if own is None or own[j] is None else own[j]
+        if levels is not None:
+            levels = tuple(
+                level
+                for level in levels
+                if not (level < low[j] * (1 - 1e-9) or level > high[j] * (1 + 1e-9))
+            )
+            if not levels:
+                raise BadInput(
+                    f"{'a client' if table is None else table.name_of(j)} has no clock level from "
+                    f"its freq_min to its freq_max, {low[j]:g} to {high[j]:g} cycle/s"
+                )
+        cut.append(levels)
+    return Levels.of(cut) if any(cut) else None
 
 
 def coefficients(scenario: Scenario, kappa: Array) -> Array:
@@ -115,8 +159,9 @@ def power_densities(scenario: Scenario, density: Array, mean_gain: Array) -> Arr
     """Return p_j^0 under the power law [W/Hz], where power_max does not act.
 
     With "full" it is that of power_max over the whole band. Open-loop control makes up for a part
-    of the path loss, here 1 / mean gain: p^0 = P_0 (1 / h)^alpha per resource block. Where gains
-    are measured, the mean is over the rounds in which a client has one.
+    of the path loss, here 1 / mean gain: p^0 = P_0 (1 / h)^alpha per 180 kHz, whatever the block:
+    NR counts a block of 15 kHz x 2^mu spacing 2^mu times (3GPP TS 38.213, 7.1.1). Where gains are
+    measured, the mean is over the rounds in which a client has one.
     """
     radio = scenario.radio
     if radio is None or radio.power_law == "constant-density":
@@ -127,7 +172,7 @@ def power_densities(scenario: Scenario, density: Array, mean_gain: Array) -> Arr
         given = most if table is None else table.filled("power_max", most)
         return np.broadcast_to(np.asarray(given) / scenario.cell.bandwidth, mean_gain.shape)
     assert radio.p0_dbm is not None
-    p0 = 10 ** ((radio.p0_dbm - 30) / 10) / radio.block  # [W/Hz]
+    p0 = 10 ** ((radio.p0_dbm - 30) / 10) / RESOURCE_BLOCK  # [W/Hz]
     mean_gain = _measured_means(scenario, mean_gain)
     return np.asarray(np.maximum(p0 * mean_gain**-radio.alpha, SMALL))
 

@@ -101,11 +101,19 @@ def _efficiency(scenario: Scenario, schedule: Schedule, cost: Cost) -> Array:
 
 
 def _powers(scenario: Scenario, fleet: Fleet) -> list[str]:
-    if scenario.clients.table is None and scenario.clients.power == Clients().power:
-        return []  # the paper's transmitters, as they are by default
+    """Return a note on powers that no device has; those of the paper, by default, are left."""
+    law = "constant-density" if scenario.radio is None else scenario.radio.power_law
+    table, hardware = scenario.clients.table, fleet.hardware
+    usual = table is None and scenario.clients.power == Clients().power
     most = fleet.power * scenario.cell.bandwidth
-    if fleet.hardware is not None:
-        most = np.minimum(most, fleet.hardware.power_max)
+    if usual and law == "constant-density":
+        most = np.zeros(fleet.count)
+    if hardware is not None:  # a limit that is never reached was typed as well
+        limited = np.isfinite(hardware.power_max)
+        most = np.where(limited, hardware.power_max, most)
+        if law == "open-loop" and not limited.all() and (most[~limited] >= MANY_WATTS).any():
+            watts = float(most[~limited].max())
+            return [f"open-loop control makes a client send with {watts:.3g} W: set power_max"]
     if not (most >= MANY_WATTS).any():
         return []
     watts = float(most.max())

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from fedcell.core.types import Array
-from fedcell.network.round import Cost, Problem, Schedule, link_of
+from fedcell.network.round import Cost, Problem, Schedule
+from fedcell.scenario.hardware.levels import penalty
 
 from .extras import Extras
+from .power.link import Link
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -96,13 +98,14 @@ def price_devices(problem: Problem, schedule: Schedule) -> DeviceCost:
     assert extras is not None
     limit, cycles = extras.limit, problem.cycles
     if schedule.power is not None:
-        upload_time, amplifier = link_of(problem).upload(a, schedule.power)
+        upload_time, amplifier = Link.of(problem).upload(a, schedule.power)
     elif limit is not None:
         upload_time, amplifier = limit.upload_time(a), limit.upload_energy(a)
     else:
         upload_time, amplifier = problem.band_time / a, problem.upload_energy
     compute_time = extras.memory_time + cycles / f
     dynamic = problem.kappa * f ** (extras.exponent - 1) * cycles  # kappa f^alpha c / f
+    dynamic = dynamic * penalty(extras.levels, f, extras.exponent)
     return DeviceCost(
         upload_time=upload_time,
         compute_time=compute_time,

@@ -97,7 +97,8 @@ def _solve(terms: Terms) -> tuple[Array, Array, Array]:
         low = np.where(which & (miss[0] >= 0), x, low)
         high = np.where(which & (miss[0] < 0), x, high)
         newton = x + np.clip(newton, -4, 4)
-        unusable = ~np.isfinite(newton).all(0) | (step % 12 == 11)
+        each_halving = 12 if terms.levels is None else 2  # joules of levels have kinks
+        unusable = ~np.isfinite(newton).all(0) | (step % each_halving == each_halving - 1)
         if step >= BOX_AFTER:
             unusable |= ((newton <= low) | (newton >= high)).any(0)
         newton = np.where(unusable, (low + high) / 2, newton)
@@ -144,15 +145,37 @@ def _respond(terms: Terms, H: Array, e: Array, floor: Array, R: Array) -> _Respo
         t = _equal_time(terms, h, R * u)
         bounded = (t <= terms.shortest) | (t >= terms.longest)
         t = np.minimum(np.maximum(t, terms.shortest), terms.longest)
+        t, bounded, shared = _at_levels(terms, h, R * u, t, bounded)
         s = e[:, None] + ((floor[:, None] - terms.m) - t)
         s = np.maximum(s, 1e-16 * H)  # not 0 by rounding
         t, s = np.where(early, t_free, t), np.where(early, s_free, s)
         beta = np.where(early, 0.0, R * u / s**2 - q)
         X = 2 * R * u / s**3
         Y = terms.alpha * (terms.alpha - 1) * terms.w / t ** (terms.alpha + 1)
-        by_length = np.where(early, 0.0, np.where(bounded, 1.0, Y / (X + Y)))
-        by_price = np.where(early, s / (2 * R), np.where(bounded, 0.0, u / s**2 / (X + Y)))
+        by_length = np.where(early | shared, 0.0, np.where(bounded, 1.0, Y / (X + Y)))
+        by_price = np.where(bounded, 0.0, u / s**2 / (X + Y))
+        by_price = np.where(early | shared, s / (2 * R), by_price)
     return _Response(t, s, beta, by_length, by_price, early)
+
+
+def _at_levels(
+    terms: Terms, h: Array, Ru: Array, t: Array, bounded: Bools
+) -> tuple[Array, Bools, Bools]:
+    """Return the t of clients that finish at the end, for those with clock levels the best on
+    their straight lines: there a second of uploading saves as much as one of training,
+    Ru / s^2 = q - slope. With it whether t is at a level or at a bound, and whether in between."""
+    shared = np.zeros_like(bounded)
+    if terms.levels is None:
+        return t, bounded, shared
+    fixed = np.broadcast_to(terms.levels.fixed, t.shape)
+    best = np.where(fixed, terms.shortest, t)
+    for _, end, slope in terms.segments():
+        wish = h - np.sqrt(Ru / (terms.q - slope))  # NaN where slope > q: longer is never better
+        end = np.minimum(np.maximum(end, terms.shortest), terms.longest)
+        here = fixed & (np.fmin(wish, end) > best) & ~np.isnan(wish)
+        shared = np.where(here, wish < end, shared)
+        best = np.where(here, np.minimum(wish, end), best)
+    return best, np.where(fixed, ~shared, bounded), shared
 
 
 def _equal_time(terms: Terms, h: Array, Ru: Array) -> Array:
@@ -207,12 +230,12 @@ def training_times(terms: Terms, send: Array) -> Array:
     """
     own = terms.training_time(np.zeros(1))
     until = terms.m + send
-    if not until.any() and (terms.alpha == terms.alpha.flat[0]).all():
+    if not until.any() and (terms.alpha == terms.alpha.flat[0]).all() and terms.levels is None:
         return _same_length(terms, own)
 
     def is_short(H: Array) -> Array:
         t = np.maximum(H - until, terms.shortest)
-        saved = np.where(own > t, (terms.alpha - 1) * terms.w / t**terms.alpha - terms.b, 0.0)
+        saved = np.where(own > t, terms.savings(t)[0], 0.0)
         total = np.maximum(saved, 0.0).sum(-1, keepdims=True)
         return np.asarray(total > terms.second[..., None])
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from fedcell.core.types import Array
-from fedcell.network.physics.free_power import FreePower
-from fedcell.network.round import Certificate, Problem, Schedule, link_of
+from fedcell.network.physics.power.link import Link
+from fedcell.network.physics.power.problem import FreePower
+from fedcell.network.round import Certificate, Problem, Schedule
 
-from .joint import JointSplit, joint_split
+from .joint.solve import JointSplit, joint_split
 
 
 class OptimalPower:
@@ -28,7 +29,7 @@ class OptimalPower:
 
 def schedule_of(problem: Problem, power: FreePower, found: JointSplit) -> Schedule:
     """Return the schedule of a split; its certificate is the dual bound at the prices."""
-    link = link_of(problem)
+    link = Link.of(problem)
     share = power.y / (found.x * found.upload)
     total = share.sum(-1, keepdims=True)
     share = np.where((total > 1) | (found.R[..., None] > 0), share / total, share)

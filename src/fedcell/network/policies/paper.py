@@ -53,7 +53,11 @@ class Distributed:
 
 
 def theorem_3(problem: Problem, freq: Array) -> Array:
-    """Return the split of the band (24), for given frequencies."""
+    """Return the split of the band (24), for given frequencies.
+
+    kappa f^3 are watts; a processor with another exponent draws kappa f^alpha.
+    """
+    exponent = 3 if problem.extras is None else problem.extras.exponent
     # u_j stands for 1/r_j^0: they differ by a factor that cancels.
-    root = np.sqrt(problem.kappa * freq**3 * problem.band_time)
+    root = np.sqrt(problem.kappa * freq**exponent * problem.band_time)
     return np.asarray(root / root.sum(-1, keepdims=True))

@@ -34,6 +34,7 @@ from fedcell.scenario.identity import differences, run_identity
 from fedcell.scenario.learning import goal_keys
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target
+from fedcell.simulation.checks import with_costs
 from fedcell.simulation.summary import RunResult
 
 from .grid import PlanGrid
@@ -139,6 +140,9 @@ class TrainingPlan(Showable):
         What clients spend: all of a table; else the client that pays most.
     sensitivity : tuple of WhatIf
         The best plans in nearby scenarios, where these were computed.
+    energy_by_part : mapping of str to float
+        The joules of `energy` by part ("download", "train", "upload", "wait", "tail"); empty unless
+        radios or devices are declared.
 
     Examples
     --------
@@ -170,6 +174,10 @@ class TrainingPlan(Showable):
     policies: Mapping[str, PlanTotals]  # the same K and E_l under each policy
     unit_costs: tuple[UnitCostEstimate, ...] = ()
     sensitivity: tuple[WhatIf, ...] = ()
+    # Joules of `energy` by part, with declared radios or devices; they sum to it.
+    energy_by_part: Annotated[Mapping[str, float], Stored(dict[str, NotNegative])] = field(
+        default_factory=dict
+    )
     bandwidth: Positive | None = None  # the least for these limits, where it was asked for [Hz]
     power: Positive | None = None  # least factor on transmit powers, where it was asked for
     # Chance to keep each limit, by its name.
@@ -230,6 +238,11 @@ class TrainingPlan(Showable):
             with warnings.catch_warnings(action="ignore", category=FedcellWarning):
                 setup = prepare_training(scenario, seed, data_dir, report)
             settled, fingerprint = setup.scenario, setup.fingerprint
+        elif learner is not None and self.identity is not None:
+            # z_m and alpha_0 that only the learner knows are compared when it has run.
+            task = self.identity["scenario"]["task"]
+            names = ("model_bits", "cycles_per_sample")
+            settled = with_costs(scenario, {name: task[name] for name in names if name in task})
         known_by = None if learner is None else {"name": learner}
         identity = planned_identity(scenario, settled, fingerprint) | {"learner": known_by}
         return self.differences_from(identity, target)

@@ -83,8 +83,8 @@ def plan_tables(plan: TrainingPlan) -> dict[str, Any]:
         "scenario": kept,
     }
     tables = {name: _plain(value) for name, value in tables.items()}
-    for name in ("learner", "server", "power"):
-        if tables[name] is None:
+    for name in ("learner", "server", "power", "energy_by_part"):
+        if not tables[name]:
             del tables[name]
     return stamp("plan", FORMAT) | tables
 

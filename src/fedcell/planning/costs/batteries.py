@@ -14,7 +14,7 @@ from fedcell.network.physics.timeline import PARTS, Timeline
 from fedcell.network.policies.base import Broadcast
 from fedcell.network.policies.names import PolicyLike, resolve_policy
 from fedcell.network.round import price
-from fedcell.network.simulate import idle_costs, pose
+from fedcell.network.simulate import idle_costs, pose, price_trace
 from fedcell.network.trace import Fleet
 from fedcell.scenario.scenario import Scenario
 
@@ -116,13 +116,30 @@ def battery_lives(
     )
 
 
+def energy_by_part(
+    scenario: Scenario, fleet: Fleet, policy: PolicyLike, seed: int, energy: float
+) -> dict[str, float]:
+    """Return the joules of an energy by part, as they are in drawn rounds; empty where neither
+    radios nor devices are declared."""
+    if fleet.hardware is None:
+        return {}
+    trace = draw_trace(scenario, fleet, _drawn_rounds(scenario), seed)
+    parts = price_trace(scenario, fleet, trace, policy, seed).energy_by_part
+    total = sum(parts.values())
+    return {part: energy * joules / total for part, joules in parts.items()} if total else {}
+
+
+def _drawn_rounds(scenario: Scenario) -> int:
+    """Return the rounds over which joules by part are averaged."""
+    wanted = max(1, min(ROUNDS, PLACES // scenario.plan.cohort))
+    return wanted if scenario.cell.recorded is None else min(wanted, scenario.rounds)
+
+
 def _each_round(
     scenario: Scenario, fleet: Fleet, policy: PolicyLike, seed: int
 ) -> tuple[dict[str, Array], Array]:
     """Return joules by part and seconds in a round of each client, on average over all rounds."""
-    n, plan = fleet.count, scenario.plan
-    wanted = max(1, min(ROUNDS, PLACES // plan.cohort))
-    rounds = wanted if scenario.cell.recorded is None else min(wanted, scenario.rounds)
+    n, plan, rounds = fleet.count, scenario.plan, _drawn_rounds(scenario)
     chosen = resolve_policy(policy, Broadcast.to(scenario, fleet))
     calls, seconds = np.zeros(n), np.zeros(n)
     sums = {part: np.zeros(n) for part in PARTS}
@@ -131,7 +148,8 @@ def _each_round(
             continue
         problem = pose(scenario, fleet, part)
         cost = price(problem, chosen(problem))
-        line, who = Timeline.of(cost), part.cohort.ravel()
+        line = Timeline.of(cost, scenario.cell.broadcast_time)
+        who = part.cohort.ravel()
         calls += np.bincount(who, minlength=n)
         length = np.broadcast_to(line.duration[:, None], part.cohort.shape)
         seconds += np.bincount(who, length.ravel(), n)

@@ -14,6 +14,7 @@ from fedcell.network.round import training_energy
 from fedcell.network.simulate import simulate_columns
 from fedcell.network.trace import MANY, Fleet
 from fedcell.planning.law.given import UnitCosts
+from fedcell.scenario.hardware.levels import penalty
 from fedcell.scenario.scenario import Scenario
 
 ROUNDS = 200  # priced for a mean, or all that are measured
@@ -81,6 +82,8 @@ def _training_cost(
     some = fleet.samples > 0
     time += float(memory_time(scenario, fleet)[some].mean()) / scenario.local_work
     dynamic = fleet.kappa * freq ** (own.power_exponent - 1)
+    every = np.full(fleet.count, freq)
+    dynamic = dynamic * penalty(own.levels, every, own.power_exponent)
     energy = float(dynamic[some].mean()) * cycles + float(own.busy_power[some].mean()) * time
     return time + weight * energy
 

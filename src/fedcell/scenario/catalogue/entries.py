@@ -14,6 +14,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.files.formats import naming, read_tables
 from fedcell.core.schema import fields_of, suggestion
 from fedcell.scenario.hardware.device import Device
+from fedcell.scenario.hardware.levels import check_levels
 from fedcell.scenario.hardware.radio import Radio
 
 Kind = Literal["device", "radio"]
@@ -32,8 +33,8 @@ class Fact:
     ----------
     key : str
         Key of a scenario, or a name of its own.
-    value : float or str
-        In SI units.
+    value : float, str or tuple of float
+        In SI units; a tuple for the levels of a clock.
     unit : str
         Unit; empty for ratios and words.
     mark : {"measured", "data sheet", "standard", "derived", "assumed"}
@@ -45,7 +46,7 @@ class Fact:
     """
 
     key: str
-    value: float | str
+    value: float | str | tuple[float, ...]
     unit: str
     mark: Mark
     source: str
@@ -158,6 +159,7 @@ def expand(given: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
 
     `device = "rpi4"`, or `like = "rpi4"` in [device], stands for all keys of the entry; keys that
     the scenario has itself are kept. A device's powers while sending go before those of a radio.
+    Those of a radio that are below what the device draws idle are a modem's, and added to it.
     """
     tables = {name: dict(t) if isinstance(t, dict) else t for name, t in given.items()}
     entries = []
@@ -173,6 +175,8 @@ def expand(given: Mapping[str, Any], catalogue: Catalogue) -> dict[str, Any]:
         for table, keys in entry.tables().items():
             if not isinstance(tables.setdefault(table, {}), dict):
                 raise BadInput(f"{table} = {tables[table]!r}: expected a table")
+            if entry.kind == "radio" and isinstance(tables.get("device"), dict):
+                keys = _on_top_of(tables["device"].get("idle_power", 0.0), keys)
             tables[table] = keys | tables[table]
     if any(entry.kind == "device" for entry in entries) and not tables.get("radio", {"": 0}):
         del tables["radio"]
@@ -188,14 +192,25 @@ def expand_columns(
     whole cell, such as its band, are those of [radio].
     """
     found: dict[str, list[Any]] = {}
+    beside = columns.get("device", ())
     for kind in ("radio", "device"):  # a device's own powers go before those of a radio
         for j, name in enumerate(columns.get(kind, ())):
             if name is None or name == "":
                 continue
-            for key, value in catalogue.find(kind, name).keys.items():
+            keys = catalogue.find(kind, name).keys
+            if kind == "radio" and (device := beside[j] if j < len(beside) else None):
+                keys = _on_top_of(catalogue.find("device", device).keys.get("idle_power", 0), keys)
+            for key, value in keys.items():
                 if key in known:
                     found.setdefault(key, [None] * len(columns[kind]))[j] = value
     return found
+
+
+def _on_top_of(idle: Any, keys: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keys of a radio with a modem's powers added to what its device draws idle."""
+    if not isinstance(idle, int | float):  # it is refused where the table is read
+        return dict(keys)
+    return {key: v + idle if key in OF_RADIO and v < idle else v for key, v in keys.items()}
 
 
 @cache
@@ -238,7 +253,12 @@ def _fact(kind: Kind, key: str, given: Any, place: str, applied: bool) -> Fact:
     if not isinstance(given, Mapping):
         given = {"value": given}
     value, mark = given.get("value"), given.get("mark", "assumed")
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
+    if key == "levels" and isinstance(value, list):
+        try:
+            value = check_levels(value)
+        except BadInput as error:
+            raise BadInput(f"{place}: {error}") from error
+    if isinstance(value, bool) or not isinstance(value, int | float | str | tuple):
         raise BadInput(f"{place} = {value!r}: expected a number")
     if mark not in MARKS:
         raise BadInput(f"{place}.mark = {mark!r}: expected one of {', '.join(MARKS)}")

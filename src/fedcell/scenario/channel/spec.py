@@ -120,7 +120,7 @@ class ChannelSpec(Table, frozen=True, kw_only=True):
         Diversity,
         Doc(
             "independent branches that an upload averages: 1 is exponential fading, the paper's; "
-            '"auto" is 5 B delay_spread / K, at least 1'
+            '"auto" is 5 B delay_spread / K, with airtime shares 5 B delay_spread, at least 1'
         ),
     ] = 1.0
     delay_spread: Annotated[

@@ -4,7 +4,10 @@ from typing import Annotated, ClassVar, Literal
 
 from msgspec import Meta
 
+from fedcell.core.errors import BadInput
 from fedcell.core.schema import Doc, NotNegative, Positive, Table, documented
+
+from .levels import check_levels
 
 Exponent = Annotated[float, Meta(ge=1, le=6, description="a number from 1 to 6")]
 
@@ -36,6 +39,16 @@ class Device(Table, frozen=True, kw_only=True):
         Positive | None,
         Doc(
             "the same at any clock, instead of kappa: microcontrollers", "", "J", example="1.7e-10"
+        ),
+    ] = None
+    levels: Annotated[
+        tuple[Positive, ...] | None,
+        Doc(
+            "clocks that the processor has, rising, instead of freq_min to freq_max; in between it "
+            "shares its time",
+            "",
+            "cycle/s",
+            example="[6e8, 1e9, 1.5e9]",
         ),
     ] = None
     cycles_per_step: Annotated[
@@ -88,6 +101,11 @@ class Device(Table, frozen=True, kw_only=True):
             )
         if self.energy_per_cycle is not None and self.power_exponent != 3:
             faults.append("power_exponent has no effect beside energy_per_cycle: leave it out")
+        if self.levels is not None:
+            try:
+                check_levels(self.levels)
+            except BadInput as error:
+                faults += error.faults
         if self.between_rounds != "off" and self.rounds_per_day is None:
             faults.append(
                 f'between_rounds = "{self.between_rounds}" needs rounds_per_day, the rate of rounds'

@@ -34,7 +34,7 @@ class Radio(Table, frozen=True, kw_only=True):
     ] = "constant-density"
     p0_dbm: Annotated[
         Level | None,
-        Doc("open loop: received power aimed at, per resource block", "P_0", "dBm", example="-90"),
+        Doc("open loop: received power aimed at, per 180 kHz", "P_0", "dBm", example="-90"),
     ] = None
     alpha: Annotated[Part, Doc("open loop: part of the path loss made up for", "alpha")] = 1.0
     resource_block: Annotated[
@@ -107,7 +107,7 @@ class Radio(Table, frozen=True, kw_only=True):
             | dict.fromkeys(("cell_power", "downlink_share", "device_noise_figure_db"), modelled),
         )
         if self.power_law == "open-loop" and self.p0_dbm is None:
-            faults.append('power_law = "open-loop" needs p0_dbm, as -90 (dBm per resource block)')
+            faults.append('power_law = "open-loop" needs p0_dbm, as -90 (dBm per 180 kHz)')
         if self.downlink != "constant" and self.cell_power is None:
             faults.append(
                 f'downlink = "{self.downlink}" needs cell_power, the watts of the base station'

@@ -203,7 +203,7 @@ def draw_shares(panel: Any, scheduled: ScheduledRound) -> None:
     """Draw one round by client: the share of the band."""
     shares = 100 * scheduled.schedule.share[:CROWD]
     panel.barh(np.arange(shares.size), shares, color=GREY)
-    panel.set_xlabel("share of the band [%]")
+    panel.set_xlabel(f"share of the {'airtime' if scheduled.in_turn else 'band'} [%]")
     _finish_clients(panel, scheduled, shares.size)
 
 

@@ -45,5 +45,7 @@ def print_entry(out: Console, entry: Entry) -> None:
 
 
 def _quantity(fact: Fact) -> str:
+    if isinstance(fact.value, tuple):
+        return f"{', '.join(f'{each:.5g}' for each in fact.value)} {fact.unit}"
     value = f"{fact.value:.4g}" if isinstance(fact.value, float | int) else f'"{fact.value}"'
     return f"{value} {fact.unit}".rstrip()

@@ -2,18 +2,21 @@
 
 from collections.abc import Sequence
 from math import hypot
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
 from fedcell.core.quantities import readable_duration
-from fedcell.planning.constants import ConstantsReport
 from fedcell.planning.law.base import RoundsLaw
 from fedcell.planning.law.fitted import FittedLaw
 from fedcell.planning.law.given import TERMS
-from fedcell.planning.pilot.pilot import Pilot
-from fedcell.planning.pilot.validation import SettingCheck, Validation
 
 from .console import digits, print_notes, print_table
+
+if TYPE_CHECKING:  # plans are printed without them
+    from fedcell.planning.constants import ConstantsReport
+    from fedcell.planning.pilot.pilot import Pilot
+    from fedcell.planning.pilot.validation import SettingCheck, Validation
 
 FACTORS = {  # what each coefficient of a law is multiplied by
     "mixing": "/ K_gamma",
@@ -24,7 +27,7 @@ FACTORS = {  # what each coefficient of a law is multiplied by
 }
 
 
-def _settings(checks: Sequence[SettingCheck]) -> dict[str, list[str]]:
+def _settings(checks: Sequence["SettingCheck"]) -> dict[str, list[str]]:
     return {
         "clients": [str(check.setting.cohort) for check in checks],
         "steps": [str(check.setting.local_steps) for check in checks],
@@ -32,15 +35,15 @@ def _settings(checks: Sequence[SettingCheck]) -> dict[str, list[str]]:
     }
 
 
-def _measured(checks: Sequence[SettingCheck]) -> list[str]:
+def _measured(checks: Sequence["SettingCheck"]) -> list[str]:
     return [(">" if check.missed else "") + digits(check.measured) for check in checks]
 
 
-def _off(checks: Sequence[SettingCheck]) -> list[str]:
+def _off(checks: Sequence["SettingCheck"]) -> list[str]:
     return ["-" if check.missed else f"{round(100 * check.error):+d}" for check in checks]
 
 
-def print_pilot(out: Console, pilot: Pilot, details: bool = False) -> None:
+def print_pilot(out: Console, pilot: "Pilot", details: bool = False) -> None:
     """What a pilot found; with `details` also the law, and what Theorem 1 says of it."""
     report = pilot.report
     law, checks = report.law, report.checks
@@ -84,7 +87,7 @@ def print_law(out: Console, law: RoundsLaw) -> None:
         )
 
 
-def print_validation(out: Console, validation: Validation) -> None:
+def print_validation(out: Console, validation: "Validation") -> None:
     """Predicted against measured rounds."""
     checks = validation.checks
     intervals = [f"{digits(c.predicted.low)} to {digits(c.predicted.high)}" for c in checks]
@@ -107,7 +110,7 @@ def print_validation(out: Console, validation: Validation) -> None:
     print_notes(out, validation.failures)
 
 
-def print_constants(out: Console, report: ConstantsReport) -> None:
+def print_constants(out: Console, report: "ConstantsReport") -> None:
     """Theorem 1's constants, and what the theorem makes of them."""
     constants, measured = report.measured.estimates, report.measured
     columns = {

@@ -13,6 +13,7 @@ from fedcell.planning.law.base import LEVEL
 
 from .console import counted, digits, print_notes, print_table, two_digits
 from .pilots import print_law
+from .rounds import energy_parts
 
 TOTALS = {  # heading: measure
     "rounds": "rounds",
@@ -45,6 +46,8 @@ def print_plan(out: Console, plan: TrainingPlan, details: bool = False) -> None:
     goal = "" if target is None else f" to {target} {target.definition}"
     print_table(out, f"One run{goal}", columns)
     out.print(f"that is {readable_duration(plan.duration.value)} of simulated time{_worth(plan)}")
+    if plan.energy_by_part:
+        out.print(energy_parts(plan.energy_by_part, "of the joules"))
     for sentence in (*_limits(plan), *_who_pays(plan)):
         out.print(sentence)
     if plan.bandwidth is not None:

@@ -8,6 +8,7 @@ from rich.console import Console
 from fedcell.core.showing import shortened
 from fedcell.network.compare import Comparison, CostSweep
 from fedcell.network.ledger import Ledger
+from fedcell.network.physics.pricing import client_energy
 from fedcell.network.schedule import ScheduledRound
 from fedcell.scenario.scenario import Scenario
 
@@ -29,22 +30,24 @@ def print_schedule(out: Console, scheduled: ScheduledRound) -> None:
     given, cost, of = scheduled.columns(), scheduled.cost, scheduled.of
     columns = {
         "client": [shortened(title, NAME_WIDTH) for title in client_titles(scheduled)],
-        "band [%]": [digits(100 * share) for share in given["share"]],
+        "air [%]" if scheduled.in_turn else "band [%]": [
+            digits(100 * share) for share in given["share"]
+        ],
         "CPU [MHz]": [digits(freq / 1e6) for freq in given["freq"]],
         "train [s]": list(map(digits, given["compute_time"])),
         "upload [s]": list(map(digits, given["upload_time"])),
         "train [J]": list(map(digits, given["compute_energy"])),
         "upload [J]": list(map(digits, given["upload_energy"])),
     }
-    if of is not None and of.names is not None:  # room for names: both energies in one column
-        energies = zip(given["compute_energy"], given["upload_energy"], strict=True)
+    if of is not None and of.names is not None:  # room for names: all energies in one column
         columns = {name: c for name, c in columns.items() if not name.endswith("[J]")}
-        columns["energy [J]"] = [digits(sum(both)) for both in energies]
+        columns["energy [J]"] = [digits(joules) for joules in client_energy(cost).tolist()]
     shown = {heading: cells[:MAX_CLIENTS] for heading, cells in columns.items()}
     which = "One round" if of is None else f"Round {of.round}, seed {of.seed}"
     print_table(out, f"{which}, policy {scheduled.policy}", shown)
     if (more := len(columns["client"]) - MAX_CLIENTS) > 0:
         out.print(f"and {more} clients more")
+    _print_levels(out, scheduled)
     out.print(
         f"the round takes {digits(float(cost.duration))} s and {digits(float(cost.energy))} J"
     )
@@ -64,12 +67,48 @@ def print_schedule(out: Console, scheduled: ScheduledRound) -> None:
         )
 
 
-def energy_parts(parts: Mapping[str, Any]) -> str:
+def _print_levels(out: Console, scheduled: ScheduledRound) -> None:
+    """Print the two clock levels that each client shares its time between."""
+    if scheduled.levels is None or scheduled.any_clock is None:
+        return
+    below, above, share = scheduled.levels
+    clients = zip(client_titles(scheduled), below, above, share, strict=True)
+    cells = [
+        (
+            shortened(title, NAME_WIDTH),
+            digits(low / 1e6),
+            digits(high / 1e6) if x > 0 else "-",
+            digits(100 * x) if x > 0 else "-",
+        )
+        for title, low, high, x in list(clients)[:MAX_CLIENTS]
+    ]
+    headings = ("client", "level [MHz]", "next level [MHz]", "time at it [%]")
+    columns = {
+        heading: list(c) for heading, c in zip(headings, zip(*cells, strict=True), strict=True)
+    }
+    print_table(out, "Clock levels", columns)
+    less = 1 - scheduled.any_clock / float(scheduled.cost.objective)
+    out.print(
+        f"with any clock instead of levels, the policy would cost {100 * less:.2g} % less (22)"
+    )
+
+
+def energy_parts(parts: Mapping[str, Any], whose: str = "of these joules") -> str:
     """Return joules by part in a line, without those of nothing."""
     named = {"wait": "waiting", "train": "training", "upload": "uploading"}
     some = {named.get(part, part): float(joules) for part, joules in parts.items()}
     least = 1e-9 * sum(some.values())  # below it is rounding
-    return "of these joules: " + ", ".join(f"{p} {digits(j)}" for p, j in some.items() if j > least)
+    return f"{whose}: " + ", ".join(f"{p} {digits(j)}" for p, j in some.items() if j > least)
+
+
+def _counted(world: Scenario) -> str:
+    """Return which joules are summed and which averaged over the clients, in words."""
+    if world.device is not None and world.device.count_energy == "sum":
+        return "all joules\nof the clients are summed (device.count_energy)"
+    begin = "of the joules, those of\n"
+    if world.radio is not None or world.device is not None:
+        return f"{begin}the radio are summed and those of training and waiting averaged"
+    return f"{begin}uploading are summed and those of training averaged, as the paper does"
 
 
 def print_comparison(out: Console, comparison: Comparison, name: str = "scenario") -> None:
@@ -104,8 +143,8 @@ def print_comparison(out: Console, comparison: Comparison, name: str = "scenario
         },
     )
     out.print(
-        f"costs are seconds + l_0 x joules, l_0 = {digits(world.task.energy_weight)} s/J; of the "
-        "joules, those of\nuploading are summed and those of training averaged, as the paper does"
+        f"costs are seconds + l_0 x joules, l_0 = {digits(world.task.energy_weight)} s/J; "
+        f"{_counted(world)}"
     )
     spent = {"policy": names, "time [s]": means("duration"), "energy [J]": means("energy")}
     print_table(out, "Spent in a round", spent)

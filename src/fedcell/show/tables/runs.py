@@ -83,9 +83,10 @@ def print_run(out: Console, result: RunResult, name: str = "scenario") -> None:
 
 
 def _scores(scores: Scores) -> str:
-    values = {SCORES[name]: getattr(scores, name) for name in ("train_loss", "test_loss")}
-    if not scores.metrics or not isnan(scores.accuracy):  # a learner of other metrics has none
-        values["accuracy"] = scores.accuracy
+    """Return the training loss of a model, and what else was measured, in words."""
+    values = {"training loss": scores.train_loss}
+    tested = {"test loss": scores.test_loss, "accuracy": scores.accuracy}
+    values |= {words: value for words, value in tested.items() if not isnan(value)}
     values |= scores.metrics
     return ", ".join(f"{words} {digits(value)}" for words, value in values.items())
 
@@ -206,10 +207,10 @@ def print_runs(out: Console, entries: Sequence[RunEntry], policy: str | None = N
 
 
 def _metric_columns(scores: Sequence[Scores]) -> dict[str, list[str]]:
-    """Return the columns of metrics on test data that a run has; accuracy where there is none."""
+    """Return the columns of metrics on test data that runs have."""
     named = list(dict.fromkeys(name for score in scores for name in score.metrics))
     values = {name: [score.of(name) for score in scores] for name in ("accuracy", *named)}
-    if named and all(map(isnan, values["accuracy"])):
+    if all(map(isnan, values["accuracy"])):
         del values["accuracy"]
     return {name: [digits(value) for value in column] for name, column in values.items()}
 

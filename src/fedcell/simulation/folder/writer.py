@@ -41,7 +41,7 @@ class NoFolder:
         """Write the end of the run."""
 
 
-LARGE_STATE = 2**24  # [byte] above which a state is not saved after every round
+LARGE_STATE = 2**22  # [byte] above which a state is not saved after every round
 SAVING_SHARE = 0.1  # of the time of a run that is spent on saving large states, at most
 
 

@@ -1,4 +1,4 @@
-"""What each client does in the joint problem (`joint`), at a length of the round H and a price of
+"""What each client does in the joint problem (`solve`), at a length of the round H and a price of
 band R.
 
 A client with an upload of length s takes the best x(s), and trains for t = h - s with h = H - m. A
@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from fedcell.core.types import Array, Bools, Ints
-from fedcell.network.physics.free_power import FreePower, inverse_m, inverse_phi, m_of, phi
+from fedcell.network.physics.power.functions import inverse_m, inverse_phi, m_of, phi
+from fedcell.network.physics.power.problem import FreePower
 
 STEPS = 80  # of Newton's method for one client; 3 to 5 are usual
 EXACT = 1e-8  # of log s: after a step as short as this the error is that of rounding

@@ -21,13 +21,13 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.types import Array
-from fedcell.network.round import Problem, Schedule, link_of
+from fedcell.network.physics.terms import Terms
+from fedcell.network.round import Problem, Schedule
 
-from .terms import Terms
+from .functions import m_of, phi
+from .link import Link
 
 HIGHEST = 600.0  # of x: e^x is far from overflow
-SMALL_X = 0.1  # below it m(x) is taken from its series
-SERIES = tuple((k - 1) / float(np.prod(np.arange(1.0, k + 1))) for k in range(13, 1, -1))
 BISECTIONS = 56  # of log x
 TINY = 1e-290
 
@@ -49,7 +49,7 @@ class FreePower:
     @classmethod
     def of(cls, problem: Problem) -> FreePower:
         """Return the numbers of a problem."""
-        link, weight = link_of(problem), problem.energy_weight
+        link, weight = Link.of(problem), problem.energy_weight
         most = np.minimum(link.fastest, HIGHEST)
         if weight == 0 and not (most.max() < HIGHEST or np.isfinite(link.power_max).all()):
             raise BadInput(
@@ -129,7 +129,7 @@ class FreePower:
 
     def chosen(self, problem: Problem, schedule: Schedule) -> tuple[Array, Array, Array]:
         """Return t, s and x of a schedule that gives transmit powers."""
-        link = link_of(problem)
+        link = Link.of(problem)
         assert schedule.power is not None
         s, _ = link.upload(schedule.share, schedule.power)
         with np.errstate(divide="ignore"):
@@ -144,44 +144,3 @@ def _shortest(sending: Array, airtime: Array, least: Array, most: Array) -> Arra
     with np.errstate(divide="ignore", invalid="ignore"):
         both = np.where(airtime > 0, airtime / np.log1p(airtime / sending), 0.0)
     return np.asarray(np.maximum.reduce((sending * phi(least), airtime / most, both)))
-
-
-def phi(x: Array) -> Array:
-    """Return (e^x - 1) / x, 1 at 0."""
-    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
-        return np.asarray(np.where(x > 0, np.expm1(x) / x, 1.0))
-
-
-def m_of(x: Array) -> Array:
-    """Return m(x) = 1 + (x - 1) e^x, with its series where x is small."""
-    direct = x * np.exp(x) - np.expm1(x)
-    if (small := x < SMALL_X).any():
-        few, series = x[small], np.zeros(())
-        for coefficient in SERIES:
-            series = series * few + coefficient
-        direct[small] = series * few * few
-    return direct
-
-
-def inverse_m(value: Array) -> Array:
-    """Return x with m(x) = value."""
-    value = np.minimum(np.maximum(value, 1e-280), 1e250)
-    log = np.log(value)
-    x = np.log1p(np.sqrt(2 * value) + value / 3)
-    for _ in range(4):
-        m = m_of(x)
-        x = np.maximum(x + m * (log - np.log(m)) / (x * np.exp(x)), 0.1 * x)
-    return x
-
-
-def inverse_phi(value: Array) -> Array:
-    """Return x with phi(x) = value, at least 1."""
-    log = np.log(np.minimum(value, 1e250))
-    x = log + np.log1p(log)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        for _ in range(4):
-            grown = np.expm1(x)
-            slope = 1 + 1 / grown - 1 / x  # of log phi; 1/2 at 0
-            slope = np.where(x < 1e-4, 0.5 + x / 12, slope)
-            x = np.where(x > 0, x + (log - np.log(grown / x)) / slope, 0.0)
-    return np.asarray(np.maximum(x, 0.0))

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fedcell.core.errors import BadInput
 from fedcell.core.types import Array
+from fedcell.network.physics.link import noise_density, ratio, usable_band
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.hardware.radio import Radio
 from fedcell.scenario.scenario import Scenario
 
-from .link import noise_density, ratio, usable_band
+if TYPE_CHECKING:
+    from fedcell.network.round import Problem
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -32,6 +35,16 @@ class Link:
     on_air: Array  # drawn on air beside what is drawn for the whole upload [W]
     widest: Array  # largest share that a device can use
     in_turn: bool  # shares are shares of time, each with the whole band
+
+    @staticmethod
+    def of(problem: Problem) -> Link:
+        """Return the links of a problem; refuse to choose transmit powers without."""
+        if problem.link is None:
+            raise BadInput(
+                "the transmit powers of this problem cannot be chosen, because it says nothing of "
+                "its links: take a problem of make_problem or load_round"
+            )
+        return problem.link
 
     def __getitem__(self, where: Any) -> Link:
         """Return some of the rounds or clients."""

@@ -1,7 +1,7 @@
-"""The exact minimiser of (22) over share, clock and transmit power (`network.physics.free_power`).
+"""The exact minimiser of (22) over share, clock and transmit power (`network.physics.power`).
 
 As in `general`, the length of the round H and the price of band R decouple the clients
-(`joint_clients`). Left are two sums: the shares y / (x s) fill the band, and the prices beta of
+(`clients`). Left are two sums: the shares y / (x s) fill the band, and the prices beta of
 being done by H sum to A. The first falls in R and in H, the second rises in R and falls in H.
 Where beta falls at once as H grows, the prices of both sides are mixed.
 """
@@ -9,13 +9,15 @@ Where beta falls at once as H grows, the prices of both sides are mixed.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from functools import partial
 
 import numpy as np
 
 from fedcell.core.types import Array, Bools
-from fedcell.network.physics.free_power import FreePower, inverse_m, inverse_phi
+from fedcell.network.physics.power.functions import inverse_m, inverse_phi
+from fedcell.network.physics.power.problem import FreePower
 
-from .joint_clients import Response, corners_of, respond
+from .clients import Response, corners_of, respond
 
 BLOCK = 2**14  # clients solved at a time
 TOLERANCE = 1e-11  # of the two sums
@@ -45,6 +47,7 @@ class JointSplit:
 
 def joint_split(power: FreePower, length: Array | None = None) -> JointSplit:
     """Return the optimum; with a `length` of the rounds, (...), the cheapest within it."""
+    power = replace(power, terms=power.terms.any_clock())
     shape, flat = power.y.shape, power.flat()
     rounds = max(1, BLOCK // shape[-1])
     given = None if length is None else np.reshape(length, -1)
@@ -69,17 +72,17 @@ def _solve_all(power: FreePower, length: Array | None) -> JointSplit:
     if length is not None:
         return _solve(power, length)[0]
     found, solved = _solve(power, None, FIRST_STEPS)
-    for method in (_at_jumps, _solve, _bisected):
+    for method in (_at_jumps, partial(_solve, length=None), _bisected):
         if solved.all():
             break
         rest = np.flatnonzero(~solved)
-        better, solved[rest] = method(power[rest], None)
+        better, solved[rest] = method(power[rest])
         for f in fields(JointSplit):
             getattr(found, f.name)[rest] = getattr(better, f.name)
     return found
 
 
-def _at_jumps(power: FreePower, _: None) -> tuple[JointSplit, Bools]:
+def _at_jumps(power: FreePower) -> tuple[JointSplit, Bools]:
     """Return the splits at the lengths at which the sum of the prices jumps, and where that is the
     optimum: the sum is above A before, and below it after.
 
@@ -100,13 +103,13 @@ def _at_jumps(power: FreePower, _: None) -> tuple[JointSplit, Bools]:
         low, high = np.where((low < high) & more, middle + 1, low), np.where(more, high, middle)
     at = e[each, np.minimum(low, e.shape[-1] - 1)]
     at = np.where(np.isfinite(at), at, floor)
-    before = _solve(power, floor + at * (1 - SIDE))[0]
-    after = _solve(power, floor + at * (1 + SIDE))[0]
-    here = (before.beta.sum(-1) >= A) & (after.beta.sum(-1) <= A)
-    return _mixed(after, before, A), here
+    shorter = _solve(power, floor + at * (1 - SIDE))[0]
+    longer = _solve(power, floor + at * (1 + SIDE))[0]
+    here = (shorter.beta.sum(-1) >= A) & (longer.beta.sum(-1) <= A)
+    return _mixed(longer, shorter, A), here
 
 
-def _bisected(power: FreePower, _: None) -> tuple[JointSplit, Bools]:
+def _bisected(power: FreePower) -> tuple[JointSplit, Bools]:
     """Return the optimum by bisection of H, with R solved for at each."""
     floor, A = shortest_rounds(power), power.terms.second
     start = _start(power, floor)[0]
@@ -132,16 +135,14 @@ def _mixed(above: JointSplit, below: JointSplit, A: Array) -> JointSplit:
 def _where(which: Bools, one: JointSplit, other: JointSplit) -> JointSplit:
     """Return some rounds of one split, and the rest of the other."""
     each = which[:, None]
-    values = {f.name: (getattr(one, f.name), getattr(other, f.name)) for f in fields(JointSplit)}
-    return JointSplit(
-        **{n: np.where(each if a.ndim == 2 else which, a, b) for n, (a, b) in values.items()}
-    )
+    pairs = [(getattr(one, f.name), getattr(other, f.name)) for f in fields(JointSplit)]
+    return JointSplit(*(np.where(each if a.ndim == 2 else which, a, b) for a, b in pairs))
 
 
 def _solve(power: FreePower, length: Array | None, steps: int = STEPS) -> tuple[JointSplit, Bools]:
     """Return the optimum of rounds with one axis, and whether it was found, by Newton's method for
     (log(H - floor), log R) within the box that the signs of the two sums leave."""
-    whole = tuple(np.empty_like(power.y) for _ in range(4))
+    t, s, x, beta = (np.empty_like(power.y) for _ in range(4))
     prices, left = np.empty(len(power.y)), np.arange(len(power.y))
     solved = np.zeros(len(power.y), bool)
     floor = shortest_rounds(power)
@@ -150,13 +151,14 @@ def _solve(power: FreePower, length: Array | None, steps: int = STEPS) -> tuple[
     if length is not None:
         z[0] = np.log(np.maximum(length - floor, 1e-15 * floor))
     z[1] = np.where(known[1], z[1] + np.log(NO_PRICE), z[1])
-    free = ~(power.radiated.any(-1) | power.on_air.any(-1))  # energy: shares have no price to heed
+    # Energy is free: shares have no price to heed.
+    free = np.asarray(~(power.radiated.any(-1) | power.on_air.any(-1)))
     low, high = z - FAR, z + FAR
     low[0] = np.maximum(low[0], np.log(AT_FLOOR / 2 * floor))
-    s = np.full_like(power.y, np.nan)
+    guess = np.full_like(power.y, np.nan)
     for step in range(steps):
         e, R = np.exp(z)
-        each = respond(power, floor, e, R, s)
+        each = respond(power, floor, e, R, guess)
         known[0] |= (e <= AT_FLOOR * floor) & (each.beta.sum(-1) <= power.terms.second)
         left_over = known[0] & free & (each.share.sum(-1) <= 1)
         known[1] |= left_over
@@ -165,20 +167,21 @@ def _solve(power: FreePower, length: Array | None, steps: int = STEPS) -> tuple[
         still = np.abs(newton) <= ROUNDING * np.maximum(1, np.abs(z))  # sums of 100,000 round
         met = (np.abs(miss).max(0) <= TOLERANCE) | still.all(0) | known.all(0)
         done = met | (step == steps - 1)
-        for values, found in zip(whole, (each.t, each.s, each.x, each.beta), strict=True):
+        for values, found in zip((t, s, x, beta), (each.t, each.s, each.x, each.beta), strict=True):
             values[left[done]] = found[done]
-        prices[left[done]], solved[left[done]] = np.where(known[1], 0.0, R)[done], met[done]
+        prices[left[done]] = np.asarray(np.where(known[1], 0.0, R))[done]
+        solved[left[done]] = met[done]
         if done.all():
             break
         low, high = _narrow(z, miss, low, high)
         last = z
         z = _next(z, newton, np.where(known, z, low), np.where(known, z, high), step)
-        s = _foreseen(each, np.exp(z[0]) - e, z[1] - last[1])
+        guess = _foreseen(each, np.exp(z[0]) - e, z[1] - last[1])
         if not (keep := ~done).all():
-            power, left, floor, s = power[keep], left[keep], floor[keep], s[keep]
+            power, left, floor, guess = power[keep], left[keep], floor[keep], guess[keep]
             free = free[keep]
             z, low, high, known = z[:, keep], low[:, keep], high[:, keep], known[:, keep]
-    return JointSplit(*whole, R=prices), solved
+    return JointSplit(t, s, x, beta, prices), solved
 
 
 def _foreseen(each: Response, longer: Array, dearer: Array) -> Array:

@@ -1,0 +1,1 @@
+"""Transmit powers that a policy chooses: links, the joint problem, and its certificate."""

@@ -1,0 +1,1 @@
+"""The solver of the joint problem over share, clock and transmit power."""

@@ -1,0 +1,1 @@
+"""Devices from measurements: seconds and joules at several clocks and batch sizes."""
