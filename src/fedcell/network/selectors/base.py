@@ -337,15 +337,34 @@ def highest(known: Known, value: Array, most: int, among: Bools | None = None) -
 
 
 def surely(clients: Ints, count: int) -> Array:
-    """Return weights of a race that these clients win."""
+    """Return weights of a race that these clients win.
+
+    Parameters
+    ----------
+    clients : ndarray of int
+        The clients; K of them are drawn where there are more.
+    count : int
+        N.
+    """
     weight = np.zeros(count)
     weight[clients] = np.inf
     return weight
 
 
 def drawn_by(known: Known, weight: Array, most: int, which: int) -> Ints:
-    """Return candidates drawn without replacement in proportion to their weights, `most` at most:
-    a race with the numbers `which` of the clients, in its order."""
+    """Return candidates drawn without replacement in proportion to their weights, in order.
+
+    Parameters
+    ----------
+    known : Known
+        The round.
+    weight : ndarray, shape (N,)
+        From 0; infinite: surely.
+    most : int
+        How many.
+    which : int
+        Which random numbers of the clients to use: 1 or 2, as the race uses 0.
+    """
     return first_of_race(np.where(known.may, weight, 0.0), lambda: known.uniforms(which), most)
 
 
