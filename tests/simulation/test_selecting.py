@@ -192,3 +192,27 @@ def test_after_training_goes_with_no_rule_that_asks():
     world = WORLD.using(plan={"cohort_drawn": "after-training"})
     with pytest.raises(BadInput, match="asks clients to work"):
         train("power-of-choice", world)
+
+
+@reads("gain")
+def strongest(known: Known) -> Race:
+    return best(known, known.gain)
+
+
+def test_a_changed_selector_is_noticed_on_resume(tmp_path, monkeypatch):
+    from fedcell.errors import FedcellWarning
+
+    world = selecting(WORLD, strongest)
+    run(world, ["even"], rounds=2, folder=tmp_path / "r")
+    module = __import__("fedcell.simulation.run", fromlist=["run"])
+    monkeypatch.setattr(module, "sources_of", lambda *_: {"mine.py": "another"})
+    with pytest.warns(FedcellWarning, match="the selector"):
+        run(world, ["even"], rounds=3, folder=tmp_path / "r", resume=True)
+
+
+def test_code_of_ones_own_runs_in_this_process_alone():
+    from fedcell import run_seeds
+    from fedcell.simulation import Compute
+
+    with pytest.raises(BadInput, match="code of your own is run in this process alone"):
+        run_seeds(selecting(WORLD, strongest), ["even"], seeds=2, compute=Compute(workers=2))

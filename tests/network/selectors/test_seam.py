@@ -220,3 +220,16 @@ def test_a_known_round_refuses_what_was_not_asked():
         _ = known_round(gain=[1.0], cohort=1).loss
     with pytest.raises(BadInput, match="there is no fact 'gains'"):
         reads("gains")
+
+
+def test_the_share_of_calls_of_a_rule_is_counted():
+    from fedcell.network.participation import chance_called
+
+    world = PAPER.using(cell={"distance": (50.0, 250.0)}, clients={"count": 20}, plan={"cohort": 4})
+    near = selecting(world, "best-channel")
+    fleet = draw_fleet(near)
+    share = chance_called(near, fleet)
+    assert share.sum() == pytest.approx(4, rel=0.01)
+    assert share[fleet.mean_gain.argmax()] > 0.7
+    assert share[fleet.mean_gain.argmin()] < 0.05
+    assert chance_called(world, fleet).max() < 0.3
