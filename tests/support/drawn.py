@@ -488,7 +488,7 @@ def league(
         Entry(select=f"{name}-{i}", policy="even", runs=tuple(run(i, s) for s in range(seeds)))
         for i in range(count)
     )
-    target = Target(loss=float(curve[-1]))
+    target = Target(loss=max(float(curve[-1]), 1e-3))
     return League(entries=entries, seeds=tuple(range(seeds)), target=target, limit=Limit())
 
 

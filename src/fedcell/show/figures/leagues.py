@@ -1,6 +1,7 @@
 """Figures of a league: the metric over simulated time with bands, and differences to the first."""
 
 import math
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from fedcell.core.estimates import mean_estimate
 from fedcell.core.types import Array
 from fedcell.experiments.league.league import Entry, League
 
-from .style import legend_below, new_figure, plain, plain_axes, short_name
+from .style import legend_below, new_figure, one_panel, plain, plain_axes, short_name
 from .sweeps import LINES
 
 POINTS = 200  # of a line
@@ -21,11 +22,13 @@ def league_figure(league: League, columns: int | None = None) -> Any:
     """Return the curves and the differences of a league, side by side, or in one column."""
     one = columns == 1
     rows = len(league.entries)
+    if rows == 1:
+        return one_panel(3.5 if one else 7.2, 4.2, lambda panel: draw_curves(panel, league))
     height = 4.2 + (0.16 if not one else 0.34) * rows
     figure = new_figure(3.5 if one else 10.0, height + (3.0 if one else 0))
     curves, changes = figure.subplots(2, 1) if one else figure.subplots(1, 2)
     draw_curves(curves, league)
-    draw_differences(changes, league)
+    draw_differences(changes, league, 22 if one else 44)
     legend_below(curves)
     return figure
 
@@ -72,8 +75,9 @@ def along(entry: Entry) -> tuple[Array, Array]:
     return times, np.array([v[place] for (_, v), place in zip(known, places, strict=True)])
 
 
-def draw_differences(panel: Any, league: League) -> None:
-    """Draw the difference of each entry to the first with its interval; filled: more than luck."""
+def draw_differences(panel: Any, league: League, letters: int = 44) -> None:
+    """Draw the difference of each entry to the first with its interval; filled: more than luck.
+    The label of the axis has lines of at most some letters."""
     scale = 100 if league.measure == "seconds" else 1
     found = list(reversed(league.differences))
     for y, difference in enumerate(found):
@@ -95,6 +99,7 @@ def draw_differences(panel: Any, league: League) -> None:
         "accuracy": "accuracy",
         "train_loss": "training loss",
     }
-    panel.set_xlabel(f"change of {words[league.measure]} against\n{first}")
+    label = f"change of {words[league.measure]} against {first}"
+    panel.set_xlabel("\n".join(textwrap.wrap(label, letters)))
     plain_axes(panel)
     panel.grid(False, axis="y")
