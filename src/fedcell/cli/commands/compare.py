@@ -76,7 +76,7 @@ Report = Annotated[
     "fedcell compare digits --select uniform --select best-channel --seeds 5",
     "fedcell compare digits --zoo --policy optimal --policy even --report",
 )
-def compare(
+def compare_command(
     scenario: ScenarioName,
     select: Selectors = None,
     zoo: Zoo = False,
