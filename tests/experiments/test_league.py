@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -184,3 +185,17 @@ def test_runs_that_miss_the_target_count_with_all_their_rounds(tmp_path):
     assert found.entries[0].missed == 3
     assert found.entries[0].values("rounds").tolist() == [5, 5, 5]
     assert "missed the target" in found.notes[0]
+
+
+def test_short_rounds_that_miss_the_target_do_not_win():
+    """A rule with short rounds that never gets there is behind one that does."""
+    found = league(2)
+    first, other = found.entries
+    fast = tuple(
+        replace(run, rounds=None, seconds=None, joules=None, total_seconds=0.01 * run.total_seconds)
+        for run in other.runs
+    )
+    lost = replace(found, entries=(first, replace(other, runs=fast)))
+    (difference,) = lost.differences
+    assert difference.change.value >= 0
+    assert "less time" not in lost.sentence

@@ -238,8 +238,17 @@ class League(Showable):
             found.append(Difference(entry.name, mean, certain))
         return tuple(found)
 
+    def _compared(self, entry: Entry) -> Array:
+        """Return the measure of each run; one that missed the target is as slow as the slowest run
+        of its seed, so that short rounds that lead nowhere do not win."""
+        values = entry.values(self.measure)
+        if self.measure == "seconds":
+            slowest = np.max([each.values("total_seconds") for each in self.entries], axis=0)
+            values = np.where([run.rounds is None for run in entry.runs], slowest, values)
+        return values
+
     def _paired(self, first: Entry, other: Entry) -> Array:
-        one, two = first.values(self.measure), other.values(self.measure)
+        one, two = self._compared(first), self._compared(other)
         pair = np.log(two / one) if self.measure == "seconds" else two - one
         return np.asarray(pair[np.isfinite(pair)])
 

@@ -250,7 +250,10 @@ def _notes(
     missed = [f"{e.name} ({e.missed} of {len(e.runs)})" for e in entries if e.missed]
     if missed and not limit.given:
         words = "; ".join(missed)
-        notes.append(f"runs that missed the target count with all their rounds: {words}")
+        notes.append(
+            "runs that missed the target count with all their rounds, and in differences as the "
+            f"slowest run of their seed: {words}"
+        )
     short = sum(
         run.times.size == run.done and run.times[-1] < limit.seconds
         for entry in entries
