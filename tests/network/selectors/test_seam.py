@@ -233,3 +233,25 @@ def test_the_share_of_calls_of_a_rule_is_counted():
     assert share[fleet.mean_gain.argmax()] > 0.7
     assert share[fleet.mean_gain.argmin()] < 0.05
     assert chance_called(world, fleet).max() < 0.3
+
+
+@reads("age", "called")
+def oldest(known: Known) -> Race:
+    seen.append((known.age.copy(), known.called.copy()))
+    return best(known, known.age)
+
+
+seen: list = []
+
+
+def test_ages_and_counts_are_those_of_the_cohorts():
+    seen.clear()
+    world = selecting(PAPER.using(clients={"count": 11}, plan={"cohort": 3}), oldest)
+    trace = draw_trace(world, draw_fleet(world), 25)
+    last, counts = np.full(11, -1), np.zeros(11, int)
+    for t, (row, (age, called)) in enumerate(zip(trace.cohort, seen, strict=True)):
+        assert age.tolist() == (t - last).tolist()  # 1: called in the round before
+        assert called.tolist() == counts.tolist()
+        last[row[row >= 0]] = t
+        counts[row[row >= 0]] += 1
+    assert np.ptp(counts) <= 3  # whose turn it is waits only for its channel
