@@ -51,6 +51,14 @@ def test_a_trace_is_priced_as_the_scenario_that_it_was_drawn_from(name):
     assert_same(priced(WORLDS[name], 12), simulate_network(WORLDS[name], "optimal", 12, 3))
 
 
+def test_totals_cannot_be_written_to():
+    ledger = simulate_network(Scenario(), "even", 5)
+    for part in fields(Totals):
+        with pytest.raises(ValueError, match="read-only"):
+            getattr(ledger.totals, part.name)[0] = 1
+    assert Totals.none(3).energy.tolist() == [0.0, 0.0, 0.0]
+
+
 @pytest.mark.parametrize("name", WORLDS)
 def test_every_joule_and_every_call_has_a_payer(name):
     ledger = simulate_network(WORLDS[name], "distributed", 12, 3)

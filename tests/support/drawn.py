@@ -3,7 +3,7 @@ long names. Each is a function that draws when it is called."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from fedcell.network import (
     draw_fleet,
     draw_trace,
     fit_device,
+    link_curve,
     load_round,
     simulate_network,
     sweep_costs,
@@ -44,7 +45,7 @@ from fedcell.policies import make_problem
 from fedcell.show.figures import (
     devices,
     exchanges,
-    leagues,
+    links,
     paper,
     partitions,
     plans,
@@ -188,6 +189,13 @@ def comparison_cases() -> dict[str, Callable[[], Any]]:
     }
 
 
+def powered(clients: int) -> Any:
+    """One round with powers over seven decades, or all the same."""
+    found = scheduled(clients, "pump-")
+    power = np.logspace(-6, 1, clients) if clients > 1 else np.array([0.2])
+    return replace(found, schedule=replace(found.schedule, power=power))
+
+
 def scheduled(clients: int, name: str = "") -> Any:
     world = Scenario().using(
         cell={"gain_threshold": 0.0},
@@ -209,6 +217,11 @@ def schedule_cases() -> dict[str, Callable[[], Any]]:
     draw = rounds.schedule_figure
     return {
         "plain": lambda: draw(schedule_round(load_round(ROOT / "docs" / "round.json"))),
+        "powers": lambda: draw(
+            schedule_round(load_round(ROOT / "docs" / "round.json"), "optimal-power")
+        ),
+        "powers of one client": lambda: draw(powered(1)),
+        "powers of many clients": lambda: draw(powered(40)),
         "one client": lambda: draw(scheduled(1)),
         "one client, named": lambda: draw(scheduled(1, "pump-")),
         "many clients": lambda: draw(scheduled(150)),
@@ -493,7 +506,7 @@ def league(
 
 
 def league_cases() -> dict[str, Callable[[], Any]]:
-    draw = leagues.league_figure
+    draw = sweeps.league_figure
     return {
         "plain": lambda: draw(league(4)),
         "two columns": lambda: draw(league(4), columns=2),
@@ -565,6 +578,28 @@ def testbed_cases() -> dict[str, Callable[[], Any]]:
     }
 
 
+def link_cases() -> Mapping[str, Callable[[], Any]]:
+    worlds: dict[str, dict[str, Any]] = {
+        "steps of NR": {"radio": {"rate_table": "nr-256qam"}},
+        "tones": {"radio": {"rate_table": "nb-iot"}, "cell": {"bandwidth": 180e3}},
+        "one step": {
+            "radio": {"rate_table": "802.15.4", "access": "time"},
+            "cell": {"bandwidth": 5e6},
+        },
+        "spreading factors": {
+            "radio": {"rate_table": "lora", "access": "time"},
+            "cell": {"bandwidth": 125e3},
+        },
+        "Shannon alone": {},
+        "a gap and a cap": {"radio": {"gap_db": 3.0, "spectral_cap": 5.55}},
+    }
+
+    def draw(name: str) -> Any:
+        return links.link_figure(link_curve(Scenario().using(**worlds[name])))
+
+    return {name: partial(draw, name) for name in worlds}
+
+
 def every_case() -> Cases:
     """By the function that draws it, and by name."""
     return {
@@ -581,9 +616,10 @@ def every_case() -> Cases:
         plans.outcome_figure: outcome_cases(),
         plans.constants_figure: constants_cases(),
         sweeps.sweep_figure: sweep_cases(),
-        leagues.league_figure: league_cases(),
+        sweeps.league_figure: league_cases(),
         paper.panel_figure: paper_cases(),
         exchanges.exchanges_figure: exchange_cases(),
+        links.link_figure: link_cases(),
         testbeds.testbed_figure: testbed_cases(),
         devices.device_figure: device_cases(),
     }

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from fedcell.core.errors import BadInput
-from fedcell.network.policies.names import NAMED
+from fedcell.network.policies import names
 from fedcell.scenario.load import SHIPPED
 from fedcell.scenario.selection import BUILT_IN as BUILT_IN_SELECTORS
 from fedcell.show.figures.style import FORMATS
@@ -16,7 +16,7 @@ from fedcell.show.figures.style import FORMATS
 MAX_ROUNDS = 10**6  # of one training
 MAX_DRAWN_ROUNDS = 10**7
 MAX_SEEDS = 10_000
-BUILT_IN = ", ".join(NAMED)
+BUILT_IN = ", ".join(names.BUILT_IN)
 OWN_POLICY = f"{BUILT_IN}; or module:callable for your own."
 SCENARIOS = f"Scenario file, or a shipped one: {', '.join(SHIPPED)}."
 BY_PLAN = "With --plan it may be left out: the plan's own is used."

@@ -10,7 +10,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.files.formats import naming, read_tables
 from fedcell.core.schema import suggestion
 from fedcell.core.streams import check_count
-from fedcell.network.policies.names import NAMED, Policies, PolicyLike, policies_by_name
+from fedcell.network.policies.names import BUILT_IN, Policies, PolicyLike, policies_by_name
 from fedcell.network.selectors.names import SelectorLike, text_of
 from fedcell.scenario.load import SHIPPED, load_scenario
 from fedcell.scenario.scenario import Scenario, check_scenario
@@ -274,8 +274,8 @@ def _named_policies(given: Mapping[str, Any]) -> dict[str, PolicyLike]:
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise BadInput("policy: expected text, or a list of texts")
     for policy in texts:
-        if policy not in NAMED:
+        if policy not in BUILT_IN:
             own = " (a file names no code: give your own to the command)" if ":" in policy else ""
-            known = suggestion(policy, NAMED)
+            known = suggestion(policy, BUILT_IN)
             raise BadInput(f"policy: {policy!r} is not a policy{own}; {known}")
     return {policy: policy for policy in texts}

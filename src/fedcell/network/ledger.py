@@ -229,6 +229,10 @@ def _spending(ledger: Ledger) -> Spending:
     return ledger.spending
 
 
+class NoClientCalled(BadInput):
+    """All clients were in outage in all rounds, or had too little data."""
+
+
 def require_usable(ledger: Ledger) -> Ledger:
     """Return a ledger with finite costs and called clients; refuse any other."""
     check_usable(ledger.objective, ledger.called)
@@ -240,7 +244,7 @@ def check_usable(costs: Array, called: Ints | Array) -> None:
     if not np.isfinite(costs).all():
         raise BadInput("the costs are too large to be computed with: check the units (SI)")
     if not called.any():
-        raise BadInput(
+        raise NoClientCalled(
             "no client was ever called: all sat out, with too weak a channel or too little data; "
             "lower cell.gain_threshold, radio.snr_min_db or clients.min_samples"
         )

@@ -326,12 +326,13 @@ def _idle(scenario: Scenario, fleet: Fleet, cohort: Ints, trained: Bools) -> Idl
 
 
 def idle_costs(scenario: Scenario, fleet: Fleet) -> tuple[Array, Array]:
-    """Return seconds and joules of a training at each client's own frequency, (client,)."""
+    """Return seconds and joules of a training at each client's own frequency, with the joules of a
+    constant download before it, (client,)."""
     c, f = scenario.work * fleet.step_samples(scenario), _own_freq(scenario, fleet)
     if (own := fleet.hardware) is not None:
         duration = memory_time(scenario, fleet) + c / f
         dynamic = fleet.kappa * f ** (own.power_exponent - 1) * c
         dynamic = dynamic * penalty(own.levels, f, own.power_exponent)
-        energy = dynamic + own.busy_power * duration
-        return duration, energy
+        received = own.receive_power * scenario.cell.broadcast_time
+        return duration, dynamic + own.busy_power * duration + received
     return c / f, training_energy(c, f, fleet.kappa)

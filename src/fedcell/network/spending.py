@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -13,12 +13,18 @@ from fedcell.core.types import Array, Bools, Ints
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Totals:
-    """Sums over the rounds of a run for each of the N clients."""
+    """Sums over the rounds of a run for each of the N clients; they cannot be written to."""
 
     called: Ints  # rounds in which it uploaded
     arrived: Ints  # rounds in which its upload arrived
     duration: Array  # training and uploading [s]
     energy: Array  # [J]
+
+    def __post_init__(self) -> None:
+        for own in fields(self):
+            view = getattr(self, own.name).view()
+            view.flags.writeable = False
+            object.__setattr__(self, own.name, view)
 
     @classmethod
     def none(cls, count: int) -> Totals:
@@ -146,12 +152,13 @@ class RunningTotals:
 
     @property
     def so_far(self) -> Totals:
-        """The sums of all that was added: views that cannot be written to, and not copies."""
-        own = (self._called, self._arrived, self._duration, self._energy)
-        called, arrived, duration, energy = (each.view() for each in own)
-        for view in (called, arrived, duration, energy):
-            view.flags.writeable = False
-        return Totals(called=called, arrived=arrived, duration=duration, energy=energy)
+        """The sums of all that was added: views of them, not copies."""
+        return Totals(
+            called=self._called,
+            arrived=self._arrived,
+            duration=self._duration,
+            energy=self._energy,
+        )
 
     def add(self, spending: Spending) -> Totals:
         """Add the rounds of some spending, and return the sums so far."""

@@ -9,6 +9,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.schema import Count, Fraction
 from fedcell.core.showing import given_fields
 from fedcell.core.streams import check_count, replicate_seeds
+from fedcell.network.physics.discrete.steps import loses_uploads
 from fedcell.network.policies.names import PolicyLike
 from fedcell.scenario.scenario import Scenario
 
@@ -30,8 +31,8 @@ class Setting:
     def apply_to(self, scenario: Scenario) -> Scenario:
         """The scenario with this setting."""
         world, table = scenario.with_plan(self.cohort, self.local_steps), scenario.clients.table
-        if table is not None and table.loss_rate is not None:
-            return world  # its clients have rates of their own, of which gamma is the mean
+        if (table is not None and table.loss_rate is not None) or loses_uploads(scenario.radio):
+            return world  # clients have rates of their own, of which gamma is the mean
         return world.using(cell={"loss_rate": self.loss_rate})
 
     def no_harder_than(self, other: "Setting") -> bool:
@@ -58,6 +59,9 @@ class Region:
         What the plan minimises: the cost (12), the time [s] or the energy [J].
     policy : str or Policy, optional
         Policy that schedules the rounds; default: the built-in one with the lowest `minimise`.
+    other_loss_rate : bool
+        Whether a plan may be made with a pilot that tried other shares of lost uploads. The rounds
+        then follow from its law and not from runs, and the plan has a note that says so.
 
     Examples
     --------
@@ -70,6 +74,7 @@ class Region:
     rounds: int | None = None
     minimise: Objective = "cost"
     policy: PolicyLike | None = None
+    other_loss_rate: bool = False
 
     def __post_init__(self) -> None:
         if self.clients is not None:

@@ -112,6 +112,15 @@ def pilot_identity(scenario: Scenario, fingerprint: str | None) -> dict[str, Any
     return {"scenario": tables, "data": whole["data"]}
 
 
+def may_change_pilot(scenario: Scenario, key: str) -> bool:
+    """Tell whether another value of a key, such as "clients.count", may need another pilot."""
+    table, _, name = key.partition(".")
+    analytic = scenario.learning is not None and scenario.learning.analytic
+    if table not in LEARNT:
+        return False
+    return analytic or name not in FREE[table] or key in scenario.cell.channel.radio_matters
+
+
 def training_identity(scenario: Scenario, fingerprint: str | None, seed: int) -> dict[str, Any]:
     """Return what the losses of a training depend on, without its length."""
     identity = run_identity(scenario, fingerprint, seed)
@@ -123,8 +132,9 @@ def training_identity(scenario: Scenario, fingerprint: str | None, seed: int) ->
     if scenario.plan.selection not in SIMPLE:
         return identity  # a rule may read any of the numbers
     identity["scenario"].pop("device", None)
-    if scenario.radio is not None and scenario.radio.snr_min_db is not None:
-        return identity  # powers, band and noise decide which clients are in outage
+    own = scenario.radio
+    if own is not None and not (own.snr_min_db is None and own.rate_table is None):
+        return identity  # powers, band and noise decide on outage, or with the bits on losses
     radio = identity["scenario"].pop("radio", {})
     if scenario.cell.channel.diversity == "auto" and radio.get("access") == "time":
         identity["scenario"]["radio"] = {"access": "time"}  # fading of the whole band

@@ -16,6 +16,7 @@ from fedcell.experiments.table import SweepTable
 from fedcell.learning.partition_report import PartitionReport
 from fedcell.network.compare import Comparison, CostSweep
 from fedcell.network.ledger import Ledger
+from fedcell.network.physics.discrete.curve import LinkCurve
 from fedcell.network.schedule import ScheduledRound
 from fedcell.paper.reproduce import Reproduction
 from fedcell.planning.choice.plan import PlanOutcome, TrainingPlan
@@ -28,7 +29,7 @@ from fedcell.simulation.summary import RunResult
 
 from .figures import devices as device_figures
 from .figures import exchanges as exchange_figures
-from .figures import leagues, paper, partitions, plans, rounds, runs, style, sweeps
+from .figures import links, paper, partitions, plans, rounds, runs, style, sweeps
 from .figures import testbeds as testbed_figures
 from .figures.curves import RunsDrawing
 
@@ -92,10 +93,11 @@ FIGURES: Mapping[type, Callable[..., Any]] = {
     ConstantsReport: plans.constants_figure,
     SweepResult: lambda result, **options: sweeps.sweep_figure(result.table, **options),
     SweepTable: sweeps.sweep_figure,
-    League: leagues.league_figure,
+    League: sweeps.league_figure,
     Reproduction: paper.panel_figure,
     ExchangeReport: exchange_figures.exchanges_figure,
     FittedDevice: device_figures.device_figure,
+    LinkCurve: links.link_figure,
     TestbedReport: testbed_figures.testbed_figure,
 }
 
@@ -166,8 +168,9 @@ PANELS: Mapping[type, Mapping[str, Panel]] = {
     ConstantsReport: {"diversities": plans.draw_diversities, "pl_ratios": plans.draw_pl_ratios},
     SweepResult: {"sweep": lambda ax, swept, **o: sweeps.draw_sweep(ax, swept.table, **o)},
     SweepTable: {"sweep": sweeps.draw_sweep},
-    League: {"curves": leagues.draw_curves, "differences": leagues.draw_differences},
+    League: {"curves": sweeps.draw_curves, "differences": sweeps.draw_differences},
     Reproduction: {"panel": paper.draw_panel},
+    LinkCurve: {"link": links.draw_link},
 }
 
 

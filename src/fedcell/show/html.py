@@ -157,9 +157,10 @@ def _verdicts(sweep: Reproduction) -> str:
 
 def _verdict(verdict: Verdict) -> str:
     return (
-        f'<li><span class="{verdict.outcome.replace(" ", "-")}">{verdict.outcome}</span> '
+        f'<li><span class="{verdict.outcome.replace(" ", "-")}">{_text(verdict.words)}</span> '
         f"{_text(verdict.claim)}, <em>{_text(verdict.where)}</em><br>"
-        f"<span class=number>{_text(verdict.number)}</span></li>"
+        f"<span class=number>{_text(verdict.number)}</span><br>"
+        f"<span class=number>In the paper: {_text(verdict.stated)}</span></li>"
     )
 
 

@@ -11,6 +11,7 @@ from fedcell.learning.aggregate import Rule
 from fedcell.learning.custom import CustomLearner, costs_of
 from fedcell.learning.learner import Learner, Scores, first_model, measured_by
 from fedcell.learning.setup import TrainingSetup
+from fedcell.network.physics.discrete.steps import loses_uploads
 from fedcell.network.selectors.names import aggregation_of
 from fedcell.scenario.learning import Learning
 from fedcell.scenario.scenario import Scenario, check_scenario
@@ -52,6 +53,8 @@ def aggregation_doubts(scenario: Scenario) -> list[str]:
 
 def _heard_unequally(scenario: Scenario) -> bool:
     cell, table = scenario.cell, scenario.clients.table
+    if loses_uploads(scenario.radio):
+        return True
     if table is not None and np.ptp(table.filled("loss_rate", cell.loss_rate)) > 0:
         return True
     placed = table is not None and (table.gain is not None or table.distance is not None)

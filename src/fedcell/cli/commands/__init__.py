@@ -10,6 +10,7 @@ COMMANDS: Mapping[str, str] = {
     "partition": "Show how a scenario deals its training data to the clients.",
     "pilot": "Measure by short trials how many rounds training takes, near the likely plan.",
     "plan": "Plan before training: clients a round, steps of each, time and energy.",
+    "studio": "Open a local page: plans while you move sliders, and runs while they go on.",
     "run": "Train a scenario's model over its cell: loss against rounds, seconds and joules.",
     "runs": "List runs side by side: settings, progress and costs.",
     "export": "Write the trained model of a run for PyTorch (.pt) or NumPy (.npz).",

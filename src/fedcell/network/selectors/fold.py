@@ -143,6 +143,7 @@ class Selection:
         present, client = cohort >= 0, np.maximum(cohort, 0)
         count = present.astype(np.int64)
         gain = channel_gains(scenario, fleet, rounds, client, self.seed) if rows else cohort * 0.0
+        gain = np.where(present, gain, 0.0)
         extra = {}
         for fact, name in (("evaluate", "evaluated"), ("train", "trained")):
             if fact in self.reads:
@@ -153,8 +154,8 @@ class Selection:
             extra["chance"] = _padded(known, places, 1.0)
         return Trace(
             cohort=cohort,
-            gain=np.where(present, gain, 0.0),
-            lost=lost_uploads(scenario, fleet, rounds, self.seed, cohort, count),
+            gain=gain,
+            lost=lost_uploads(scenario, fleet, rounds, self.seed, (cohort, count, gain)),
             count=count,
             excluded_by_channel=np.array([row.weak for row in rows], np.int64),
             excluded_by_data=np.full(len(rows), self.fleet.count - int(self._enough.sum())),

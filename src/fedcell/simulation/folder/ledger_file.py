@@ -29,7 +29,7 @@ from fedcell.core.files.formats import (
 from fedcell.core.files.regular import open_regular
 from fedcell.network.ledger import Ledger
 from fedcell.network.physics.timeline import PARTS
-from fedcell.network.policies.names import NAMED
+from fedcell.network.policies.names import BUILT_IN
 from fedcell.scenario.target import NAME
 from fedcell.simulation.state import COLUMNS, State
 
@@ -169,7 +169,7 @@ def policies_before(folder: Path) -> dict[str, Columns]:
 
 def check_known(before: Mapping[str, Columns], given: Mapping[str, Any], folder: Path) -> None:
     """Refuse to resume without a custom policy of the folder: its lines would end here."""
-    own = [name for name in before if name not in given and name not in NAMED]
+    own = [name for name in before if name not in given and name not in BUILT_IN]
     if own:
         raise BadFile(
             f"{folder}: was priced under {', '.join(own)} before, which is not built in: name it, "
