@@ -33,6 +33,7 @@ TABLES: Mapping[str, str] = {
     "planning.constants.ConstantsReport": "pilots.print_constants",
     "experiments.result.SweepResult": "sweeps.print_sweep_result",
     "experiments.table.SweepTable": "sweeps.print_sweep_table",
+    "experiments.league.league.League": "leagues.print_league",
     "paper.reproduce.Reproduction": "sweeps.print_reproduction",
     "deploy.exchanges.ExchangeReport": "exchanges.print_exchanges",
     "deploy.testbed.uploads.TestbedReport": "testbeds.print_testbed",
