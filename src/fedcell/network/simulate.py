@@ -333,6 +333,6 @@ def idle_costs(scenario: Scenario, fleet: Fleet) -> tuple[Array, Array]:
         duration = memory_time(scenario, fleet) + c / f
         dynamic = fleet.kappa * f ** (own.power_exponent - 1) * c
         dynamic = dynamic * penalty(own.levels, f, own.power_exponent)
-        received = own.receive_power * scenario.cell.broadcast_time
+        received = own.idle_power * scenario.cell.broadcast_time
         return duration, dynamic + own.busy_power * duration + received
     return c / f, training_energy(c, f, fleet.kappa)

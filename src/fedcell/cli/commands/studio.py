@@ -9,7 +9,7 @@ import typer
 
 from fedcell.cli.app import command, out
 from fedcell.cli.options import DataDir, file, number
-from fedcell.core.errors import BadFile
+from fedcell.core.errors import BadFile, BadInput
 from fedcell.scenario.load import SHIPPED
 from fedcell.studio.planning import World
 from fedcell.studio.routes import Studio
@@ -51,6 +51,8 @@ def studio(
     """
     path = Path(shown)
     if path.is_dir():
+        if pilot is not None:
+            raise BadInput("--pilot is for a scenario, and this is a folder: leave it out")
         world, folders = None, (path,)
     else:
         world = World.of(shown, pilot)
