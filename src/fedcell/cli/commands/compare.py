@@ -41,7 +41,7 @@ from fedcell.cli.targets import TargetOptions, goal_of
 from fedcell.core.errors import BadInput
 from fedcell.core.quantities import parse_duration, parse_energy
 from fedcell.experiments.league.league import Limit
-from fedcell.experiments.league.run import ZOO, Contest, compare_selectors
+from fedcell.experiments.league.run import ZOO, Contest, check_contest, compare_selectors
 from fedcell.experiments.store import Store
 from fedcell.scenario.load import load_scenario
 from fedcell.show.results import print_result
@@ -112,15 +112,15 @@ def compare_command(
     world, target = goal_of(
         load_scenario(scenario), TargetOptions(named_target, target_loss, target_accuracy, hold)
     )
+    contest = Contest(seeds=seeds, rounds=rounds, target=target, limit=_limit(deadline, energy))
+    policies = policy or ["optimal"]
+    check_contest(world, rules, policies, contest)
     folder = folder or Path(f"compare-{file_stem(scenario)}")
     check_folder(folder, "--out")
     check_folder(store, "--store")
     with keeping_finished_runs(), sweep_bars() as bars:
         league = compare_selectors(
-            world,
-            rules,
-            policy or ["optimal"],
-            Contest(seeds=seeds, rounds=rounds, target=target, limit=_limit(deadline, energy)),
+            *(world, rules, policies, contest),
             store=Store(store),
             executor=engine_of(workers, cluster),
             data_dir=data_dir,

@@ -110,14 +110,8 @@ def compare_selectors(
     >>> [entry.name for entry in league.entries]
     ['uniform, even', 'best-channel, even']
     """
-    check_scenario(scenario)
-    if scenario.learning is None:
-        raise BadInput("the scenario has no [learning]: there is nothing to train and to compare")
-    known = policies_by_name(policies)
-    target = scenario.goal(contest.target)
-    if target is None and not contest.limit.given and not _has_tests(scenario):
-        raise BadInput("there is no target to reach: give `target`, or a deadline or energy")
-    sides = _sides(select, list(known))
+    known, target = policies_by_name(policies), scenario.goal(contest.target)
+    sides = check_contest(scenario, select, policies, contest)
     world = with_goal(scenario, target).using(learning={"evaluate_every": 1})
     if contest.limit.given:  # trained to the end, so that all have the accuracy at the limit
         world = world.using(learning=goal_keys(None))
@@ -138,6 +132,19 @@ def compare_selectors(
         report=report,
     )
     return _league(result, sides, target, contest.limit)
+
+
+def check_contest(
+    scenario: Scenario, select: Sequence[SelectorLike], policies: Policies, contest: Contest
+) -> list[tuple[str, str]]:
+    """Return the entries of a league, plan.selection and policy each; refuse what cannot be
+    compared."""
+    if check_scenario(scenario).learning is None:
+        raise BadInput("the scenario has no [learning]: there is nothing to train and to compare")
+    known, target = policies_by_name(policies), scenario.goal(contest.target)
+    if target is None and not contest.limit.given and not _has_tests(scenario):
+        raise BadInput("there is no target to reach: give `target`, or a deadline or energy")
+    return _sides(select, list(known))
 
 
 def _has_tests(scenario: Scenario) -> bool:
