@@ -31,6 +31,7 @@ QUICK = {
     "docs/explanation/certificates.md",
     "docs/explanation/common-random-numbers.md",
     "docs/explanation/pilot.md",
+    "docs/explanation/steps.md",
     "docs/how-to/deadline.md",
     "docs/how-to/drive-test.md",
     "docs/how-to/fit-device.md",

@@ -11,7 +11,8 @@ from fedcell import GivenLaw, Region, Scenario, compare, load_plan, plan_trainin
 from fedcell.errors import BadInput, NoPlan
 from fedcell.network import draw_fleet, simulate_network
 from fedcell.network.participation import chance_called
-from fedcell.network.physics.notes import radio_notes, whole_blocks
+from fedcell.network.physics.discrete.blocks import whole_blocks
+from fedcell.network.physics.notes import radio_notes
 from fedcell.planning import battery_lives
 from fedcell.planning.choice.limits import Limits
 from fedcell.planning.costs.batteries import battery_notes

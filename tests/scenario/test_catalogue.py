@@ -9,16 +9,25 @@ import pytest
 from fedcell import Clients, Scenario, compare, load_scenario, save_scenario
 from fedcell.errors import BadInput
 from fedcell.network import draw_fleet
+from fedcell.network.physics.discrete.standards import lora
 from fedcell.network.physics.hardware import Hardware
 from fedcell.scenario.catalogue.entries import MARKS, Catalogue, find_entry
 from fedcell.scenario.fleet_table import client_table
+from fedcell.scenario.hardware.radio import FIXED_BANDS
 from fedcell.scenario.load import scenario_of
 
 DEVICES = ["rpi4", "rpi3", "rpi-zero-2w", "rpi5", "jetson-orin-nano", "jetson-nano", "phone-sd855"]
 DEVICES += ["esp32-s2", "stm32f7", "n100", "esp32", "nrf52840", "nrf9160", "sara-n211", "sam-r34"]
-RADIOS = ["nr-mid", "nr-redcap", "lte", "lte-m", "nb-iot", "wifi"]
+RADIOS = ["nr-mid", "nr-redcap", "lte", "lte-m", "nb-iot", "wifi", "802.15.4", "lora"]
+RATIOS = ("efficiency", "usable_share", "uplink_share", "duty_cycle", "target_bler")
 WORLDS = ["phones-5g", "factory", "meters", "pis-wifi"]
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in Catalogue.load().entries]
+
+
+def band_of(radio):
+    """The [cell] of a radio with a rate table in bit/s: of one bandwidth."""
+    keys = find_entry("radio", radio).keys
+    return {"bandwidth": FIXED_BANDS.get(keys.get("rate_table"), 20e6)}
 
 
 def test_the_catalogue_holds_what_it_should():
@@ -32,13 +41,10 @@ def test_every_number_has_a_mark_a_source_and_fits_a_scenario(entry, tmp_path):
     for fact in entry.facts:
         assert fact.mark in MARKS
         assert fact.source
-        assert (
-            fact.unit
-            or fact.key in ("efficiency", "usable_share", "uplink_share")
-            or (isinstance(fact.value, str))
-        )
+        assert fact.unit or fact.key in RATIOS or (isinstance(fact.value, str))
         assert fact.note or fact.mark != "derived", fact.key
-    world = scenario_of({entry.kind: entry.name}, tmp_path)
+    cell = band_of(entry.name) if entry.kind == "radio" else {}
+    world = scenario_of({entry.kind: entry.name, "cell": cell}, tmp_path)
     for table, keys in entry.tables().items():
         for key, value in keys.items():
             assert getattr(getattr(world, table), key) == value
@@ -107,14 +113,24 @@ def test_derived_numbers_follow_from_their_notes():
     sent = 10 ** (np.array([-40, -7, 3, 13, 23]) / 10) / 1e3
     per_watt, circuit = np.polyfit(sent, 3.6 * amps, 1)
     assert value("radio", "nb-iot", "efficiency") == pytest.approx(1 / per_watt, rel=0.02)
-    mean = 0.25 * circuit + 0.75 * 3.6 * 46e-3
-    assert value("radio", "nb-iot", "circuit_power") == pytest.approx(mean, rel=0.02)
-    cap, share = (value("radio", "nb-iot", key) for key in ("spectral_cap", "uplink_share"))
-    assert cap * share * 180e3 == pytest.approx(62.5e3, rel=0.01)
+    assert value("radio", "nb-iot", "circuit_power") == pytest.approx(circuit, rel=0.02)
+    assert value("radio", "nb-iot", "receive_power") == pytest.approx(3.6 * 46e-3, rel=0.01)
+    assert value("radio", "nb-iot", "sustained_rate") == 1000 / 16e-3
     coupling = 23 - 164 - (10 * np.log10(4e-21 * 1e3 * 15e3) + 5)
     assert value("radio", "nb-iot", "snr_min_db") == pytest.approx(coupling, abs=0.1)
-    gap = 17.99 - 10 * np.log10(2**5 - 1)
-    assert value("radio", "wifi", "gap_db") == pytest.approx(gap, abs=0.05)
+    assert value("radio", "802.15.4", "usable_share") == pytest.approx(119 / 135, abs=0.005)
+    assert value("radio", "802.15.4", "best_rate") == pytest.approx(8 * 116 / 6.88e-3, rel=0.01)
+    assert value("radio", "802.15.4", "circuit_power") == pytest.approx(3 * 4.8e-3 - 1e-3)
+    # LoRa: 25.2 and 38.4 mA at 3.3 V with 7 and 15 dBm; frames as in the table of the time on air.
+    sent = 10 ** (np.array([7, 15]) / 10) / 1e3
+    per_watt, circuit = np.polyfit(sent, 3.3 * np.array([25.2, 38.4]) / 1e3, 1)
+    assert value("radio", "lora", "circuit_power") == pytest.approx(circuit, rel=0.01)
+    assert value("radio", "lora", "efficiency") == pytest.approx(1 / per_watt, rel=0.01)
+    assert value("radio", "lora", "receive_power") == pytest.approx(3.3 * 12.6e-3, rel=0.01)
+    frames = {7: 368.9, 8: 655.9, 9: 676.9, 10: 698.4, 11: 1560.6, 12: 2793.5}  # ms
+    for factor, length in frames.items():
+        on_air = 8e3 * lora.PAYLOAD[factor] / length
+        assert value("radio", "lora", f"rate_sf{factor}") == pytest.approx(on_air, rel=0.003)
 
 
 def test_own_values_go_before_those_of_the_catalogue(tmp_path):
@@ -150,7 +166,7 @@ def test_clients_of_a_table_are_named_devices(tmp_path):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("radio", RADIOS)
 def test_any_device_goes_with_any_radio(device, radio):
-    in_tables = scenario_of({"device": device, "radio": radio}, Path())
+    in_tables = scenario_of({"device": device, "radio": radio, "cell": band_of(radio)}, Path())
     columns = {"device": [device], "radio": [radio]}
     in_columns = Scenario().using(
         clients={"table": client_table(columns)},
@@ -163,12 +179,13 @@ def test_any_device_goes_with_any_radio(device, radio):
 
 
 def test_a_modem_draws_beside_the_idle_device():
-    own = {"device": "rpi4", "radio": {"like": "nb-iot", "receive_power": 5.0}}
+    cell = band_of("nb-iot")
+    own = {"device": "rpi4", "radio": {"like": "nb-iot", "receive_power": 5.0}, "cell": cell}
     assert scenario_of(own, Path()).radio.receive_power == 5.0
-    named = scenario_of({"device": "rpi4", "radio": "nb-iot"}, Path())
+    named = scenario_of({"device": "rpi4", "radio": "nb-iot", "cell": cell}, Path())
     assert named.radio.receive_power == pytest.approx(2.7 + 0.166)
     assert named.radio.circuit_power == 3.94  # the board's own, while sending
-    idle = {"device": {"idle_power": 0.05}, "radio": "nb-iot"}
+    idle = {"device": {"idle_power": 0.05}, "radio": "nb-iot", "cell": cell}
     assert scenario_of(idle, Path()).radio.receive_power == 0.166
 
 

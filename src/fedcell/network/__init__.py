@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from fedcell.network.draw import draw_fleet as draw_fleet
     from fedcell.network.draw import draw_trace as draw_trace
     from fedcell.network.ledger import Ledger as Ledger
+    from fedcell.network.physics.discrete.curve import LinkCurve as LinkCurve
+    from fedcell.network.physics.discrete.curve import link_curve as link_curve
+    from fedcell.network.physics.discrete.harq import mean_tries as mean_tries
+    from fedcell.network.physics.discrete.harq import residual_loss as residual_loss
+    from fedcell.network.physics.discrete.standards.lora import time_on_air as time_on_air
     from fedcell.network.physics.timeline import Timeline as Timeline
     from fedcell.network.schedule import ScheduledRound as ScheduledRound
     from fedcell.network.schedule import load_round as load_round
@@ -42,6 +47,9 @@ __getattr__, __dir__, __all__ = attach(
         ],
         "fedcell.network.draw": ["draw_fleet", "draw_trace"],
         "fedcell.network.ledger": ["Ledger"],
+        "fedcell.network.physics.discrete.curve": ["LinkCurve", "link_curve"],
+        "fedcell.network.physics.discrete.harq": ["mean_tries", "residual_loss"],
+        "fedcell.network.physics.discrete.standards.lora": ["time_on_air"],
         "fedcell.network.physics.timeline": ["Timeline"],
         "fedcell.network.schedule": ["ScheduledRound", "load_round", "schedule_round"],
         "fedcell.network.simulate": ["simulate_network"],

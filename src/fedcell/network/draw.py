@@ -22,11 +22,14 @@ from fedcell.core.streams import (
 from fedcell.core.types import Array, Bools, Ints
 from fedcell.scenario.channel.spec import PAPER
 from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.selection import SIMPLE
 
 from .channel import is_heard
 from .channels.gains import channel_gains
 from .channels.links import Links, draw_links
 from .channels.rates import gains_of_rates
+from .physics.discrete.losses import block_losses, joint_loss
+from .physics.discrete.steps import loses_uploads
 from .physics.hardware import Hardware, coefficients, power_densities
 from .physics.outage import least_gains
 from .selection import ask_by_weight, ask_uniformly, first_joined, merge_repeated
@@ -150,6 +153,10 @@ def draw_trace(
     every = as_range(scenario.rounds if rounds is None else rounds)
     check_fleet(scenario, fleet)
     cohort = scenario.plan.cohort
+    if scenario.plan.selection not in SIMPLE:
+        from .selectors.fold import selected_trace
+
+        return selected_trace(scenario, fleet, every, seed)
     return _draw(scenario, fleet, every, seed, min(fleet.count, cohort + cohort // 8 + 8))
 
 
@@ -164,10 +171,11 @@ def draw_all(scenario: Scenario, fleet: Fleet, rounds: range, seed: int = 0) -> 
     where, count = first_joined(may, fleet.count)
     present = count > 0
     cohort = np.where(present, where, -1)
+    called_at = np.where(present, np.take_along_axis(gain, where, axis=1), 0.0)
     return Trace(
         cohort=cohort,
-        gain=np.where(present, np.take_along_axis(gain, where, axis=1), 0.0),
-        lost=_lost(scenario, fleet, rounds, seed, cohort, count),
+        gain=called_at,
+        lost=lost_uploads(scenario, fleet, rounds, seed, (cohort, count, called_at)),
         count=count,
         excluded_by_channel=(enough & ~may).sum(1),
         excluded_by_data=np.full(len(rounds), fleet.count - enough.sum()),
@@ -210,11 +218,11 @@ def _draw(scenario: Scenario, fleet: Fleet, rounds: range, seed: int, asks: int)
         weak = is_weak.sum(1)
     present = count > 0
     cohort = np.where(present, np.take_along_axis(asked, where, axis=1), -1)
-    gain = np.take_along_axis(heard_at, where, axis=1)
+    gain = np.where(present, np.take_along_axis(heard_at, where, axis=1), 0.0)
     return Trace(
         cohort=cohort,
-        gain=np.where(present, gain, 0.0),
-        lost=_lost(scenario, fleet, rounds, seed, cohort, count),
+        gain=gain,
+        lost=lost_uploads(scenario, fleet, rounds, seed, (cohort, count, gain)),
         count=count,
         excluded_by_channel=np.asarray(weak, np.int64),
         excluded_by_data=np.full(len(rounds), n - enough.sum()),
@@ -243,16 +251,21 @@ def _asked(scenario: Scenario, fleet: Fleet, rounds: range, seed: int, asks: int
     return np.hstack([asked, [ask_by_weight(*row) for row in more]])
 
 
-def _lost(
-    scenario: Scenario, fleet: Fleet, rounds: range, seed: int, cohort: Ints, count: Ints
+def lost_uploads(
+    scenario: Scenario, fleet: Fleet, rounds: range, seed: int, asked: tuple[Ints, Ints, Array]
 ) -> Bools:
-    """Return which uploads are lost, (round, place)."""
+    """Return which uploads are lost, (round, place): `asked` are cohort, count and gains. Rates of
+    loss decide on the same draws, whatever they consist of."""
+    cohort, count, gain = asked
     cell, present, client = scenario.cell, cohort >= 0, np.maximum(cohort, 0)
-    if fleet.loss_rate is None and cell.loss_rate == 0:
+    by_blocks = loses_uploads(scenario.radio)
+    if fleet.loss_rate is None and cell.loss_rate == 0 and not by_blocks:
         return np.zeros(client.shape, bool)
     draws = uniform_at(Purpose.LOSS, seed, rounds, client, fleet.count)
     own = fleet.loss_rate
     rate = np.full(client.shape, cell.loss_rate) if own is None else own[client]
+    if by_blocks:
+        rate = joint_loss(rate, block_losses(scenario, fleet, gain, client))
     if cell.loss_kind == "independent":
         return present & (draws < rate)
     # As many as K_gamma >= K(1 - gamma) allows (Sec. II-B-1): first the clients with the lowest

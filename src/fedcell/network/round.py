@@ -17,9 +17,9 @@ from fedcell.core.showing import described_axes, value_range
 from fedcell.core.types import Array, check_number, range_faults, real_numbers, same_shape
 from fedcell.scenario.scenario import Scenario
 
+from .physics.discrete.link import links_of, uploads_of
 from .physics.extras import Extras, extras
-from .physics.link import uploads
-from .physics.power.link import Link, links
+from .physics.power.link import Link
 from .trace import Fleet, Trace, check_powers, check_samples
 
 VECTORS = ("band_time", "upload_energy", "samples", "kappa", "freq_min", "freq_max")
@@ -279,7 +279,7 @@ def make_problem(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
         raise BadInput("some rounds have fewer clients than others: take them by trace.by_size()")
     check_powers(scenario, fleet, cohort)
     with np.errstate(all="ignore"):  # Problem refuses values out of range
-        sent = uploads(scenario, fleet, trace)
+        sent = uploads_of(scenario, fleet, trace)
         return Problem(
             band_time=sent.band_time,  # (6) at a_j = 1
             upload_energy=sent.energy,
@@ -290,7 +290,7 @@ def make_problem(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
             work=scenario.work,
             energy_weight=scenario.task.energy_weight,
             extras=extras(scenario, fleet, trace, sent),
-            link=links(scenario, fleet, trace),
+            link=links_of(scenario, fleet, trace),
         )
 
 

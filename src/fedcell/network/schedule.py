@@ -21,6 +21,7 @@ from fedcell.scenario.tables import Cell, Clients, RoundPlan, Task
 
 from .certificate import certify
 from .draw import draw_fleet, draw_trace
+from .physics.discrete.modes import Modes
 from .physics.pricing import DeviceCost
 from .physics.timeline import STATES, Timeline
 from .round import Certificate, Cost, Problem, Schedule, make_problem, price
@@ -58,6 +59,8 @@ class ScheduledRound(Showable):
         """What each client is given, and what that takes, by name."""
         share = self.schedule.share
         given = {"share": share, "freq": self.schedule.freq}
+        if self.schedule.power is not None:
+            given["power"] = self.schedule.power
         given |= {name: getattr(self.cost, name) for name in COLUMNS}
         if self.has_devices:
             line = self.timeline
@@ -85,6 +88,12 @@ class ScheduledRound(Showable):
     def has_devices(self) -> bool:
         """Whether radios or devices are declared, beyond what the paper has."""
         return isinstance(self.cost, DeviceCost)
+
+    @property
+    def has_steps(self) -> bool:
+        """Whether the rate of uploads has steps that depend on the share or the power."""
+        extras = self.cost.extras if isinstance(self.cost, DeviceCost) else None
+        return extras is not None and isinstance(extras.limit, Modes)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row for each client."""

@@ -9,6 +9,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.schema import Count, Fraction
 from fedcell.core.showing import given_fields
 from fedcell.core.streams import check_count, replicate_seeds
+from fedcell.network.physics.discrete.steps import loses_uploads
 from fedcell.network.policies.names import PolicyLike
 from fedcell.scenario.scenario import Scenario
 
@@ -30,8 +31,8 @@ class Setting:
     def apply_to(self, scenario: Scenario) -> Scenario:
         """The scenario with this setting."""
         world, table = scenario.with_plan(self.cohort, self.local_steps), scenario.clients.table
-        if table is not None and table.loss_rate is not None:
-            return world  # its clients have rates of their own, of which gamma is the mean
+        if (table is not None and table.loss_rate is not None) or loses_uploads(scenario.radio):
+            return world  # clients have rates of their own, of which gamma is the mean
         return world.using(cell={"loss_rate": self.loss_rate})
 
     def no_harder_than(self, other: "Setting") -> bool:

@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from fedcell.core.errors import NoPlan
+from fedcell.core.errors import BadInput, NoPlan
+from fedcell.network.ledger import NoClientCalled
 from fedcell.network.participation import mean_loss_rate
+from fedcell.network.physics.discrete.losses import joint_loss
+from fedcell.network.physics.discrete.steps import loses_uploads
 from fedcell.planning.choice.grid import PlanGrid
 from fedcell.planning.choice.limits import at_confidence, bounds_of
 from fedcell.planning.choice.plan import TrainingPlan, WhatIf
+from fedcell.scenario.hardware.radio import FIXED_BANDS
 from fedcell.scenario.scenario import Scenario
 
 from .question import Question
@@ -30,6 +34,12 @@ NOTES = {COMPRESSED: "the rounds are those of the uncompressed model"}
 def least_bandwidth(scenario: Scenario, question: Question) -> Scenario:
     """Return the scenario with the least band that has a plan within the limits, to 0.5 %."""
     own = scenario.cell.bandwidth
+    table = scenario.radio and scenario.radio.rate_table
+    if table in FIXED_BANDS:
+        raise BadInput(
+            f'radio.rate_table = "{table}" is for cell.bandwidth = {FIXED_BANDS[table]:g} (Hz) '
+            "alone, so no other band can be found: ask for the least power instead"
+        )
     return _least(
         lambda factor: scenario.using(cell={"bandwidth": _rounded_up(own * factor)}),
         question,
@@ -83,7 +93,10 @@ def _least(there: Callable[[float], Scenario], question: Question, however: str)
     """
 
     def is_in_time(factor: float) -> bool:
-        grid = question.evaluate(there(factor))
+        try:
+            grid = question.evaluate(there(factor))
+        except NoClientCalled:  # with so little power
+            return False
         bounds = bounds_of(grid, question.limits)
         deadline = at_confidence(grid.law, bounds, question.limits.confidence)["deadline"]
         return bool((deadline.values <= deadline.limit)[grid.candidates].any())
@@ -93,6 +106,8 @@ def _least(there: Callable[[float], Scenario], question: Question, however: str)
             question.choose(question.evaluate(there(factor)))
         except NoPlan as none:
             return none
+        except NoClientCalled as none:
+            return NoPlan(*none.faults)
         return None
 
     low = high = MAX_BAND_FACTOR
@@ -127,19 +142,25 @@ def nearby_worlds(scenario: Scenario) -> dict[str, Scenario]:
     """Return scenarios near this one, by the name of the change."""
     lossy = _lossier(scenario)
     gamma, more = mean_loss_rate(scenario), mean_loss_rate(lossy)
-    return {
-        "as it is": scenario,
-        f"uploads lost: {more:.3g}, not {gamma:.4g}": lossy,
-        "half the band": scenario.using(cell={"bandwidth": scenario.cell.bandwidth / 2}),
-        COMPRESSED: scenario.using(task={"model_bits": scenario.model_bits / 4}),
-    }
+    worlds = {"as it is": scenario, f"uploads lost: {more:.3g}, not {gamma:.4g}": lossy}
+    if scenario.radio is None or scenario.radio.rate_table not in FIXED_BANDS:
+        half = scenario.cell.bandwidth / 2
+        worlds["half the band"] = scenario.using(cell={"bandwidth": half})
+    return worlds | {COMPRESSED: scenario.using(task={"model_bits": scenario.model_bits / 4})}
 
 
 def _lossier(scenario: Scenario) -> Scenario:
-    """Return the scenario with twice the loss rate, or those of all listed clients."""
-    some = mean_loss_rate(scenario) > 0
+    """Return the scenario with twice the loss rate, or those of all listed clients; where lost
+    blocks spoil uploads, with as many more lost by the cell."""
+    gamma = mean_loss_rate(scenario)
+    some = gamma > 0
+
+    by_blocks = some and loses_uploads(scenario.radio)
+    further = 1 - (1 - min(2 * gamma, sqrt(gamma))) / (1 - gamma)  # of those that are not lost yet
 
     def more(rate: float) -> float:
+        if by_blocks:
+            return float(joint_loss(rate, further))
         return min(2 * rate, sqrt(rate)) if some else 0.1
 
     table, own = scenario.clients.table, scenario.cell.loss_rate

@@ -56,6 +56,7 @@ UNITS: Mapping[str, tuple[Sequence[str], Convert]] = {
     "j": ((*ENERGY, *CYCLE), _times(1.0)),
     "nj": (CYCLE, _times(1e-9)),
     "pj": (CYCLE, _times(1e-12)),
+    "mj": (("tail_energy",), _times(1e-3)),
     "kj": (ENERGY, _times(1e3)),
     "wh": (ENERGY, _times(3600.0)),
     "percent": (SHARE, _times(0.01)),

@@ -13,7 +13,7 @@ from .arrays import ClientTable
 from .channel.laws import LAWS
 from .channel.spec import PAPER, ChannelSpec
 from .hardware.device import Device
-from .hardware.radio import Radio
+from .hardware.radio import FIXED_BANDS, Radio
 from .learning import DELIVER, HOLDS, Deliver, Learning, goal_keys
 from .tables import DEFAULT_COUNT, PAPER_BITS, PAPER_CYCLES, Cell, Clients, RoundPlan, Task
 from .target import Target, as_target
@@ -122,6 +122,17 @@ class Scenario(Table, frozen=True, kw_only=True):
         listed = limits is not None and not np.isnan(limits).any()
         if radio.power_law == "full" and radio.power_max is None and not listed:
             faults.append('radio.power_law = "full" needs radio.power_max, as 0.2 (W)')
+        table, band = radio.rate_table, self.cell.bandwidth
+        if table is not None and band != FIXED_BANDS.get(table, band):
+            faults.append(
+                f'radio.rate_table = "{table}" is for cell.bandwidth = {FIXED_BANDS[table]:g} (Hz)'
+                f", and it is {band:g}"
+            )
+        if table is not None and self.has_rates:
+            faults.append(
+                f'clients.table has rates, and radio.rate_table = "{table}" computes them: leave '
+                "one of them out"
+            )
         if radio.downlink != "constant" and self.cell.broadcast_time:
             faults.append(
                 f"cell.broadcast_time = {self.cell.broadcast_time:g} and radio.downlink = "

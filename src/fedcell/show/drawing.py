@@ -9,12 +9,14 @@ from fedcell.core.errors import BadInput
 from fedcell.core.showing import Showable
 from fedcell.deploy.exchanges import ExchangeReport
 from fedcell.deploy.testbed.uploads import TestbedReport
+from fedcell.experiments.league.league import League
 from fedcell.experiments.result import SweepResult
 from fedcell.experiments.seeds import SeedsResult
 from fedcell.experiments.table import SweepTable
 from fedcell.learning.partition_report import PartitionReport
 from fedcell.network.compare import Comparison, CostSweep
 from fedcell.network.ledger import Ledger
+from fedcell.network.physics.discrete.curve import LinkCurve
 from fedcell.network.schedule import ScheduledRound
 from fedcell.paper.reproduce import Reproduction
 from fedcell.planning.choice.plan import PlanOutcome, TrainingPlan
@@ -27,7 +29,7 @@ from fedcell.simulation.summary import RunResult
 
 from .figures import devices as device_figures
 from .figures import exchanges as exchange_figures
-from .figures import paper, partitions, plans, rounds, runs, style, sweeps
+from .figures import links, paper, partitions, plans, rounds, runs, style, sweeps
 from .figures import testbeds as testbed_figures
 from .figures.curves import RunsDrawing
 
@@ -91,9 +93,11 @@ FIGURES: Mapping[type, Callable[..., Any]] = {
     ConstantsReport: plans.constants_figure,
     SweepResult: lambda result, **options: sweeps.sweep_figure(result.table, **options),
     SweepTable: sweeps.sweep_figure,
+    League: sweeps.league_figure,
     Reproduction: paper.panel_figure,
     ExchangeReport: exchange_figures.exchanges_figure,
     FittedDevice: device_figures.device_figure,
+    LinkCurve: links.link_figure,
     TestbedReport: testbed_figures.testbed_figure,
 }
 
@@ -164,7 +168,9 @@ PANELS: Mapping[type, Mapping[str, Panel]] = {
     ConstantsReport: {"diversities": plans.draw_diversities, "pl_ratios": plans.draw_pl_ratios},
     SweepResult: {"sweep": lambda ax, swept, **o: sweeps.draw_sweep(ax, swept.table, **o)},
     SweepTable: {"sweep": sweeps.draw_sweep},
+    League: {"curves": sweeps.draw_curves, "differences": sweeps.draw_differences},
     Reproduction: {"panel": paper.draw_panel},
+    LinkCurve: {"link": links.draw_link},
 }
 
 

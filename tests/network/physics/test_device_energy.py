@@ -153,14 +153,14 @@ def test_a_device_that_draws_the_same_in_all_states_spends_that_times_the_rounds
     assert_allclose(sum(line.by_part.values()), 3.0 * 4 * line.duration, rtol=1e-6)
 
 
-def test_a_constant_download_draws_receive_power():
+def test_a_constant_download_draws_idle_power():
     timed = world(RADIO | {"receive_power": 0.7}, DEVICE).using(cell={"broadcast_time": 10.0})
     cost, free = even(rounds_of(timed)), even(rounds_of(world(RADIO, DEVICE)))
-    assert_allclose(cost.extras.receive_energy, 7.0)
-    assert_allclose(cost.energy, free.energy + 4 * 7.0)
+    assert_allclose(cost.extras.receive_energy, 3.0)  # 0.3 W
+    assert_allclose(cost.energy, free.energy + 4 * 3.0)
     assert_allclose(cost.duration, free.duration)  # T_d is added by ledgers, as the paper's
-    assert_allclose(cost.upload_cost, free.upload_cost + 4 * 7.0)
-    assert_allclose(schedule_round(timed, "even").timeline.by_part["download"], 4 * 7.0)
+    assert_allclose(cost.upload_cost, free.upload_cost + 4 * 3.0)
+    assert_allclose(schedule_round(timed, "even").timeline.by_part["download"], 4 * 3.0)
 
 
 def test_states_follow_one_another():
@@ -209,12 +209,14 @@ def test_theorem_3_splits_by_the_watts_of_each_processor():
 
 
 def test_trainings_in_vain_are_charged_what_the_device_draws():
-    scenario = world(None, {"busy_power": 2.0}).using(plan={"cohort_drawn": "after-training"})
+    scenario = world(None, {"busy_power": 2.0, "idle_power": 0.5}).using(
+        plan={"cohort_drawn": "after-training"}, cell={"broadcast_time": 30.0}
+    )
     fleet = draw_fleet(scenario)
     ledger = price_trace(scenario, fleet, draw_trace(scenario, fleet, 2), "even", 0)
     freq = Broadcast.to(scenario, fleet).own_freq(fleet.samples, fleet.freq_min, fleet.freq_max)
     cycles = scenario.work * fleet.samples
-    each = fleet.kappa * freq**2 * cycles + 2.0 * cycles / freq
+    each = fleet.kappa * freq**2 * cycles + 2.0 * cycles / freq + 0.5 * 30
     others = [sorted({*range(12)} - {*row}) for row in ledger.spending.client.tolist()]
     for t in range(2):
         trained = [j for j in others[t] if ledger.spending.idle.trained[t, j]]
@@ -246,6 +248,7 @@ def test_columns_of_a_fleet_table_are_those_of_each_device():
             "idle_power_w": [0.3, 0.01, None],
             "efficiency_percent": [40, None, None],
             "memory_time_ms": [None, 2, None],
+            "tail_energy_mj": [None, 105, None],  # millijoules
         }
     )
     scenario = Scenario().using(
@@ -258,6 +261,7 @@ def test_columns_of_a_fleet_table_are_those_of_each_device():
     assert_allclose(draw_fleet(scenario).kappa, [5e-27, 165e-12, 5e-27])
     assert_allclose(own.efficiency, [0.4, 1, 1])
     assert_allclose(own.memory_time, [0, 2e-3, 0])
+    assert_allclose(own.tail_energy, [0, 0.105, 0])
     assert table.power_max is not None
     assert table.power_w is None
 
@@ -291,6 +295,7 @@ def test_parts_of_nothing_are_not_printed():
     assert line == "of these joules: training 12, uploading 3"
 
 
+STEPS = {"rate_table": "nr-64qam"}
 EFFECTS = {  # each key, with the keys that it needs, and another value
     "radio": {
         "power_max": ({}, 0.2),
@@ -311,6 +316,17 @@ EFFECTS = {  # each key, with the keys that it needs, and another value
         "noise_rise_db": ({}, 3.0),
         "receive_gain_db": ({}, 15.0),
         "access": ({"power_max": 0.2}, "time"),
+        "rate_table": ({}, "nr-256qam"),
+        "target_bler": (STEPS, 0.01),
+        "margin_db": (STEPS, 2.0),
+        "block_bits": (STEPS, 1000.0),
+        "code_blocks": (STEPS, 10),
+        "harq": (STEPS, "repeat"),
+        "harq_tries": (STEPS, 1),
+        "harq_fade": (STEPS, "same"),
+        "harq_rtt": (STEPS, 0.01),
+        "arq": (STEPS, "none"),
+        "duty_cycle": ({"power_max": 0.2, "access": "time"}, 0.01),
         "downlink": (DOWN, "multicast"),
         "cell_power": (DOWN, 20.0),
         "downlink_share": (DOWN, 0.5),

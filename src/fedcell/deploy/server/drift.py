@@ -14,8 +14,8 @@ from fedcell.core.schema import SMALL
 from fedcell.core.showing import client_title
 from fedcell.core.types import Array
 from fedcell.deploy.exchanges import CAME, Exchange, Outcome
-from fedcell.network.channel import gain_at_rate, rate_per_hertz
-from fedcell.network.physics.link import shannon_noise, whole_band_density
+from fedcell.network.physics.discrete.inverse import gain_of_rate, rate_of_gain
+from fedcell.network.physics.link import whole_band_density
 from fedcell.network.trace import Fleet
 from fedcell.scenario.scenario import Scenario
 
@@ -88,11 +88,13 @@ def corrected_fleet(fleet: Fleet, scenario: Scenario, training: Array, upload: A
     cycles = fleet.cycles_per_sample
     if cycles is None:
         cycles = np.full(fleet.count, scenario.cycles_per_sample)
-    noise, power = shannon_noise(scenario), whole_band_density(scenario, fleet)
-    rate = rate_per_hertz(power, fleet.mean_gain, noise)  # r_j^0
+    power = whole_band_density(scenario, fleet)
+    rate = rate_of_gain(scenario, power, fleet.mean_gain)  # r_j^0
     if fleet.hardware is not None:
         rate = np.minimum(rate, fleet.hardware.spectral_cap)
-    gain = gain_at_rate(power, rate / np.exp(upload), noise)
+    gain = gain_of_rate(scenario, power, rate / np.exp(upload))
+    if scenario.radio is not None and scenario.radio.rate_table is not None:
+        gain = np.where(upload == 0, fleet.mean_gain, gain)  # else: the least of the same step
     return replace(
         fleet,
         cycles_per_sample=cycles * np.exp(training),

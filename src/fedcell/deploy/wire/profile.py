@@ -14,8 +14,8 @@ from fedcell.core.errors import BadInput
 from fedcell.core.schema import LARGE, SMALL
 from fedcell.core.showing import shortened
 from fedcell.learning.setup import MAX_SAMPLES
-from fedcell.network.channel import gain_at_rate
-from fedcell.network.physics.link import shannon_noise, usable_band
+from fedcell.network.physics.discrete.inverse import gain_of_rate
+from fedcell.network.physics.link import usable_band
 from fedcell.scenario.arrays import MAX_NAME_LENGTH, ClientTable, in_range
 from fedcell.scenario.scenario import Scenario
 
@@ -50,6 +50,8 @@ class Profile:
         alpha_0 of this device [cycle].
     battery : float or None
         Energy that it may spend over the whole run [J].
+    sets_power : bool or None
+        Whether it can send with the transmit power that the server asks for.
     clock : float or None
         Its time when it sent the profile [s since 1970].
 
@@ -70,6 +72,7 @@ class Profile:
     freq_max: float | None = None
     cycles_per_sample: float | None = None
     battery: float | None = None
+    sets_power: bool | None = None
     clock: float | None = None
 
     @classmethod
@@ -100,6 +103,10 @@ class Profile:
         for key in (*NUMBERS, "clock"):
             if (value := sent.get(key)) is not None:
                 values[key] = _check_number(key, value)
+        if (able := sent.get("sets_power")) is not None:
+            if not isinstance(able, bool):
+                raise BadInput(f"sets_power = {_shown(able)}: expected true or false")
+            values["sets_power"] = able
         if "gain" in values and "rate" in values:
             raise BadInput("the profile gives both gain and rate: leave one of them out")
         return cls(**values)
@@ -211,7 +218,7 @@ def _gain_of(scenario: Scenario, profile: Profile) -> float | None:
     if scenario.radio is not None and scenario.radio.power_max is not None:
         power = min(power, scenario.radio.power_max / scenario.cell.bandwidth)
     per_hertz = profile.rate / usable_band(scenario)  # r_j^0
-    gain = float(gain_at_rate(np.array(power), np.array(per_hertz), shannon_noise(scenario)))
+    gain = float(gain_of_rate(scenario, np.array(power), np.array(per_hertz)))
     if not 0 < gain <= 1:
         raise BadInput(
             f"{profile.name}: rate = {profile.rate:g} bit/s is more than cell.bandwidth = "

@@ -10,6 +10,7 @@ from fedcell.core.types import Array
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
 
+from .discrete.steps import rate_steps
 from .link import ratio, spectral_efficiency
 
 
@@ -57,4 +58,10 @@ def download_rate(scenario: Scenario, gain: Array, cap: Array | float = np.inf) 
     band = scenario.cell.bandwidth
     snr = radio.cell_power * gain / (band * scenario.cell.noise * ratio(figure))
     usable = band * radio.usable_share * radio.downlink_time_share
+    if radio.rate_table is not None:  # below the lowest step the station repeats
+        steps = rate_steps(scenario)
+        found = np.maximum(
+            steps.rate_at(snr), steps.efficiency[0] * np.minimum(1, snr / steps.snr[0])
+        )
+        return np.asarray(usable * np.minimum(found, cap))
     return usable * spectral_efficiency(snr, ratio(radio.gap_db), cap)

@@ -13,6 +13,8 @@ from fedcell.scenario.hardware.device import Device
 from fedcell.scenario.hardware.levels import Levels
 from fedcell.scenario.scenario import Scenario
 
+from .discrete.modes import Modes
+from .discrete.steps import latency_of
 from .downlink import Downloads, downloads
 from .link import PowerLimit, Uploads
 
@@ -35,13 +37,14 @@ class Extras:
     idle_power: Array  # while waiting to upload, or for the download of others [W]
     done_power: Array  # after the upload [W]
     memory_time: Array  # of a training, at any clock [s]
+    latency: Array  # of an upload, at any rate: waiting for blocks that are sent again [s]
     tail_energy: Array  # of a round [J]
     receive_energy: Array  # of a download, with the wait for the others' [J]
     receive_begin: Array  # in which the client receives, from the start of the round [s]
     receive_end: Array
     download_time: Array  # until all have the model; the same for all clients of a round [s]
     summed: bool  # joules of training and waiting count in (22) as a sum, not as a mean
-    limit: PowerLimit | None = None
+    limit: PowerLimit | Modes | None = None
     levels: Levels | None = None  # clocks; None: any within the bounds
 
     def __getitem__(self, where: Any) -> Extras:
@@ -60,7 +63,7 @@ class Extras:
     def alike_paper(self) -> bool:
         """Return whether the problem is that of the paper without them."""
         powers = ("busy_power", "send_power", "idle_power", "done_power", "memory_time")
-        rest = ("tail_energy", "receive_energy", "download_time")
+        rest = ("tail_energy", "receive_energy", "download_time", "latency")
         nothing = not any(getattr(self, name).any() for name in (*powers, *rest))
         same_weights = not self.summed or self.exponent.shape[-1] == 1
         same_law = (self.exponent == 3).all() and self.limit is None and self.levels is None
@@ -78,7 +81,7 @@ def extras(scenario: Scenario, fleet: Fleet, trace: Trace, sent: Uploads) -> Ext
     nothing = np.zeros(cohort.shape)
     got = downloads(scenario, fleet, trace)
     if got is None:  # T_d, which the ledger adds to each round
-        received = own.receive_power * scenario.cell.broadcast_time
+        received = own.idle_power * scenario.cell.broadcast_time
         got = Downloads(begin=nothing, end=nothing, total=nothing)
     else:
         receiving = got.end - got.begin
@@ -90,6 +93,7 @@ def extras(scenario: Scenario, fleet: Fleet, trace: Trace, sent: Uploads) -> Ext
         idle_power=own.idle_power,
         done_power=own.done_power,
         memory_time=memory_time(scenario, fleet)[cohort],
+        latency=nothing + (latency_of(scenario.radio) if scenario.radio else 0.0),
         tail_energy=own.tail_energy,
         receive_energy=received,
         receive_begin=got.begin,

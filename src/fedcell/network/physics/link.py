@@ -13,6 +13,8 @@ from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.hardware.radio import Radio
 from fedcell.scenario.scenario import Scenario
 
+from .discrete.modes import Modes
+
 if TYPE_CHECKING:
     from fedcell.network.round import Problem, Schedule
 
@@ -56,6 +58,8 @@ def whole_band_density(scenario: Scenario, fleet: Fleet) -> Array:
 
 def uploads_per_second(problem: Problem, schedule: Schedule) -> Array:
     """Return the part of a model that each client sends in a second: a_j B r_j^0 over z_m."""
+    if schedule.power is not None and problem.link is not None:
+        return 1 / problem.link.upload(schedule.share, schedule.power)[0]
     if problem.extras is None or problem.extras.limit is None:
         return np.asarray(schedule.share / problem.band_time)
     return 1 / problem.extras.limit.upload_time(schedule.share)
@@ -91,6 +95,11 @@ class PowerLimit:
             limited = self.power * self.upload_time(share)
         return np.where(share > self.cut, limited, self.energy)
 
+    def drawn(self, share: Array) -> Array:
+        """Return what the amplifier draws per second of an upload that lasts longer with a narrower
+        share [W]; 0 where its joules are the same then."""
+        return np.where(share > self.cut, self.power, 0.0)
+
     def __getitem__(self, where: Any) -> PowerLimit:
         """Return some of the rounds or clients."""
         return PowerLimit(**{f.name: getattr(self, f.name)[where] for f in fields(self)})
@@ -103,7 +112,7 @@ class Uploads:
     band_time: Array  # u_j; where power_max acts, K-th of the time at the share 1/K [s]
     energy: Array  # of an upload, whatever its length [J]
     send_power: Array | None  # drawn for the whole length of an upload beside it [W]
-    limit: PowerLimit | None
+    limit: PowerLimit | Modes | None  # what makes them other than in proportion to 1 / a
 
 
 def uploads(scenario: Scenario, fleet: Fleet, trace: Trace) -> Uploads:
@@ -128,12 +137,11 @@ def uploads(scenario: Scenario, fleet: Fleet, trace: Trace) -> Uploads:
     band_time = bits / (band * rate)  # (6) at a_j = 1
     energy = upload_energy(bits, density, rate) / radio.usable_share / own.efficiency
     if in_turn:  # on air for u_j, whatever the share; idle_power between
-        return Uploads(
-            band_time=band_time,
-            energy=energy + (own.circuit_power - own.idle_power) * band_time,
-            send_power=own.idle_power,
-            limit=None,
-        )
+        energy = energy + (own.circuit_power - own.idle_power) * band_time
+        if radio.duty_cycle is not None:
+            modes = Modes.capped(band_time, energy, radio.duty_cycle)
+            return limited_uploads(modes, own.idle_power)
+        return Uploads(band_time=band_time, energy=energy, send_power=own.idle_power, limit=None)
     cut = np.where(np.isfinite(density), most / density, 0.0)
     if (cut >= 1).all():
         return Uploads(band_time=band_time, energy=energy, send_power=own.circuit_power, limit=None)
@@ -148,10 +156,15 @@ def uploads(scenario: Scenario, fleet: Fleet, trace: Trace) -> Uploads:
         floor=snr / least if least else np.full(snr.shape, np.inf),
         power=own.power_max * radio.uplink_share / own.efficiency,
     )
-    even = np.full(snr.shape, 1 / snr.shape[-1])
+    return limited_uploads(limit, own.circuit_power)
+
+
+def limited_uploads(limit: PowerLimit | Modes, send_power: Array) -> Uploads:
+    """Return uploads with a limit, and what they take at even shares."""
+    even = np.full(send_power.shape, 1 / send_power.shape[-1])
     return Uploads(
         band_time=limit.upload_time(even) * even,
         energy=limit.upload_energy(even),
-        send_power=own.circuit_power,
+        send_power=send_power,
         limit=limit,
     )

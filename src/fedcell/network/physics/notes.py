@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from fedcell.core.types import Array
 from fedcell.network.draw import draw_trace
+from fedcell.network.participation import mean_loss_rate
 from fedcell.network.policies.base import Broadcast
 from fedcell.network.policies.names import PolicyLike, resolve_policy
 from fedcell.network.round import Cost, Schedule, make_problem, price
 from fedcell.network.trace import Fleet
-from fedcell.scenario.hardware.radio import RESOURCE_BLOCK
+from fedcell.scenario.hardware.radio import FIXED_BANDS, NB_IOT, RESOURCE_BLOCK, Radio
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.tables import Clients
+
+from .discrete.blocks import whole_blocks
+from .discrete.standards.nbiot import TONES
+from .discrete.steps import loses_uploads
+from .link import PowerLimit
 
 ROUNDS = 50  # sampled
 SLOW, FAST = 0.2, 8.0  # bit/s/Hz; 256QAM at rate 948/1024 carries 7.41 (3GPP TS 38.214)
@@ -44,9 +52,11 @@ def radio_notes(
     notes = _powers(scenario, fleet)
     if (radio := scenario.radio) is None:
         return notes
+    notes += _losses(scenario)
     rounds = ROUNDS if scenario.cell.recorded is None else min(ROUNDS, scenario.rounds)
     chosen = resolve_policy(policy, Broadcast.to(scenario, fleet))
-    efficiencies, widths, real, whole = [], [], 0.0, 0.0
+    efficiencies, widths, late, real, whole = [], [], [], 0.0, 0.0
+    sizes = TONES if radio.rate_table == NB_IOT else None
     blocks = int(scenario.cell.bandwidth // radio.block)
     for _, part in draw_trace(scenario, fleet, rounds, seed).by_size():
         if not (size := part.cohort.shape[1]) > 0:
@@ -55,41 +65,101 @@ def radio_notes(
         schedule = chosen(problem)
         cost = price(problem, schedule)
         efficiencies.append(_efficiency(scenario, schedule, cost).ravel())
+        late.append(cost.upload_time.ravel())
         widths.append(schedule.share.ravel() * scenario.cell.bandwidth)
         if radio.resource_block is not None and radio.access == "band" and size <= blocks:
-            rounded = Schedule(whole_blocks(schedule.share, blocks), schedule.freq)
+            rounded = Schedule(
+                whole_blocks(schedule.share, blocks, sizes), schedule.freq, power=schedule.power
+            )
             real += float(cost.objective.sum())
             whole += float(price(problem, rounded).objective.sum())
     if efficiencies:
-        notes += _rates(np.concatenate(efficiencies))
+        if radio.rate_table not in FIXED_BANDS:
+            notes += _rates(np.concatenate(efficiencies))
+        notes += _duty(radio, np.concatenate(late))
         if radio.access == "band":
             notes += _shares(radio.block, np.concatenate(widths))
     if real:
         notes.append(
-            f"rounded to whole resource blocks of {radio.block / 1e3:g} kHz ({blocks} in the "
-            f"band), rounds cost {100 * (whole / real - 1):.2g} % more"
+            f"rounded to whole {'tones' if sizes else 'resource blocks'} of "
+            f"{radio.block / 1e3:g} kHz ({blocks} in the band{', 1, 3, 6 or 12 each' * bool(sizes)}"
+            f"), rounds cost {100 * (whole / real - 1):.2g} % more"
         )
     return notes
 
 
-def whole_blocks(share: Array, blocks: int) -> Array:
-    """Return shares in whole resource blocks: at least one each, the rest by largest remainder.
+def power_notes(
+    scenario: Scenario, fleet: Fleet, policies: Sequence[PolicyLike], seed: int = 0
+) -> list[str]:
+    """Return sentences on transmit powers that policies choose, or that power_max cuts.
 
-    >>> whole_blocks(np.array([0.6, 0.33, 0.07]), 10).tolist()
-    [0.6, 0.3, 0.1]
+    Parameters
+    ----------
+    scenario : Scenario
+        The scenario.
+    fleet : Fleet
+        Its fleet.
+    policies : sequence of str, Policy or class
+        The policies to speak of.
+    seed : int
+        Random seed of the sampled rounds.
+
+    Returns
+    -------
+    list of str
+        Sentences; empty where there is nothing to say.
     """
-    wish = share / share.sum(-1, keepdims=True) * blocks
-    count = np.maximum(np.floor(wish), 1.0)
-    for _ in range(blocks):
-        spare = blocks - count.sum(-1, keepdims=True)
-        if not spare.any():
-            break
-        need = wish - count
-        need = np.where((spare < 0) & (count <= 1), np.inf, need)  # one is kept
-        chosen = np.where(spare > 0, need.argmax(-1)[..., None], need.argmin(-1)[..., None])
-        here = np.arange(share.shape[-1]) == chosen
-        count = count + np.where(here, np.sign(spare), 0.0)
-    return np.asarray(count / blocks)
+    names = [policy for policy in policies if isinstance(policy, str)]
+    unlimited = fleet.hardware is None or not np.isfinite(fleet.hardware.power_max).all()
+    if "optimal-power" in names and unlimited:
+        return [
+            "optimal-power chooses transmit powers, and nothing limits them here "
+            "(radio.power_max): they leave the density clients.power, which the others keep"
+        ]
+    if "optimal" not in names or unlimited or "optimal-power" in names:
+        return []
+    uploads = cut = 0
+    for _, part in draw_trace(scenario, fleet, 1, seed).by_size():
+        if not part.cohort.size:
+            continue
+        problem = make_problem(scenario, fleet, part)
+        limit = None if problem.extras is None else problem.extras.limit
+        if not isinstance(limit, PowerLimit):
+            return []
+        share = resolve_policy("optimal", Broadcast.to(scenario, fleet))(problem).share
+        uploads += share.size
+        cut += int((share > limit.cut).sum())
+    if not cut:
+        return []
+    return [
+        f"power_max cuts the density of {cut} of {uploads} uploads in a round: optimal is then "
+        "the best of several splits, with no certificate; compare optimal-power, the exact optimum"
+    ]
+
+
+def _losses(scenario: Scenario) -> list[str]:
+    """Return how many uploads lost blocks spoil."""
+    if not loses_uploads(scenario.radio):
+        return []
+    assert scenario.radio is not None
+    lost, q = mean_loss_rate(scenario), scenario.radio.target_bler
+    return [
+        f'{100 * lost:.3g} % of uploads are lost, because radio.arq = "none" and each needs all of '
+        f"its blocks; a first try loses {100 * q:.3g} % of them at the least SNR"
+    ]
+
+
+def _duty(radio: Radio, times: Array) -> list[str]:
+    """Return how long a duty cycle makes uploads."""
+    if radio.duty_cycle is None:
+        return []
+    seconds = float(np.median(times))
+    many = {"days": 86400.0, "hours": 3600.0, "minutes": 60.0}
+    unit = next((name for name, size in many.items() if seconds > 2 * size), "s")
+    return [
+        f"with a duty cycle of {100 * radio.duty_cycle:g} % half of the uploads take more than "
+        f"{seconds / many.get(unit, 1.0):.3g} {unit}"
+    ]
 
 
 def _efficiency(scenario: Scenario, schedule: Schedule, cost: Cost) -> Array:

@@ -103,6 +103,7 @@ def price_devices(problem: Problem, schedule: Schedule) -> DeviceCost:
         upload_time, amplifier = limit.upload_time(a), limit.upload_energy(a)
     else:
         upload_time, amplifier = problem.band_time / a, problem.upload_energy
+    upload_time = upload_time + extras.latency
     compute_time = extras.memory_time + cycles / f
     dynamic = problem.kappa * f ** (extras.exponent - 1) * cycles  # kappa f^alpha c / f
     dynamic = dynamic * penalty(extras.levels, f, extras.exponent)

@@ -92,7 +92,7 @@ def _equal_finish_of_devices(problem: Problem, freq: Array) -> Schedule:
     linear at the shares found before."""
     extras, u = problem.extras, problem.band_time
     assert extras is not None
-    train = extras.memory_time + problem.cycles / freq
+    train = extras.memory_time + extras.latency + problem.cycles / freq
     share = equal_finish(u, train)
     if (limit := extras.limit) is None:
         return Schedule(share=share, freq=freq)

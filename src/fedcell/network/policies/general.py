@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedcell.core.types import Array, Bools
+from fedcell.network.physics.discrete.modes import Modes
 from fedcell.network.physics.extras import Extras
 from fedcell.network.physics.link import PowerLimit
 from fedcell.network.physics.terms import Terms
@@ -68,10 +69,9 @@ def linear_at(problem: Problem, share: Array) -> Problem:
     return replace(problem, band_time=band_time, extras=free)
 
 
-def linear_uploads(extras: Extras, limit: PowerLimit, share: Array) -> tuple[Array, Array]:
+def linear_uploads(extras: Extras, limit: PowerLimit | Modes, share: Array) -> tuple[Array, Array]:
     """Return the band time [s] and the power drawn while sending [W] of `linear_at`."""
-    drawn = np.where(share > limit.cut, limit.power, 0.0)
-    return limit.upload_time(share) * share, extras.send_power + drawn
+    return limit.upload_time(share) * share, extras.send_power + limit.drawn(share)
 
 
 def _solve(terms: Terms) -> tuple[Array, Array, Array]:

@@ -13,11 +13,13 @@ import numpy as np
 
 from fedcell.core.types import Array
 from fedcell.network.physics.certificate import certify_devices
+from fedcell.network.physics.discrete.modes import Modes
 from fedcell.network.physics.extras import Extras
 from fedcell.network.physics.terms import Terms
 from fedcell.network.round import Problem, Schedule, price
 
 from .general import Split, linear_at, split, training_times
+from .joint.modes import best_of_modes, filled, improved
 
 REFINEMENTS = 3  # times that uploads are made linear at the shares found before
 
@@ -39,6 +41,10 @@ def best_schedule(problem: Problem) -> Schedule:
                 dual=np.where(better, other.dual, proof.dual),
             )
         return replace(schedule, certificate=proof)
+    if isinstance(extras.limit, Modes):
+        schedule = best_of_modes(problem, _cheapest(problem, extras))
+        shares = filled(extras.limit, schedule.share)
+        return improved(problem, schedule, _with_best_times(problem, shares))
     return _cheapest(problem, extras)
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.core.types import Array
+from fedcell.core.types import Array, Bools
 from fedcell.network.physics.link import noise_density, ratio, usable_band
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.hardware.radio import Radio
@@ -46,7 +46,15 @@ class Link:
             )
         return problem.link
 
-    def __getitem__(self, where: Any) -> Link:
+    def keeping(self, x: Array, which: Bools) -> Self:
+        """Return the links of which some devices cannot set their power: x is that of their power
+        law, as far as it is finite (a device that always sends with all its power has none)."""
+        fixed = which & np.isfinite(x)
+        return replace(
+            self, least=np.where(fixed, x, self.least), most=np.where(fixed, x, self.most)
+        )
+
+    def __getitem__(self, where: Any) -> Self:
         """Return some of the rounds or clients."""
         return replace(self, **{name: getattr(self, name)[where] for name in ARRAYS})
 
@@ -107,7 +115,7 @@ def links(scenario: Scenario, fleet: Fleet, trace: Trace) -> Link:
         "least": np.log1p(least),
         "most": cap * np.log(2),
         "on_air": on_air,
-        "widest": np.inf,
+        "widest": radio.duty_cycle or np.inf,
     }
     arrays = {name: np.broadcast_to(value, trace.gain.shape) for name, value in found.items()}
     return Link(**arrays, in_turn=in_turn)

@@ -1,0 +1,1 @@
+"""Links with steps: modulation and coding, retransmissions, blocks and frames, on-time."""

@@ -1,0 +1,1 @@
+"""What standards and data sheets say of radios with steps, by radio."""
