@@ -24,6 +24,12 @@ WORLDS = ["phones-5g", "factory", "meters", "pis-wifi"]
 ENTRIES = [pytest.param(entry, id=entry.name) for entry in Catalogue.load().entries]
 
 
+def band_of(radio):
+    """The [cell] of a radio with a rate table in bit/s: of one bandwidth."""
+    keys = find_entry("radio", radio).keys
+    return {"bandwidth": FIXED_BANDS.get(keys.get("rate_table"), 20e6)}
+
+
 def test_the_catalogue_holds_what_it_should():
     catalogue = Catalogue.load()
     assert [entry.name for entry in catalogue.of("device")] == DEVICES
@@ -37,8 +43,8 @@ def test_every_number_has_a_mark_a_source_and_fits_a_scenario(entry, tmp_path):
         assert fact.source
         assert fact.unit or fact.key in RATIOS or (isinstance(fact.value, str))
         assert fact.note or fact.mark != "derived", fact.key
-    band = {"bandwidth": FIXED_BANDS.get(entry.keys.get("rate_table"), 20e6)}
-    world = scenario_of({entry.kind: entry.name, "cell": band}, tmp_path)
+    cell = band_of(entry.name) if entry.kind == "radio" else {}
+    world = scenario_of({entry.kind: entry.name, "cell": cell}, tmp_path)
     for table, keys in entry.tables().items():
         for key, value in keys.items():
             assert getattr(getattr(world, table), key) == value
@@ -160,7 +166,7 @@ def test_clients_of_a_table_are_named_devices(tmp_path):
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("radio", RADIOS)
 def test_any_device_goes_with_any_radio(device, radio):
-    in_tables = scenario_of({"device": device, "radio": radio}, Path())
+    in_tables = scenario_of({"device": device, "radio": radio, "cell": band_of(radio)}, Path())
     columns = {"device": [device], "radio": [radio]}
     in_columns = Scenario().using(
         clients={"table": client_table(columns)},
@@ -173,12 +179,13 @@ def test_any_device_goes_with_any_radio(device, radio):
 
 
 def test_a_modem_draws_beside_the_idle_device():
-    own = {"device": "rpi4", "radio": {"like": "nb-iot", "receive_power": 5.0}}
+    cell = band_of("nb-iot")
+    own = {"device": "rpi4", "radio": {"like": "nb-iot", "receive_power": 5.0}, "cell": cell}
     assert scenario_of(own, Path()).radio.receive_power == 5.0
-    named = scenario_of({"device": "rpi4", "radio": "nb-iot"}, Path())
+    named = scenario_of({"device": "rpi4", "radio": "nb-iot", "cell": cell}, Path())
     assert named.radio.receive_power == pytest.approx(2.7 + 0.166)
     assert named.radio.circuit_power == 3.94  # the board's own, while sending
-    idle = {"device": {"idle_power": 0.05}, "radio": "nb-iot"}
+    idle = {"device": {"idle_power": 0.05}, "radio": "nb-iot", "cell": cell}
     assert scenario_of(idle, Path()).radio.receive_power == 0.166
 
 

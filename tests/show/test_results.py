@@ -36,10 +36,18 @@ from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
 from fedcell.learning import prepare_training
 from fedcell.learning.partition_report import describe_partition
-from fedcell.network import draw_fleet, draw_trace, fit_device, simulate_network, sweep_costs
+from fedcell.network import (
+    draw_fleet,
+    draw_trace,
+    fit_device,
+    link_curve,
+    simulate_network,
+    sweep_costs,
+)
 from fedcell.network.compare import CostSweep
 from fedcell.network.ledger import Ledger
 from fedcell.paper.catalogue import panel_verdicts
+from fedcell.paper.load import Edition
 from fedcell.paper.reproduce import Reproduction
 from fedcell.planning.constants import measure_constants
 from fedcell.planning.pilot.validation import validate_pilot
@@ -48,6 +56,7 @@ from fedcell.show.drawing import FIGURES, PANELS
 from fedcell.show.figures.style import drawing
 from fedcell.show.results import TABLES
 from fedcell.simulation.summary import RunResult
+from support.drawn import league
 from support.figures import faults
 from support.printed import is_plus_minus, tables
 
@@ -153,7 +162,7 @@ def results(tmp_path_factory):
         swept.table,
         Reproduction(
             panel="fig3c",
-            quick=True,
+            edition=Edition(quick=True),
             table=swept.table,
             verdicts=tuple(panel_verdicts("fig3c", swept.table)),
         ),
@@ -161,6 +170,7 @@ def results(tmp_path_factory):
         compare(Scenario(), ["even", "optimal"], rounds=5),
         sweep_costs(Scenario(), ["even"], rounds=3),
         simulate_network(Scenario(), "even", 5),
+        link_curve(Scenario()),
         taken,
         run_seeds(world, ["even", "optimal"], seeds=2, rounds=30),
         describe_partition(digits),
@@ -172,6 +182,7 @@ def results(tmp_path_factory):
         measure_constants(prepare_training(world), rounds=4, every=2),
         exchanged(),
         on_links(),
+        league(3),
         fit_device(Path(__file__).parents[2] / "examples" / "devices" / "synthetic.csv"),
     ]
     return {type(result): result for result in everything}

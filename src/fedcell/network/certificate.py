@@ -13,6 +13,7 @@ from .physics.discrete.modes import Modes
 from .physics.power.certificate import certify_power
 from .physics.power.link import Link
 from .physics.power.problem import FreePower
+from .policies.joint.modes import certify_modes
 from .policies.joint.solve import joint_split
 from .round import Certificate, Problem, Schedule, price
 
@@ -57,8 +58,6 @@ def certify(problem: Problem, schedule: Schedule) -> Certificate:
     limited = problem.extras is not None and isinstance(problem.extras.limit, Modes)
     free = schedule.power is not None
     if isinstance(problem.link, DiscreteLink) if free else limited:
-        from .policies.joint.modes import certify_modes  # it needs the solver of the joint problem
-
         return certify_modes(problem, schedule)
     if free:
         power = FreePower.of(problem)

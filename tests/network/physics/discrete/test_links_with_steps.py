@@ -211,7 +211,11 @@ def test_an_nb_iot_device_far_away_takes_one_tone_and_repeats():
     gain = steps.snr[0] * NOISE * 15e3 / 0.2
     time = cost_at(world(TONES, gain * 1.0001, 1, task={"model_bits": 1e4}), 1.0).upload_time[0]
     assert time == pytest.approx(1e4 * mean_tries(0.1, 4) / steps.rate[0])
-    assert_array_equal(chance_heard(far := world(TONES, gain * 0.999), draw_fleet(far)), 0.0)
+    for block in (15e3, None):  # a tone is a tone, whatever the block
+        radio = TONES | {"resource_block": block}
+        for factor, heard in ((0.999, 0.0), (1.001, 1.0)):
+            far = world(radio, gain * factor)
+            assert_array_equal(chance_heard(far, draw_fleet(far)), heard)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,8 @@ def rate_of_gain(scenario: Scenario, power: Array, gain: Array) -> Array:
     if (steps := _steps(scenario)) is None:
         return rate_per_hertz(power, gain, noise)
     snr = np.asarray(power * gain / noise)
-    return np.maximum(steps.rate_at(snr), steps.efficiency[0] * np.minimum(1, snr / steps.snr[0]))
+    repeated = steps.efficiency[0] * np.minimum(1, snr / steps.snr[0])
+    return np.asarray(np.maximum(steps.rate_at(snr), repeated))
 
 
 def gain_of_rate(scenario: Scenario, power: Array, rate: Array) -> Array:
