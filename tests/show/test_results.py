@@ -36,7 +36,14 @@ from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
 from fedcell.learning import prepare_training
 from fedcell.learning.partition_report import describe_partition
-from fedcell.network import draw_fleet, draw_trace, fit_device, simulate_network, sweep_costs
+from fedcell.network import (
+    draw_fleet,
+    draw_trace,
+    fit_device,
+    link_curve,
+    simulate_network,
+    sweep_costs,
+)
 from fedcell.network.compare import CostSweep
 from fedcell.network.ledger import Ledger
 from fedcell.paper.catalogue import panel_verdicts
@@ -161,6 +168,7 @@ def results(tmp_path_factory):
         compare(Scenario(), ["even", "optimal"], rounds=5),
         sweep_costs(Scenario(), ["even"], rounds=3),
         simulate_network(Scenario(), "even", 5),
+        link_curve(Scenario().using(radio={"rate_table": "nr-64qam"})),
         taken,
         run_seeds(world, ["even", "optimal"], seeds=2, rounds=30),
         describe_partition(digits),
