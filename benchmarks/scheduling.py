@@ -1,6 +1,9 @@
-"""How fast and how exact is `Optimal`, against CVXPY with Clarabel on the same rounds.
+"""How fast and how exact are `Optimal` and `OptimalPower`, against CVXPY with Clarabel on the same
+rounds.
 
     python benchmarks/scheduling.py [--json] [--repeats 5]
+    python benchmarks/scheduling.py --power      # `OptimalPower` alone
+    python benchmarks/scheduling.py --worlds     # what it is worth in the shipped worlds
 
 Ours and the peer are timed in turns within one run; the machine may be noisy, so minimum
 and median over the repeats are printed, and ratios of minimums and of medians. The peer comes
@@ -21,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+import scheduling_power
 from fedcell import Scenario
 from fedcell.network import draw_fleet, draw_trace
 from fedcell.network.policies.base import Broadcast
@@ -171,6 +175,13 @@ def one_round(clients: int, repeats: int) -> dict[str, float]:
     }
 
 
+def chosen_powers(repeats: int, say: Callable[[str], None]) -> dict[str, Any]:
+    """The same for `OptimalPower`, with both forms of the peer."""
+    result: dict[str, Any] = scheduling_power.accuracy(10, say)
+    result |= scheduling_power.speed(in_turns, 2000, repeats, say)
+    return result | scheduling_power.scaling(seconds, min(repeats, 3), say)
+
+
 def pipeline(repeats: int, say: Callable[[str], None]) -> dict[str, Any]:
     """10,000 rounds of K = 10: drawn, posed, scheduled by EqualFinish and priced."""
     scenario = Scenario()
@@ -192,6 +203,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--json", action="store_true", help="end with one JSON object")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--power", action="store_true", help="OptimalPower alone")
+    parser.add_argument("--worlds", action="store_true", help="what it is worth, in a table")
     parser.add_argument("--one-round", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one_round:
@@ -201,7 +214,15 @@ def main() -> None:
     def say(line: str) -> None:
         print(line, file=sys.stderr if options.json else sys.stdout, flush=True)
 
+    if options.worlds:
+        scheduling_power.worth(say)
+        return
     result: dict[str, Any] = {"python": platform.python_version(), "numpy": np.__version__}
+    if options.power:
+        result |= chosen_powers(options.repeats, say)
+        if options.json:
+            print(json.dumps(result))
+        return
     if cp is None:
         result["skipped"] = "cvxpy is not installed: pip install fedcell[bench]"
         say(f"the peer is skipped: {result['skipped']}")
@@ -212,6 +233,7 @@ def main() -> None:
     result["gap_k1000"] = float(best.gap.max())
     say(f"K = 1000, 20 rounds: certified gap at most {result['gap_k1000']:.1e}")
     result |= scaling(options.repeats, say) | pipeline(options.repeats, say)
+    result |= chosen_powers(options.repeats, say)
     if options.json:
         print(json.dumps(result))
 

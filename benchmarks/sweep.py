@@ -26,7 +26,7 @@ from fedcell.experiments.experiment import Experiment
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
 from fedcell.learning.data.sources import PUBLISHED
-from fedcell.paper.reproduce import load_panel
+from fedcell.paper.load import load_panel
 
 ROOT = Path(__file__).parents[1]
 RUNS = ROOT / "experiments" / "results" / "fig3a" / "runs.csv"

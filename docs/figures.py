@@ -86,6 +86,11 @@ OF_PAGES = (
         "round.png",
     ),
     Committed(
+        "docs/images/round-power.png",
+        ("fedcell schedule docs/round.json --policy optimal-power --figure power.png",),
+        "power.png",
+    ),
+    Committed(
         "docs/images/fit-device.png",
         (
             "fedcell fit-device examples/devices/synthetic.csv --name board --out board.toml "
@@ -151,6 +156,9 @@ OF_TUTORIALS = tuple(
 )
 
 
+OF_REGIMES = ("fig3a", "fig3c")  # whose figures are on the page
+
+
 def _panels() -> Iterator[Committed]:
     for about in sorted(RESULTS.glob("*/experiment.json")):
         folder, name = about.parent, about.parent.name
@@ -158,6 +166,13 @@ def _panels() -> Iterator[Committed]:
             file = f"experiments/results/{name}/{name}.{ending}"
             command = f"fedcell figure {shlex.quote(str(folder))} --out {name}.{ending}{wide}"
             yield Committed(file, (command,), f"{name}.{ending}")
+    for about in sorted(RESULTS.glob("*/*/experiment.json")):  # in a regime
+        folder, name = about.parent, about.parent.name
+        if name in OF_REGIMES:
+            command = f"fedcell figure {shlex.quote(str(folder))} --out {name}.png"
+            yield Committed(
+                str((folder / f"{name}.png").relative_to(ROOT)), (command,), f"{name}.png"
+            )
 
 
 FIGURES = {each.file: each for each in (*OF_PAGES, *OF_TUTORIALS, *_panels())}

@@ -29,7 +29,7 @@ README = (ROOT / "README.md").read_text()
 
 # The packages in import order: each imports only packages before it.
 PACKAGES = ["core", "scenario", "network", "learning", "simulation", "experiments"]
-PACKAGES += ["planning", "deploy", "paper", "show", "cli"]
+PACKAGES += ["planning", "deploy", "paper", "show", "studio", "cli"]
 RADIO = ("fedcell.network", "scenario.cell", ".gains", "bandwidth")  # learning does not use these
 
 MAX_FUNCTION_LINES = 60

@@ -1,4 +1,4 @@
-"""Allocation policies: band shares a_j and CPU frequencies f_j of a round.
+"""Allocation policies: band shares a_j, CPU frequencies f_j and transmit powers p_j of a round.
 
 A policy is any callable from a `Problem` to a `Schedule`; `check_policy` tests one.
 """
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fedcell.network.policies.exact import OptimalStaged as OptimalStaged
     from fedcell.network.policies.names import policy_by_name as policy_by_name
     from fedcell.network.policies.optimal import Optimal as Optimal
+    from fedcell.network.policies.optimal_power import OptimalPower as OptimalPower
     from fedcell.network.policies.paper import Distributed as Distributed
     from fedcell.network.policies.paper import Even as Even
     from fedcell.network.policies.testing import check_policy as check_policy
@@ -33,6 +34,7 @@ __getattr__, __dir__, __all__ = attach(
         "fedcell.network.policies.exact": ["EqualFinish", "OptimalStaged"],
         "fedcell.network.policies.names": ["policy_by_name"],
         "fedcell.network.policies.optimal": ["Optimal"],
+        "fedcell.network.policies.optimal_power": ["OptimalPower"],
         "fedcell.network.policies.paper": ["Distributed", "Even"],
         "fedcell.network.policies.testing": ["check_policy"],
         "fedcell.network.round": [

@@ -265,7 +265,7 @@ def test_a_device_that_draws_much_at_any_clock_runs_flat_out():
     assert "to no limit" in linear.clock_advice()[0]
 
 
-def test_measurements_that_contradict_the_law_are_said_so():
+def test_measurements_that_contradict_the_law_are_noted():
     # Idle at 4.5 W, and working at 4 to 7 W: P_b is held at 4.5 W, and the note says so.
     fitted = fit_device(measured(0.01, idle_power=4.5, repeat=2))
     assert fitted.powers.busy_power.value == pytest.approx(4.5, rel=0.02)

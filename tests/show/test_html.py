@@ -12,8 +12,9 @@ from fedcell.experiments.executors import Inline
 from fedcell.experiments.experiment import Experiment
 from fedcell.experiments.store import Store
 from fedcell.experiments.sweep import run_sweep
+from fedcell.paper.load import Edition
 from fedcell.paper.reproduce import Reproduction
-from fedcell.paper.verdicts import Verdict
+from fedcell.paper.verdicts import Finding, Verdict
 from fedcell.show.html import report_page, write_report
 
 VOID = ("meta", "img", "br", "source")
@@ -55,8 +56,8 @@ def panel(tmp_path_factory):
         title="<costs> & more",
     )
     table = run_sweep(experiment, Store(tmp_path_factory.mktemp("store")), Inline()).table
-    claim = Verdict(claim="C_u < K", where="all", outcome="not held", number="+3 %")
-    return Reproduction(panel="fig6a", quick=False, table=table, verdicts=(claim,))
+    claim = Verdict(claim="C_u < K", where="all", finding=Finding("not held"), number="+3 %")
+    return Reproduction(panel="fig6a", edition=Edition(), table=table, verdicts=(claim,))
 
 
 def test_a_page_has_everything_and_needs_nothing(panel):

@@ -47,6 +47,7 @@ from fedcell.network import (
 from fedcell.network.compare import CostSweep
 from fedcell.network.ledger import Ledger
 from fedcell.paper.catalogue import panel_verdicts
+from fedcell.paper.load import Edition
 from fedcell.paper.reproduce import Reproduction
 from fedcell.planning.constants import measure_constants
 from fedcell.planning.pilot.validation import validate_pilot
@@ -55,6 +56,7 @@ from fedcell.show.drawing import FIGURES, PANELS
 from fedcell.show.figures.style import drawing
 from fedcell.show.results import TABLES
 from fedcell.simulation.summary import RunResult
+from support.drawn import league
 from support.figures import faults
 from support.printed import is_plus_minus, tables
 
@@ -160,7 +162,7 @@ def results(tmp_path_factory):
         swept.table,
         Reproduction(
             panel="fig3c",
-            quick=True,
+            edition=Edition(quick=True),
             table=swept.table,
             verdicts=tuple(panel_verdicts("fig3c", swept.table)),
         ),
@@ -180,6 +182,7 @@ def results(tmp_path_factory):
         measure_constants(prepare_training(world), rounds=4, every=2),
         exchanged(),
         on_links(),
+        league(3),
         fit_device(Path(__file__).parents[2] / "examples" / "devices" / "synthetic.csv"),
     ]
     return {type(result): result for result in everything}

@@ -11,7 +11,7 @@ from fedcell.deploy.local.federation import LocalFederation, program
 from fedcell.deploy.options import RunConfig, check_chosen
 from fedcell.deploy.server.presence import round_line
 from fedcell.learning.setup import prepare_training
-from fedcell.network.policies.names import NAMED
+from fedcell.network.policies.names import BUILT_IN
 from fedcell.scenario.save import save_scenario
 from fedcell.scenario.scenario import Scenario
 from fedcell.simulation.folder.ledger_file import LEDGER, read_ledgers
@@ -41,8 +41,8 @@ def with_devices(world: Scenario, devices: int | None, any_number: bool) -> Scen
 
 def check_policy(policy: str) -> None:
     """Refuse a policy that a federation cannot run."""
-    if policy not in NAMED:
-        raise BadInput(f"--policy {policy}: a federation runs one of: {', '.join(NAMED)}")
+    if policy not in BUILT_IN:
+        raise BadInput(f"--policy {policy}: a federation runs one of: {', '.join(BUILT_IN)}")
 
 
 def check_run_folder(folder: Path, resume: bool) -> None:

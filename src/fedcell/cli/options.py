@@ -8,14 +8,15 @@ from typing import Annotated, Any
 import typer
 
 from fedcell.core.errors import BadInput
-from fedcell.network.policies.names import NAMED
+from fedcell.network.policies import names
 from fedcell.scenario.load import SHIPPED
+from fedcell.scenario.selection import BUILT_IN as BUILT_IN_SELECTORS
 from fedcell.show.figures.style import FORMATS
 
 MAX_ROUNDS = 10**6  # of one training
 MAX_DRAWN_ROUNDS = 10**7
 MAX_SEEDS = 10_000
-BUILT_IN = ", ".join(NAMED)
+BUILT_IN = ", ".join(names.BUILT_IN)
 OWN_POLICY = f"{BUILT_IN}; or module:callable for your own."
 SCENARIOS = f"Scenario file, or a shipped one: {', '.join(SHIPPED)}."
 BY_PLAN = "With --plan it may be left out: the plan's own is used."
@@ -183,6 +184,15 @@ def policies_of(default: str) -> Any:
 def policy_of(default: str) -> Any:
     """Declare `--policy` of a command that takes one, your own as well."""
     return name_of(f"{OWN_POLICY} Default: {default}.", "--policy")
+
+
+# Selectors.
+
+SELECTOR = (
+    f"Who is called: {', '.join(BUILT_IN_SELECTORS)}, with parameters as in "
+    "power-of-choice(candidates=20); or module:callable for your own."
+)
+Select = Annotated[str | None, name_of(f"{SELECTOR} Default: plan.selection.", "--select")]
 
 
 # How it is computed.

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fedcell.core.errors import BadInput, FedcellWarning
-from fedcell.network.policies.names import NAMED
+from fedcell.network.policies.names import BUILT_IN
 from fedcell.planning.choice.plan import TrainingPlan
 from fedcell.planning.setting import Objective
 from fedcell.scenario.load import SHIPPED, load_scenario
@@ -83,7 +83,7 @@ def note_differences(
 
 def own_policy(planned: TrainingPlan, file: Path | None) -> str:
     """Return the policy of a plan if it is built-in: a file never names code to run."""
-    if planned.policy not in NAMED:
+    if planned.policy not in BUILT_IN:
         raise BadInput(
             f"{file}: was planned for the policy {planned.policy}, which is not built-in: give "
             f"--policy {planned.policy} if you trust it"

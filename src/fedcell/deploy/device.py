@@ -52,7 +52,8 @@ def profile_of(node: Mapping[str, Any], samples: int | None = None) -> dict[str,
     samples it holds.
 
     `device` is its name and `partition-id` its place in the fleet; kappa, power, gain or rate,
-    freq-min, freq-max, cycles-per-sample and battery describe it, where they are known.
+    freq-min, freq-max, cycles-per-sample and battery describe it, where they are known, and
+    sets-power says whether it sends with the `power` of an order.
     """
     place = node.get(PLACE)
     name = node.get(DEVICE, None if place is None else f"client-{place}")
@@ -63,6 +64,8 @@ def profile_of(node: Mapping[str, Any], samples: int | None = None) -> dict[str,
         profile["client"] = place
     if samples is not None:
         profile["samples"] = samples
+    if (able := node.get("sets-power")) is not None:
+        profile["sets_power"] = able
     for key in NUMBERS:
         if (value := node.get(key.replace("_", "-"))) is not None:
             profile[key] = float(value)

@@ -10,7 +10,11 @@ from fedcell.core.types import Array
 from .physics.certificate import certify_devices
 from .physics.discrete.link import DiscreteLink
 from .physics.discrete.modes import Modes
+from .physics.power.certificate import certify_power
 from .physics.power.link import Link
+from .physics.power.problem import FreePower
+from .policies.joint.modes import certify_modes
+from .policies.joint.solve import joint_split
 from .round import Certificate, Problem, Schedule, price
 
 ROUNDING_GAP = 1e-12  # a gap below it is rounding
@@ -28,7 +32,8 @@ def certify(problem: Problem, schedule: Schedule) -> Certificate:
 
     with t = c_j / f_j within its bounds. So `gap` holds for the schedule of any policy. The
     prices follow from the shares by (89), or from the shares clipped to the frequencies by (90);
-    the better bound counts, since rounding may spoil either.
+    the better bound counts, since rounding may spoil either. For a schedule with transmit powers
+    the bound is that of `OptimalPower`'s prices.
 
     Parameters
     ----------
@@ -53,9 +58,11 @@ def certify(problem: Problem, schedule: Schedule) -> Certificate:
     limited = problem.extras is not None and isinstance(problem.extras.limit, Modes)
     free = schedule.power is not None
     if isinstance(problem.link, DiscreteLink) if free else limited:
-        from .policies.joint.modes import certify_modes  # it needs the solver of the joint problem
-
         return certify_modes(problem, schedule)
+    if free:
+        power = FreePower.of(problem)
+        found = joint_split(power)
+        return certify_power(problem, power, schedule, (found.beta, found.R))
     if problem.extras is not None:
         return certify_devices(problem, schedule)
     a, f = schedule.share, schedule.freq

@@ -17,7 +17,7 @@ from fedcell.scenario.scenario import Scenario, check_scenario
 
 from .draw import draw_fleet
 from .ledger import Ledger
-from .physics.notes import radio_notes
+from .physics.notes import power_notes, radio_notes
 from .policies.names import NAMED, Policies, PolicyLike, policies_by_name
 from .simulate import simulate_network
 
@@ -188,13 +188,17 @@ def compare(
         mean = {m: mean_estimate(values[m]) for m in MEASURES}
         difference = {m: mean_estimate(values[m] - first[m]) for m in MEASURES}
         costs.append(PolicyCosts(policy=name, mean=mean, difference=difference))
+    fleet = draw_fleet(scenario, seed)
     return Comparison(
         scenario=scenario,
         seed=seed,
         rounds=rounds,
         fleets=fleets,
         policies=tuple(costs),
-        notes=tuple(radio_notes(scenario, draw_fleet(scenario, seed), first_policy, seed)),
+        notes=(
+            *radio_notes(scenario, fleet, first_policy, seed),
+            *power_notes(scenario, fleet, list(known.values()), seed),
+        ),
         **{n: float(np.mean([counts[n] for counts in seen])) for n in COUNTED},
         short_rounds=sum(int(counts["short_rounds"]) for counts in seen),
         empty_rounds=sum(int(counts["empty_rounds"]) for counts in seen),

@@ -59,6 +59,8 @@ class ScheduledRound(Showable):
         """What each client is given, and what that takes, by name."""
         share = self.schedule.share
         given = {"share": share, "freq": self.schedule.freq}
+        if self.schedule.power is not None:
+            given["power"] = self.schedule.power
         given |= {name: getattr(self.cost, name) for name in COLUMNS}
         if self.has_devices:
             line = self.timeline

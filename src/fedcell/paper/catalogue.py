@@ -56,6 +56,7 @@ PANELS: Mapping[str, Panel] = {
             partial(rounds.insensitive, axis=STEPS, claim="MNIST is not sensitive to E_l"),
         )
     ),
+    "fig3c-long": Panel((rounds.minimum_in_steps,)),
     "fig4a": Panel(
         (
             rounds.rises_with_losses,
@@ -75,6 +76,8 @@ PANELS: Mapping[str, Panel] = {
     "theory": Panel((theory.pl_is_visible, theory.bound_fits), constants=True),
     "laws": Panel((theory.laws_on_left_out_settings,)),
 }
+
+REGIMES = ("two-shards", "falling-rate")  # of panels/regimes, in place of the panels' own choices
 
 
 def panel_verdicts(panel: str, table: SweepTable) -> list[Verdict]:

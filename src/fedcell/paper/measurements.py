@@ -19,7 +19,7 @@ from .verdicts import where
 
 KIND = "constants"
 DEFAULT_COHORT = 10  # constants are measured at this K, or the nearest one,
-MAX_SEEDS = 3  # on this number of seeds
+MAX_SEEDS = 10  # on at most this number of seeds
 
 
 @dataclass(frozen=True)

@@ -34,8 +34,10 @@ def law_source(
     pilot: Pilot | None,
     law: RoundsLaw | None,
     given: Target | float | None,
+    other_loss_rate: bool = False,
 ) -> LawSource:
-    """Return the law of a pilot, or a given one, with its target and notes."""
+    """Return the law of a pilot, or a given one, with its target and notes; with `other_loss_rate`
+    also of a pilot that tried other loss rates."""
     if (pilot is None) == (law is None):
         raise BadInput("a plan needs a `pilot` (`run_pilot` makes one) or a `law`, and not both")
     own = world.goal()
@@ -68,14 +70,11 @@ def law_source(
         raise BadInput(
             "every setting that reached the target diverged on another seed: lower learning.rate"
         )
-    tried = [s for s in pilot.reached(target) if isclose(s.loss_rate, gamma)]
-    if not tried:
-        rates = ", ".join(f"{g:g}" for g in sorted({s.loss_rate for s in pilot.tried}))
-        raise BadInput(
-            f"the pilot tried cell.loss_rate {rates}, and this scenario has {gamma:g}: run "
-            "`run_pilot` for it"
-        )
-    notes += [f"training diverged in the pilot with {setting}" for setting in pilot.diverged]
+    tried, note = _tried(pilot, target, gamma, other_loss_rate)
+    notes += [
+        *note,
+        *(f"training diverged in the pilot with {setting}" for setting in pilot.diverged),
+    ]
     return LawSource(
         law=fitted,
         paper=pilot.fit_paper(target),
@@ -84,3 +83,18 @@ def law_source(
         tried=tuple(tried),
         notes=tuple(notes),
     )
+
+
+def _tried(
+    pilot: Pilot, target: Target, gamma: float, other_loss_rate: bool
+) -> tuple[list[Setting], list[str]]:
+    """Return the settings of a pilot that may be planned, and a note where these lost another share
+    of uploads than gamma."""
+    tried = [s for s in pilot.reached(target) if isclose(s.loss_rate, gamma)]
+    if tried:
+        return tried, []
+    rates = ", ".join(f"{g:g}" for g in sorted({s.loss_rate for s in pilot.tried}))
+    known = f"the pilot tried cell.loss_rate {rates}, and this scenario has {gamma:g}"
+    if not other_loss_rate:
+        raise BadInput(f"{known}: run `run_pilot` for it")
+    return list(pilot.reached(target)), [f"{known}: the rounds follow from its law, not from runs"]

@@ -18,9 +18,11 @@ from fedcell.network.participation import rarely_heard
 from fedcell.network.physics.notes import radio_notes
 from fedcell.network.policies.names import PolicyLike
 from fedcell.network.trace import Fleet
+from fedcell.planning.choice.grid import PlanGrid
 from fedcell.planning.choice.limits import Limits, has_batteries
 from fedcell.planning.choice.plan import TrainingPlan, planned_identity
 from fedcell.planning.costs.batteries import battery_lives, battery_notes, energy_by_part
+from fedcell.planning.costs.memory import remembering
 from fedcell.planning.costs.rounds import callable_clients
 from fedcell.planning.costs.units import unit_costs
 from fedcell.planning.law.base import RoundsLaw
@@ -39,6 +41,7 @@ from .whatif import least_bandwidth, least_power, sensitivity, with_power
 WORDS = {"cohort": "clients a round", "local_steps": "steps"}
 
 
+@remembering()
 def plan_training(
     scenario: Scenario,
     source: Pilot | RoundsLaw | str | Path | None = None,
@@ -101,7 +104,7 @@ def plan_training(
     _check_request(scenario, region, limits, solve_for)
     pilot, law = _checked_source(source)
     world, fingerprint, label_counts = _sized_world(scenario, pilot, seed, compute)
-    rounds_from = law_source(world, fingerprint, pilot, law, target)
+    rounds_from = law_source(world, fingerprint, pilot, law, target, region.other_loss_rate)
     fleet = draw_fleet(world, seed)
     question = _question(world, fleet, rounds_from, region, limits, seed)
     power = None
@@ -134,6 +137,29 @@ def plan_training(
             *_hardware_notes(planned, fleet, best.grid.policy, seed),
         ),
     )
+
+
+@remembering()
+def draft_plans(
+    scenario: Scenario,
+    source: Pilot | RoundsLaw,
+    *,
+    target: Target | float | None = None,
+    region: Region = Region(),  # noqa: B008
+    seed: int = 0,
+    compute: Compute = Compute(),  # noqa: B008
+) -> PlanGrid:
+    """Return what plans take, for a picture while a question changes: no plan is chosen.
+
+    Arguments are those of `plan_training`. In a memory with `DRAFT` nodes this takes a tenth of the
+    time of a plan, and costs are up to a third off.
+    """
+    pilot, law = _checked_source(source)
+    world, fingerprint, _ = _sized_world(scenario, pilot, seed, compute)
+    rounds_from = law_source(world, fingerprint, pilot, law, target, region.other_loss_rate)
+    fleet = draw_fleet(world, seed)
+    question = _question(world, fleet, rounds_from, region, Limits(), seed)
+    return question.evaluate(world, fleet=fleet)
 
 
 def _check_request(

@@ -59,6 +59,9 @@ class Region:
         What the plan minimises: the cost (12), the time [s] or the energy [J].
     policy : str or Policy, optional
         Policy that schedules the rounds; default: the built-in one with the lowest `minimise`.
+    other_loss_rate : bool
+        Whether a plan may be made with a pilot that tried other shares of lost uploads. The rounds
+        then follow from its law and not from runs, and the plan has a note that says so.
 
     Examples
     --------
@@ -71,6 +74,7 @@ class Region:
     rounds: int | None = None
     minimise: Objective = "cost"
     policy: PolicyLike | None = None
+    other_loss_rate: bool = False
 
     def __post_init__(self) -> None:
         if self.clients is not None:

@@ -34,10 +34,12 @@ TABLES: Mapping[str, str] = {
     "planning.constants.ConstantsReport": "pilots.print_constants",
     "experiments.result.SweepResult": "sweeps.print_sweep_result",
     "experiments.table.SweepTable": "sweeps.print_sweep_table",
+    "experiments.league.league.League": "leagues.print_league",
     "paper.reproduce.Reproduction": "sweeps.print_reproduction",
     "deploy.exchanges.ExchangeReport": "exchanges.print_exchanges",
     "deploy.testbed.uploads.TestbedReport": "testbeds.print_testbed",
     "scenario.measured_device.fit.FittedDevice": "devices.print_fitted_device",
+    "network.physics.discrete.curve.LinkCurve": "console.print_rows",
 }
 
 

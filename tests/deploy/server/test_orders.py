@@ -76,6 +76,39 @@ def test_a_device_gets_its_share_and_frequency_or_the_input_of_its_own(run, poli
             assert order["freq"] == scheduled.schedule.freq[place]
 
 
+@pytest.mark.parametrize("policy", ["optimal-power"])
+def test_powers_go_to_devices_that_can_set_them(tmp_path, policy):
+    nodes = [node | ({"sets-power": True} if j < 2 else {}) for j, node in enumerate(places(4))]
+    world = Scenario().using(
+        clients={"count": 4, "spread": 0.5},
+        plan={"cohort": 4, "local_steps": 7},
+        task={"cycles_per_sample": 1e6, "samples_per_step": "dataset"},
+    )
+    grid = AppGrid(stepping(lambda _, w, __: 0.9 * w, SAMPLES), nodes)
+    settings = FederationOptions(policy=policy, deadline=20.0)
+    run_federation(
+        *(grid, world),
+        rounds=1,
+        seed=5,
+        folder=tmp_path / "run",
+        options=replace(settings, arrays={"w": FIRST}),
+    )
+    orders = {order["client"]: order for order in grid.configs("train")}
+    told = {client for client, order in orders.items() if "power" in order}
+    assert told == {0, 1} & orders.keys()
+    assert told < orders.keys()
+    known = world.using(
+        task={"model_bits": 32.0 * FIRST.size}, clients={"sizes": np.array(SAMPLES, float)}
+    )
+    free = schedule_round(known, policy, seed=5)
+    chosen = dict(zip(free.of.clients, free.schedule.power, strict=True))
+    assert told
+    for client in told:
+        assert orders[client]["power"] > 0
+        # The others keep their density, so the best powers of these are not those of all.
+        assert orders[client]["power"] != chosen[client]
+
+
 def test_the_modelled_ledger_is_what_the_round_costs_without_a_federation(run):
     _, lines, rounds = run
     assert len(lines) == sum(len(scheduled.of.clients) for scheduled in rounds)

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from fedcell import Scenario
-from fedcell.core.estimates import Estimate
+from fedcell.errors import BadInput
 from fedcell.experiments.axes import Point
 from fedcell.experiments.experiment import Experiment
 from fedcell.experiments.result import SweepResult
 from fedcell.experiments.table import SweepTable
 from fedcell.experiments.training import Curve
 from fedcell.learning.setup import require_learning
-from fedcell.paper.catalogue import PANELS, panel_verdicts
-from fedcell.paper.reproduce import load_panel
-from fedcell.paper.verdicts import larger, series, small
+from fedcell.paper.catalogue import PANELS, REGIMES, panel_verdicts
+from fedcell.paper.load import Edition, load_edition, load_panel, panels_of, regime_tables
+from fedcell.paper.verdicts import Effect, all_of, effect_of, larger, series, small
 
 CAP, SEEDS = 150, 20
 WORLD = Scenario().using(learning={"target": 0.5, "hold": 1})
@@ -150,26 +150,124 @@ def test_runs_that_miss_the_target_are_cut_at_the_cap():
     assert (found[(("variant", "MNIST"),)].each == CAP).all()
 
 
+def around(low: float, high: float) -> Effect:
+    """An effect of 20 seeds with this interval."""
+    each = np.linspace(-1, 1, SEEDS)
+    width = effect_of(each).interval.half_width
+    return effect_of((low + high) / 2 + each * (high - low) / 2 / width)
+
+
 @pytest.mark.parametrize(
     ("low", "high", "is_larger", "is_small"),
     [
-        (0.01, 0.1, "held", "held"),
-        (-0.1, 0.1, "inconclusive", "held"),
-        (-0.5, -0.3, "not held", "not held"),
-        (0.1, 0.5, "held", "inconclusive"),
-        (-0.9, 0.9, "inconclusive", "inconclusive"),
-        (float("nan"), float("nan"), "inconclusive", "inconclusive"),  # one seed
+        (0.01, 0.05, ("held", "but small"), ("held", "small but significant")),
+        (0.07, 0.09, ("held", "but small"), ("held", "small but significant")),
+        (0.01, 0.15, ("held", ""), ("held", "small but significant")),
+        (-0.05, 0.05, ("inconclusive", "small at most"), ("held", "")),
+        (-0.15, 0.15, ("inconclusive", ""), ("held", "")),
+        (-0.05, -0.01, ("not held", "small the other way"), ("held", "small but significant")),
+        (-0.5, -0.3, ("not held", ""), ("not held", "")),
+        (0.1, 0.5, ("held", ""), ("inconclusive", "significant, of open size")),
+        (-0.9, 0.9, ("inconclusive", ""), ("inconclusive", "")),
     ],
 )
 def test_what_an_interval_says(low, high, is_larger, is_small):
-    estimate = Estimate((low + high) / 2, low, high, level=0.95)
-    assert (larger(estimate), small(estimate)) == (is_larger, is_small)
+    effect = around(low, high)
+    assert effect.interval.low == pytest.approx(low)
+    found = larger(effect), small(effect)
+    assert tuple((one.outcome, one.note) for one in found) == (is_larger, is_small)
+    for one in found:
+        assert one.p is not None
+        assert (one.p <= 0.05) == (one.outcome != "inconclusive")
+
+
+def test_one_seed_says_nothing():
+    alone = effect_of(np.array([0.3]))
+    assert larger(alone).outcome == small(alone).outcome == "inconclusive"
+    assert larger(alone).p == small(alone).p == 1
+
+
+def test_levels_are_those_of_the_t_test():
+    from scipy.stats import ttest_1samp
+
+    each = np.random.default_rng(5).normal(0.06, 0.08, 20)
+    effect = effect_of(each)
+    assert larger(effect).p == pytest.approx(ttest_1samp(each, 0.0).pvalue)
+    below = ttest_1samp(each, 0.2, alternative="less").pvalue
+    above = ttest_1samp(each, -0.2, alternative="greater").pvalue
+    assert small(effect, 0.2).p == pytest.approx(2 * max(below, above))
+    beyond = ttest_1samp(each, 0.01, alternative="greater").pvalue
+    assert small(effect, 0.01).p == pytest.approx(2 * beyond)
+
+
+def test_a_claim_on_several_cases_holds_at_the_level_of_its_weakest():
+    strong, weak, against = around(0.3, 0.4), around(0.01, 0.3), around(-0.2, -0.1)
+    assert all_of([larger(strong), larger(weak)]).p == larger(weak).p
+    refuted = all_of([larger(strong), larger(against)])
+    assert refuted.outcome == "not held"
+    assert refuted.p == pytest.approx(2 * (larger(against).p or 0))
+    assert all_of([]).outcome == "inconclusive"
+
+
+def test_what_theorem_1_implies_of_twice_the_data_is_stated():
+    found = result(K, lambda p: 20 + p["clients.count"] * 2 / p["plan.cohort"], noise=0.1)
+    (said, _) = (v for v in panel_verdicts("fig3a", found) if "fewer rounds" in v.claim)
+    k = np.array(K["plan.cohort"])
+    exact = 100 * np.mean(100 / k / (20 + 100 / k))
+    assert float(said.stated.split("doubles, ")[1].split(" %")[0]) == pytest.approx(exact, abs=1.5)
+
+
+def test_a_dataset_can_be_run_alone():
+    both, alone = load_panel("fig3a"), load_edition("fig3a", Edition(only="MNIST"))
+    assert len(alone.points) == len(both.points) / 2
+    keys = [p.training(0).key for p in both.points if p.labels["variant"] == "MNIST"]
+    assert [p.training(0).key for p in alone.points] == keys
+    assert "fig5a" not in panels_of(Edition(only="MNIST"))
+    assert panels_of(Edition(only="CIFAR-10"))[:3] == ["fig3a", "fig3b", "fig3c"]
+    assert panels_of(Edition()) == list(PANELS)
+
+
+def scenarios(name: str, regime: str | None = None) -> dict[tuple, Scenario]:
+    points = load_edition(name, Edition(regime=regime)).points
+    return {tuple(point.labels.items()): point.scenario for point in points}
+
+
+@pytest.mark.parametrize("regime", REGIMES)
+def test_regimes_change_what_they_say_and_nothing_else(regime):
+    for name in regime_tables(regime)["panels"]:
+        assert len(load_edition(name, Edition(regime=regime)).seeds) == 10
+        shards, other = scenarios(name, "two-shards"), scenarios(name, regime)
+        panel = scenarios(name)
+        assert {dict(labels)["variant"] for labels in other} == {"MNIST"}
+        for labels, scenario in other.items():
+            learning = require_learning(scenario)
+            assert learning.partition.kind == "shards"
+            assert scenario.using(learning={"rate_decay": 0.0}) == shards[labels]
+            partition = require_learning(panel[labels]).partition
+            bare = {"rate_decay": 0.0, "partition": partition}
+            assert scenario.using(learning=bare) == panel[labels]
+            assert learning.rate_decay == (0.0 if regime == "two-shards" else 0.0014)
+
+
+@pytest.mark.parametrize(
+    ("panel", "edition", "sentence"),
+    [
+        ("fig3a", {"only": "mnist"}, r"`only` = mnist: is not in fig3a"),
+        ("fig6a", {"only": "MNIST"}, r"fig6a has no datasets"),
+        ("skew", {"regime": "two-shards"}, r"skew has no edition in the regime two-shards"),
+        ("fig3a", {"regime": "shards"}, r"shards is not a regime"),
+        ("fig3a", {"quick": True, "only": "MNIST"}, r"leave it out with `quick`"),
+    ],
+)
+def test_editions_that_do_not_exist_are_refused(panel, edition, sentence):
+    with pytest.raises(BadInput, match=sentence):
+        load_edition(panel, Edition(**edition))
 
 
 @pytest.mark.parametrize("name", PANELS)
 def test_panels_are_experiments_and_have_rough_versions(name):
     whole, rough = load_panel(name), load_panel(name, quick=True)
-    assert len(whole.seeds) == 20
+    assert len(whole.seeds) == (5 if name == "fig3c-long" else 20)
     assert len(rough.seeds) == 4
     trained = name not in ("fig6a", "fig6b")
     for point in (*whole.points, *rough.points):

@@ -10,6 +10,7 @@ COMMANDS: Mapping[str, str] = {
     "partition": "Show how a scenario deals its training data to the clients.",
     "pilot": "Measure by short trials how many rounds training takes, near the likely plan.",
     "plan": "Plan before training: clients a round, steps of each, time and energy.",
+    "studio": "Open a local page: plans while you move sliders, and runs while they go on.",
     "run": "Train a scenario's model over its cell: loss against rounds, seconds and joules.",
     "runs": "List runs side by side: settings, progress and costs.",
     "export": "Write the trained model of a run for PyTorch (.pt) or NumPy (.npz).",
@@ -23,6 +24,8 @@ COMMANDS: Mapping[str, str] = {
     "cost": "Price rounds by Monte Carlo: policies side by side, with common random numbers.",
     "schedule": "Schedule one round: band share and CPU frequency of each client.",
     "validate": "Compare a pilot's predictions with trials that it has not seen.",
+    "compare": "Compare selectors and policies: rounds, seconds and joules to a target, and who "
+    "wins.",
     "sweep": "Run an experiment: every setting of its lists on all seeds, each training once.",
     "reproduce": "Reproduce figures of the paper: run, draw, and check its claims.",
     "figure": "Draw a run, several seeds or a sweep from its folder, without a simulation.",

@@ -1,5 +1,6 @@
 """Plan K and E_l before training, with limits and what-if questions."""
 
+from dataclasses import asdict
 from math import inf
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,6 +17,7 @@ from fedcell.cli.options import (
     NamedTarget,
     ScenarioName,
     Seed,
+    Select,
     Steps,
     TargetAccuracy,
     figure_of,
@@ -29,7 +31,9 @@ from fedcell.cli.targets import TargetOptions, target_of
 from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.files.formats import check_target
 from fedcell.core.quantities import parse_duration, parse_energy
+from fedcell.network.selectors.names import selecting
 from fedcell.planning.choice.limits import Limits
+from fedcell.planning.choice.plan import TrainingPlan
 from fedcell.planning.choice.planfile import is_plan_file
 from fedcell.planning.law.given import GivenLaw
 from fedcell.planning.pilot.pilot import Pilot
@@ -61,6 +65,13 @@ TargetLoss = Annotated[
     float | None,
     real("Training loss to reach. Default: the pilot's target, else learning.target."),
 ]
+LossRate = Annotated[
+    float | None,
+    real(
+        "Plan for another share of lost uploads than the scenario's. Where the pilot has not tried "
+        "it, the rounds follow from its law."
+    ),
+]
 Deadline = Annotated[
     str | None,
     typer.Option(metavar="TIME", help="Longest duration of the run: 90s, 15min, 2h."),
@@ -89,6 +100,14 @@ Sensitivity = Annotated[
         "model shrinks.",
     ),
 ]
+Front = Annotated[
+    bool,
+    typer.Option(
+        "--front",
+        help="Show the Pareto front: the plans that no other plan beats in both time and energy; "
+        "with --json all of them.",
+    ),
+]
 Mixing = Annotated[float | None, _coefficient("mixing / K")]
 Drift = Annotated[float | None, _coefficient("drift E")]
 Start = Annotated[float | None, _coefficient("start / E")]
@@ -106,16 +125,19 @@ def plan(
     scenario: ScenarioName,
     pilot: PilotFile = None,
     policy: Policy = None,
+    select: Select = None,
     minimise: Minimise = "cost",
     named_target: NamedTarget = None,
     target_loss: TargetLoss = None,
     target_accuracy: TargetAccuracy = None,
     hold: Hold = None,
+    loss_rate: LossRate = None,
     deadline: Deadline = None,
     energy_budget: EnergyBudget = None,
     confidence: Confidence = None,
     solve_for: SolveFor = None,
     what_if: Sensitivity = False,
+    front: Front = False,
     clients: Clients = None,
     steps: Steps = None,
     mixing: Mixing = None,
@@ -136,20 +158,17 @@ def plan(
     for K clients with successful uploads and E steps: mixing / K + drift E + start / E + floor.
     """
     picture, saved = figure_target(figure), _check_plan_file(out_path)
-    limits = _limits(deadline, energy_budget, confidence)
-    world, known = load_scenario(scenario), None if pilot is None else load_pilot(pilot)
+    limits, ranges = _limits(deadline, energy_budget, confidence), _ranges(clients, steps)
+    world = _world(scenario, loss_rate, select)
+    known = None if pilot is None else load_pilot(pilot)
+    options = TargetOptions(named_target, target_loss, target_accuracy, hold)
     law = _given_law(pilot, mixing=mixing, drift=drift, start=start, floor=floor, dropped=dropped)
     best = plan_training(
         world,
         law if known is None else known,
-        target=_target(
-            world, known, TargetOptions(named_target, target_loss, target_accuracy, hold)
-        ),
+        target=_target(world, known, options),
         region=Region(
-            clients=parse_range(clients, "--clients"),
-            steps=parse_range(steps, "--steps"),
-            minimise=minimise,
-            policy=policy,
+            **ranges, minimise=minimise, policy=policy, other_loss_rate=loss_rate is not None
         ),
         limits=limits,
         solve_for=solve_for,
@@ -160,12 +179,31 @@ def plan(
     if saved:
         best.save(saved)
     if as_json:
-        print_json(best.to_dict())
+        print_json(best.to_dict() | _front(best, front))
     else:
-        print_result(out, best, details=details)
+        print_result(out, best, details=details, front=front)
         if out_path:
             out.print(f"plan: {out_path}", soft_wrap=True)
     draw_if_asked(best, picture, figure, quiet=as_json)
+
+
+def _ranges(clients: str | None, steps: str | None) -> dict[str, Any]:
+    """Return the ranges of a region from the options."""
+    return {
+        "clients": parse_range(clients, "--clients"),
+        "steps": parse_range(steps, "--steps"),
+    }
+
+
+def _world(scenario: str, loss_rate: float | None, select: str | None) -> Scenario:
+    """Return the scenario, with another loss rate or selector where one is asked for."""
+    world = selecting(load_scenario(scenario), select)
+    return world if loss_rate is None else world.using(cell={"loss_rate": loss_rate})
+
+
+def _front(best: TrainingPlan, asked: bool) -> dict[str, Any]:
+    """Return the Pareto front for --json, where it is asked for."""
+    return {"front": [asdict(each) for each in best.front()]} if asked else {}
 
 
 def _check_plan_file(path: Path | None) -> Path | None:

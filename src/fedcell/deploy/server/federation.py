@@ -23,6 +23,7 @@ from fedcell.deploy.wire.layout import Layout
 from fedcell.deploy.wire.messages import Reply
 from fedcell.learning.learner import Learner, Scores, measured_by
 from fedcell.network.draw import draw_trace
+from fedcell.network.physics.power.problem import with_fixed_powers
 from fedcell.network.physics.pricing import client_energy
 from fedcell.network.policies.base import Broadcast
 from fedcell.network.policies.names import policy_name, resolve_policy
@@ -167,7 +168,11 @@ class Federation:
         return called, pose(self.scenario, self.fleet, part)[0] if called else None
 
     def _scheduled(self, round: int, called: Sequence[int], problem: Problem) -> Schedule:
-        schedule = self._policy(problem)
+        if self.settings.policy == "optimal-power":
+            fixed = np.array([not self.roster.sets_power(client) for client in called])
+            schedule = self._policy(with_fixed_powers(problem, fixed))
+        else:
+            schedule = self._policy(problem)
         if self.settings.on_schedule is not None:
             sent = Scheduled(round=round + 1, clients=called, schedule=schedule, problem=problem)
             self.settings.on_schedule(sent)
@@ -203,6 +208,8 @@ class Federation:
                 "share": float(schedule.share[place]),
                 "freq": float(schedule.freq[place]),
             }
+            if schedule.power is not None and self.roster.sets_power(client):
+                allotted["power"] = float(schedule.power[place])  # p_j [W]
         return order | allotted
 
     def _rows(

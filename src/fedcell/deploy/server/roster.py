@@ -180,6 +180,11 @@ class Roster:
         devices = {client: self.connected(client) for client in sorted(self._members)}
         return {client: member for client, member in devices.items() if member is not None}
 
+    def sets_power(self, client: int) -> bool:
+        """Return whether the device of a client can set its transmit power."""
+        member = self._members.get(client)
+        return member is not None and bool(member.profile.sets_power)
+
     def name_of(self, client: int) -> str:
         """Return the name of a client."""
         member = self._members.get(client)

@@ -239,6 +239,7 @@ def _writer(path: Path) -> Callable[[Scheduled], None]:
             "clients": list(scheduled.clients),
             "share": answer.share.tolist(),
             "freq": answer.freq.tolist(),
+            **({} if answer.power is None else {"power": answer.power.tolist()}),
             # a_j B r_j^0 over z_m: the part of a model that goes up in a second
             "uploads_per_second": uploads_per_second(problem, answer).tolist(),
         }

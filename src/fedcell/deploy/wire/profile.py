@@ -50,6 +50,8 @@ class Profile:
         alpha_0 of this device [cycle].
     battery : float or None
         Energy that it may spend over the whole run [J].
+    sets_power : bool or None
+        Whether it can send with the transmit power that the server asks for.
     clock : float or None
         Its time when it sent the profile [s since 1970].
 
@@ -70,6 +72,7 @@ class Profile:
     freq_max: float | None = None
     cycles_per_sample: float | None = None
     battery: float | None = None
+    sets_power: bool | None = None
     clock: float | None = None
 
     @classmethod
@@ -100,6 +103,10 @@ class Profile:
         for key in (*NUMBERS, "clock"):
             if (value := sent.get(key)) is not None:
                 values[key] = _check_number(key, value)
+        if (able := sent.get("sets_power")) is not None:
+            if not isinstance(able, bool):
+                raise BadInput(f"sets_power = {_shown(able)}: expected true or false")
+            values["sets_power"] = able
         if "gain" in values and "rate" in values:
             raise BadInput("the profile gives both gain and rate: leave one of them out")
         return cls(**values)

@@ -81,7 +81,7 @@ def extras(scenario: Scenario, fleet: Fleet, trace: Trace, sent: Uploads) -> Ext
     nothing = np.zeros(cohort.shape)
     got = downloads(scenario, fleet, trace)
     if got is None:  # T_d, which the ledger adds to each round
-        received = own.receive_power * scenario.cell.broadcast_time
+        received = own.idle_power * scenario.cell.broadcast_time
         got = Downloads(begin=nothing, end=nothing, total=nothing)
     else:
         receiving = got.end - got.begin

@@ -58,6 +58,8 @@ def whole_band_density(scenario: Scenario, fleet: Fleet) -> Array:
 
 def uploads_per_second(problem: Problem, schedule: Schedule) -> Array:
     """Return the part of a model that each client sends in a second: a_j B r_j^0 over z_m."""
+    if schedule.power is not None and problem.link is not None:
+        return 1 / problem.link.upload(schedule.share, schedule.power)[0]
     if problem.extras is None or problem.extras.limit is None:
         return np.asarray(schedule.share / problem.band_time)
     return 1 / problem.extras.limit.upload_time(schedule.share)

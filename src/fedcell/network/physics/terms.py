@@ -45,18 +45,20 @@ class Terms:
     levels: Levels | None = None  # clocks of the processors, c / t; None: any
 
     @classmethod
-    def of(cls, problem: Problem) -> Terms:
-        """Return the terms of a problem."""
+    def of(cls, problem: Problem, summed: bool = False) -> Terms:
+        """Return the terms of a problem; `summed`: joules of training count as a sum in any case,
+        and not as the mean of (11)."""
         extras, weight, c = problem.extras, problem.energy_weight, problem.cycles
         if extras is None:
             nothing = np.zeros(c.shape)
             ones = np.ones(c.shape[:-1])
             three, low, high = np.full(c.shape, 3.0), problem.freq_min, problem.freq_max
+            w = problem.effort * (problem.clients if summed else 1)
             return cls(
-                second=ones, u=problem.band_time, w=problem.effort, b=nothing, q=nothing,
+                second=ones, u=problem.band_time, w=w, b=nothing, q=nothing,
                 m=nothing, alpha=three, shortest=c / high, longest=c / low, cycles=c,
             )  # fmt: skip
-        each = weight if extras.summed else weight / problem.clients
+        each = weight if extras.summed or summed else weight / problem.clients
         return cls(
             second=1 + each * extras.done_power.sum(-1),
             u=problem.band_time,

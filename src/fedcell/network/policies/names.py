@@ -16,14 +16,20 @@ from fedcell.network.round import Problem, Schedule
 from .base import Broadcast, Policy
 from .exact import EqualFinish, OptimalStaged
 from .optimal import Optimal
+from .optimal_power import OptimalPower
 from .paper import Distributed, Even
 
+# Those that send as the power law of the scenario says; they are compared by default.
 NAMED: Mapping[str, Callable[[Broadcast], Policy]] = {
     "even": Even,
     "distributed": Distributed,
     "equal-finish": EqualFinish,
     "optimal-staged": lambda _: OptimalStaged(),
     "optimal": lambda _: Optimal(),
+}
+BUILT_IN: Mapping[str, Callable[[Broadcast], Policy]] = {
+    **NAMED,
+    "optimal-power": lambda _: OptimalPower(),
 }
 POLICY_GROUP = "fedcell.policies"  # entry points of other packages, looked up by name
 PolicyLike = str | Policy | type[Any]  # a name, a callable, or a class that makes one
@@ -36,9 +42,10 @@ def policy_by_name(name: str, broadcast: Broadcast) -> Policy:
     Parameters
     ----------
     name : str
-        A built-in policy ("even", "distributed", "equal-finish", "optimal-staged", "optimal"), one
-        that an installed package adds to the entry-point group "fedcell.policies", or
-        "module:callable" for your own. A plugin cannot replace a built-in policy.
+        A built-in policy ("even", "distributed", "equal-finish", "optimal-staged", "optimal",
+        "optimal-power"), one that an installed package adds to the entry-point group
+        "fedcell.policies", or "module:callable" for your own. A plugin cannot replace a built-in
+        policy.
     broadcast : Broadcast
         The two numbers that the server sends to all clients. Some policies use them.
 
@@ -62,9 +69,9 @@ def policy_by_name(name: str, broadcast: Broadcast) -> Policy:
     [0.333, 0.333, 0.333]
     """
     if not isinstance(name, str):
-        raise BadInput(f"{name!r} is not the name of a policy: {', '.join(NAMED)}")
-    if name in NAMED:
-        return NAMED[name](broadcast)
+        raise BadInput(f"{name!r} is not the name of a policy: {', '.join(BUILT_IN)}")
+    if name in BUILT_IN:
+        return BUILT_IN[name](broadcast)
     _check_name(name)
     given = load_callable("policy", name) if ":" in name else load_plugin(POLICY_GROUP, name)
     with blaming(f"the policy {name} cannot be loaded"):
@@ -79,9 +86,9 @@ def policy_by_name(name: str, broadcast: Broadcast) -> Policy:
 
 def _check_name(name: str) -> None:
     """Refuse a name that is neither built in nor added by a package; load nothing."""
-    if name in NAMED or ":" in name:
+    if name in BUILT_IN or ":" in name:
         return
-    names = list(dict.fromkeys([*NAMED, *plugin_names(POLICY_GROUP)]))
+    names = list(dict.fromkeys([*BUILT_IN, *plugin_names(POLICY_GROUP)]))
     if name not in names:
         known = suggestion(name, names)
         own = f"{'' if known.endswith('?') else ';'} your own is module:callable"

@@ -15,6 +15,7 @@ from fedcell.scenario.scenario import Scenario
 from .base import Broadcast, Policy
 from .names import as_policy
 from .optimal import Optimal
+from .optimal_power import OptimalPower
 
 
 def check_policy(policy: Policy, rounds: int = 20, seed: int = 0) -> None:
@@ -54,7 +55,8 @@ def check_policy(policy: Policy, rounds: int = 20, seed: int = 0) -> None:
             if not _same(answer(problem[t]), schedule, t):
                 raise AssertionError(f"{name}: round {t} alone is not scheduled as in a batch")
         reached = price(problem, schedule).objective
-        best = price(problem, Optimal()(problem)).objective
+        optimum = (Optimal() if schedule.power is None else OptimalPower())(problem)
+        best = price(problem, optimum).objective
         if not (reached >= best * (1 - 1e-9)).all():
             raise AssertionError(f"{name}: an objective below the optimum of (22) cannot be")
 

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fedcell.core.estimates import Estimate, mean_estimate
 from fedcell.core.types import Array
 from fedcell.experiments.statistics import relative_change
 from fedcell.experiments.table import SweepTable
@@ -12,14 +11,16 @@ from fedcell.paper.optimum import one_over_k
 from fedcell.paper.verdicts import (
     FITS,
     LITTLE,
+    NO_SIZE,
     PROPORTIONAL,
-    Outcome,
+    Finding,
     Series,
     Verdict,
     all_of,
     change,
     chosen_by_others,
     dataset,
+    effect_of,
     larger,
     percent,
     series,
@@ -27,6 +28,8 @@ from fedcell.paper.verdicts import (
     unless_cut,
     where,
 )
+
+NONE = "little; 0 % (Theorem 1 at lambda = 1)"
 
 # Fig. 3(a).
 
@@ -37,13 +40,14 @@ def falls_as_one_over_k(table: SweepTable) -> Iterator[Verdict]:
         a, b = one_over_k(curve, curve.means)
         off = float(np.abs((a + b / np.array(curve.x)) / curve.means - 1).max())
         falls = change(curve.each[0], curve.each[-1])
-        outcome: Outcome = larger(falls)
-        if outcome == "held" and off > FITS:
-            outcome = "not held"
+        finding = larger(falls)
+        if finding.outcome == "held" and off > FITS:
+            finding = Finding("not held")
         yield Verdict(
             claim="G falls as a + b / K",
             where=where(others),
-            outcome=unless_cut(outcome, curve.known()),
+            finding=unless_cut(finding, curve.known()),
+            stated="linear in 1 / K (Theorem 1)",
             number=f"a = {a:.1f}, b = {b:.0f}: at most {100 * off:.0f} % off; a is "
             f"{100 * a / curve.means[0]:.0f} % of G at K = {curve.x[0]:.0f}; from K = "
             f"{curve.x[-1]:.0f} to {curve.x[0]:.0f} {percent(falls)}{curve.cut_note}",
@@ -54,27 +58,41 @@ def inverse_to_k(table: SweepTable) -> Iterator[Verdict]:
     """G is approximately inversely proportional to K: K times as many clients, 1 / K the rounds."""
     for others, curve in series(table, "plan.cohort").items():
         slopes = np.polyfit(np.log(curve.x), np.log(curve.each), 1)[0]  # of each seed
-        power = mean_estimate(-slopes)
-        near = Estimate(power.value - 1, power.low - 1, power.high - 1, power.level)
+        power = effect_of(slopes).interval
         yield Verdict(
             claim="G is approximately inversely proportional to K",
             where=where(others),
-            outcome=unless_cut(small(near, LITTLE), curve.known()),
-            number=f"G goes with K to the power {-power.value:.2f} ({-power.high:.2f} to "
-            f"{-power.low:.2f}), inversely would be -1{curve.cut_note}",
+            finding=unless_cut(small(effect_of(1 + slopes), LITTLE), curve.known()),
+            stated="power -1",
+            number=f"G goes with K to the power {power.value:.2f} ({power.low:.2f} to "
+            f"{power.high:.2f}){curve.cut_note}",
         )
 
 
 def fewer_clients_need_fewer_rounds(table: SweepTable) -> Iterator[Verdict]:
     """N = 50 needs fewer rounds than N = 100: each client has more data."""
+    implied = _rounds_of_twice_b(table)
     for data, (changes, known) in _twice_the_clients(table).items():
-        moved = mean_estimate(np.mean(changes, axis=0))
+        moved = effect_of(np.mean(changes, axis=0))
         yield Verdict(
             claim="N = 50 needs fewer rounds than N = 100",
             where=data,
-            outcome=unless_cut(larger(moved), known),
+            finding=unless_cut(larger(moved), known),
+            stated=implied.get(data, NO_SIZE),
             number=f"from N = 50 to 100, mean over K: {percent(moved)}",
         )
+
+
+def _rounds_of_twice_b(table: SweepTable) -> dict[str, str]:
+    """Return how many more rounds a + 2 b / K are than the a + b / K of N = 50, mean over K."""
+    more = {}
+    for others, curve in series(table, "plan.cohort").items():
+        if dict(others).get("clients.count") == 50:
+            a, b = one_over_k(curve, curve.means)
+            each = b / np.array(curve.x)
+            rise = 100 * float(np.mean(each / (a + each)))
+            more[dataset(others)] = f"{NO_SIZE}; b doubles, {rise:+.0f} % (Theorem 1)"
+    return more
 
 
 def _twice_the_clients(table: SweepTable) -> dict[str, tuple[list[Array], bool]]:
@@ -100,8 +118,9 @@ def little_effect_of_k(table: SweepTable) -> Iterator[Verdict]:
         moved = change(curve.each[0], curve.each[-1])
         yield Verdict(
             claim="i.i.d.: K has little effect",
+            stated=NONE,
             where=where(others),
-            outcome=unless_cut(small(moved), curve.known(0, -1)),
+            finding=unless_cut(small(moved), curve.known(0, -1)),
             number=f"from K = {curve.x[-1]:.0f} to {curve.x[0]:.0f}: {percent(moved)}"
             + curve.cut_note,
         )
@@ -110,13 +129,14 @@ def little_effect_of_k(table: SweepTable) -> Iterator[Verdict]:
 def little_effect_of_d(table: SweepTable) -> Iterator[Verdict]:
     """With i.i.d. data, D has little effect, at any K."""
     for data, (changes, known) in _twice_the_clients(table).items():
-        moved = [mean_estimate(each) for each in changes]
-        largest = max(moved, key=lambda estimate: abs(estimate.value))
-        mean = mean_estimate(np.mean(changes, axis=0))
+        moved = [effect_of(each) for each in changes]
+        largest = max(moved, key=lambda effect: abs(effect.interval.value))
+        mean = effect_of(np.mean(changes, axis=0))
         yield Verdict(
             claim="i.i.d.: D has little effect",
+            stated=NONE,
             where=data,
-            outcome=unless_cut(all_of([small(estimate) for estimate in moved]), known),
+            finding=unless_cut(all_of([small(effect) for effect in moved]), known),
             number=f"half the data, mean over K: {percent(mean)}; at most {percent(largest)}",
         )
 
@@ -138,7 +158,7 @@ def minimum_in_steps(table: SweepTable) -> Iterator[Verdict]:
             claim="G has a minimum in E_l",
             where=where(others),
             # A cut end is a lower bound; the minimum must be known.
-            outcome=unless_cut(all_of([larger(few), larger(many)]), curve.known(*set(inner))),
+            finding=unless_cut(all_of([larger(few), larger(many)]), curve.known(*set(inner))),
             number=f"least at E_l = {curve.x[best]:.0f}; against the best between the ends, at "
             f"{curve.x[0]:.0f} {percent(few)}, at {curve.x[-1]:.0f} {percent(many)}"
             + curve.cut_note,
@@ -157,11 +177,11 @@ def insensitive(table: SweepTable, axis: str, claim: str) -> Iterator[Verdict]:
     """MNIST hardly moves along an axis."""
     for others, curve in series(table, axis).items():
         if dataset(others) == "MNIST":
-            span = mean_estimate(_span(curve))
+            span = effect_of(_span(curve))
             yield Verdict(
                 claim=claim,
                 where=where(others),
-                outcome=unless_cut(small(span), curve.known()),
+                finding=unless_cut(small(span), curve.known()),
                 number=f"from the least to the most {percent(span)}{curve.cut_note}",
             )
 
@@ -171,12 +191,12 @@ def less_sensitive(table: SweepTable, axis: str, claim: str) -> Iterator[Verdict
     curves = {dataset(others): one for others, one in series(table, axis).items()}
     if {"MNIST", "CIFAR-10"} <= set(curves):
         spans = {name: _span(one) for name, one in curves.items()}
-        gain = mean_estimate(spans["CIFAR-10"] - spans["MNIST"])
+        gain = effect_of(spans["CIFAR-10"] - spans["MNIST"])
         known = all(one.known() for one in curves.values())
         yield Verdict(
             claim=claim,
             where="MNIST, CIFAR-10",
-            outcome=unless_cut(larger(gain), known),
+            finding=unless_cut(larger(gain), known),
             number=", ".join(f"{n}: {100 * s.mean():.0f} %" for n, s in spans.items())
             + " from the least to the most",
         )
@@ -191,8 +211,9 @@ def rises_with_losses(table: SweepTable) -> Iterator[Verdict]:
         moved = change(curve.each[-1], curve.each[0])
         yield Verdict(
             claim="G rises with gamma",
+            stated="b / (1 - gamma) for b (Theorem 1)",
             where=where(others),
-            outcome=unless_cut(larger(moved), curve.known(0)),
+            finding=unless_cut(larger(moved), curve.known(0)),
             number=f"from gamma = {curve.x[0]:g} to {curve.x[-1]:g}: {percent(moved)}"
             + curve.cut_note,
         )
@@ -214,13 +235,14 @@ def compensated_by_k(table: SweepTable) -> Iterator[Verdict]:
             if (more := float(round(k / 0.7))) in lossy.x
         ]
         if changes:
-            moved = mean_estimate(np.mean(changes, axis=0))
-            each = [mean_estimate(at) for at in changes]
-            largest = max(each, key=lambda estimate: abs(estimate.value))
+            moved = effect_of(np.mean(changes, axis=0))
+            each = [effect_of(at) for at in changes]
+            largest = max(each, key=lambda effect: abs(effect.interval.value))
             known = lossless.known() and lossy.known()
             yield Verdict(
                 claim="K / (1 - gamma) makes up for gamma = 0.3",
+                stated="in proportion: 0 %",
                 where=data,
-                outcome=unless_cut(small(moved, PROPORTIONAL), known),
+                finding=unless_cut(small(moved, PROPORTIONAL), known),
                 number=f"mean over {len(changes)} K: {percent(moved)}; at most {percent(largest)}",
             )

@@ -5,16 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from fedcell.core.estimates import mean_estimate
 from fedcell.core.types import Array
 from fedcell.experiments.table import SweepTable
 from fedcell.paper.laws import LAWS, LUO, PAPER, left_out_errors, resampled_errors
 from fedcell.paper.measurements import KIND
 from fedcell.paper.verdicts import (
     FITS,
-    Outcome,
+    Finding,
     Verdict,
     dataset,
+    effect_of,
     larger,
     over_resamples,
     series,
@@ -48,7 +48,7 @@ def effect_grows_with_diversity(table: SweepTable) -> Iterator[Verdict]:
     yield Verdict(
         claim="the effect of K grows with lambda",
         where="from the most K to the least",
-        outcome=unless_cut(larger(mean_estimate(slopes)), known),
+        finding=unless_cut(larger(effect_of(slopes)), known),
         number=words,
     )
 
@@ -58,12 +58,14 @@ def pl_is_visible(table: SweepTable) -> Iterator[Verdict]:
     for variant, rows in _by_variant(table).items():
         ratios = [np.array(row["pl_ratios"], float) for row in rows]
         folds = [float(each.max() / each.min()) for each in ratios]
+        steady = [fold <= STEADY for fold in folds]
         yield Verdict(
             claim="P-L is visible in experiments",
+            stated="one mu: 1-fold",
             where=variant,
-            outcome=_all_or_none([fold <= STEADY for fold in folds]),
-            number=f"|grad f|^2 / 2f changes {np.median(folds):.0f}-fold along a training "
-            f"({ratios[0][0]:.3g} first, {ratios[0][-1]:.3g} last); {len(rows)} trainings",
+            finding=_all_or_none(steady),
+            number=f"|grad f|^2 / 2f changes {np.median(folds):.0f}-fold ({min(folds):.0f} to "
+            f"{max(folds):.0f}) along a training; {_agreeing(steady)}",
         )
 
 
@@ -78,27 +80,36 @@ def bound_fits(table: SweepTable) -> Iterator[Verdict]:
         if pairs:
             near = [1 / WITHIN <= said / taken <= WITHIN for said, taken in pairs]
             said, taken = np.median(np.array(pairs, float), axis=0)
+            least, most = np.min(pairs, axis=0)[0], np.max(pairs, axis=0)[0]
             yield Verdict(
                 claim="Theorem 1 with measured constants gives the rounds",
+                stated="1 times",
                 where=variant,
-                outcome=_all_or_none(near),
-                number=f"{said:.2g} said, {taken:.0f} taken; {len(pairs)} trainings",
+                finding=_all_or_none(near),
+                number=f"{said:.2g} said ({least:.2g} to {most:.2g}), {taken:.0f} taken; "
+                f"{_agreeing(near)}",
             )
         curves = [(np.array(r["rounds"], float), np.array(r["losses"], float)) for r in rows]
         shapes = [_shape(t, losses) for t, losses in curves if t.size >= MIN_MODELS]
+        fits = [off <= FITS for off in shapes]
         if shapes:
             yield Verdict(
                 claim="the loss falls as the bound does, A / (t + B)",
                 where=variant,
-                outcome=_all_or_none([off <= FITS for off in shapes]),
-                number=f"fitted to a training, at most {100 * np.median(shapes):.0f} % off; "
-                f"{len(shapes)} trainings",
+                finding=_all_or_none(fits),
+                number=f"fitted to a training, at most {100 * np.median(shapes):.0f} % off "
+                f"({100 * min(shapes):.0f} to {100 * max(shapes):.0f}); {_agreeing(fits)}",
             )
 
 
-def _all_or_none(right: list[bool]) -> Outcome:
+def _all_or_none(right: list[bool]) -> Finding:
     """Return the outcome of a few trainings that each say yes or no."""
-    return "held" if all(right) else "inconclusive" if any(right) else "not held"
+    return Finding("held" if all(right) else "inconclusive" if any(right) else "not held")
+
+
+def _agreeing(right: list[bool]) -> str:
+    """Return in how many trainings a claim is right, in words."""
+    return f"{sum(right)} of {len(right)} trainings agree"
 
 
 def _shape(t: Array, losses: Array) -> float:
@@ -128,6 +139,6 @@ def laws_on_left_out_settings(table: SweepTable) -> Iterator[Verdict]:
         yield Verdict(
             claim="the paper's law predicts left-out settings better than Luo et al.'s",
             where=where(labels),
-            outcome=larger(gain),
+            finding=larger(gain),
             number=f"median error over {off[PAPER].size} settings: {words}",
         )

@@ -10,7 +10,7 @@ from fedcell.core.errors import BadInput, FedcellWarning
 from fedcell.core.streams import check_count
 from fedcell.learning.learner import evaluated
 from fedcell.network.draw import draw_fleet
-from fedcell.network.policies.names import NAMED, Policies, policy_name
+from fedcell.network.policies.names import BUILT_IN, NAMED, Policies, policy_name
 from fedcell.planning.choice.plan import TrainingPlan
 from fedcell.planning.law.base import RoundsLaw
 from fedcell.planning.pilot.candidates import search_space
@@ -100,7 +100,7 @@ def run_adaptive(
         target = plan.target if target is None else target
         if adaptation.region is None:
             region = replace(region, minimise=plan.minimised)
-        if region.policy is None and plan.policy in NAMED:
+        if region.policy is None and plan.policy in BUILT_IN:
             region = replace(region, policy=plan.policy)
     prepared = prepare_run(
         *(scenario, policies),

@@ -10,11 +10,10 @@ from fedcell.core.types import Bools, Ints
 from fedcell.network.draw import draw_fleet
 from fedcell.network.participation import mean_loss_rate
 from fedcell.network.policies.names import PolicyLike, policy_name
-from fedcell.network.simulate import simulate_columns
 from fedcell.network.trace import Fleet
 from fedcell.planning.costs.devices import DeviceShare, most_spent
 from fedcell.planning.costs.rounds import MEASURES
-from fedcell.planning.costs.units import priced_rounds, section_4d
+from fedcell.planning.costs.units import price_columns, priced_rounds, section_4d
 from fedcell.planning.law.base import LEVEL, RoundsLaw
 from fedcell.planning.law.given import GivenLaw, nearest_whole
 from fedcell.planning.setting import Objective, check_objective
@@ -142,7 +141,7 @@ def totals_under(
     k, e = plan.cohort, plan.local_steps
     planned = scenario.with_plan(k, e)
     fleet, priced = draw_fleet(scenario, seed) if fleet is None else fleet, priced_rounds(planned)
-    taken = simulate_columns(planned, fleet, policy, priced, seed)
+    taken = price_columns(planned, fleet, policy, priced, seed)
     rounds, law, gamma = plan.rounds, plan.law, mean_loss_rate(scenario)
     unsure = float(law.spread(np.array(k), np.array(e), gamma, scenario.cell.loss_kind))
     totals = {"rounds": rounds}

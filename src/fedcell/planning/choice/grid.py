@@ -14,7 +14,8 @@ from fedcell.network.participation import mean_loss_rate
 from fedcell.network.policies.names import PolicyLike
 from fedcell.network.trace import Fleet
 from fedcell.planning.costs.devices import DeviceCosts, price_devices, upload_moments
-from fedcell.planning.costs.rounds import RoundCosts, price_round_grid
+from fedcell.planning.costs.memory import remembered
+from fedcell.planning.costs.rounds import MEASURES, RoundCosts, price_round_grid
 from fedcell.planning.law.base import LossKind, Number, RoundsLaw
 from fedcell.planning.setting import Setting
 from fedcell.scenario.scenario import Scenario
@@ -66,9 +67,13 @@ class PlanGrid:
     @cached_property
     def devices(self) -> DeviceCosts:
         """What a round takes from the clients that matter to limits."""
-        nodes = self.round_costs
-        return price_devices(
-            self.scenario, self.policy, nodes, self.seed, self.fleet, self.upload_moments
+        nodes, world = self.round_costs, self.scenario
+        at = (self.seed, nodes.cohorts.tobytes(), nodes.steps.tobytes())
+        return remembered(
+            *("device nodes", world.with_plan(1, 1), self.policy, at),
+            lambda: price_devices(
+                world, self.policy, nodes, self.seed, self.fleet, self.upload_moments
+            ),
         )
 
     @cached_property
@@ -76,9 +81,33 @@ class PlanGrid:
         """Of the energy of an upload of each client, whatever K and E_l."""
         return upload_moments(self.scenario, self.fleet)
 
+    def surface(self, fine: int = 60) -> "PlanSurface":
+        """Return expected totals over all K and E_l of the range, tried or not, at `fine` values of
+        each, evenly over the logarithm."""
+        k, e = (
+            np.unique(np.rint(np.geomspace(v[0], v[-1], fine)).astype(np.int64))
+            for v in (self.cohorts, self.steps)
+        )
+        kk, ee = np.meshgrid(k, e, indexing="ij")
+        rounds = np.maximum(self.law.predict(kk, ee, self.loss_rate, kind=self.kind)[0], 1.0)
+        each = {name: rounds * getattr(self.round_costs, name)(kk, ee) for name in MEASURES}
+        return PlanSurface(cohorts=k, steps=e, rounds=rounds, **each)
+
     def at(self, cohort: int, steps: int) -> tuple[int, int]:
         """The place of a K and an E_l, or of the nearest that are tried."""
         return int(np.abs(self.cohorts - cohort).argmin()), int(np.abs(self.steps - steps).argmin())
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PlanSurface:
+    """Expected totals to the target over K and E_l, finely enough to be drawn: (K, E_l)."""
+
+    cohorts: Ints
+    steps: Ints
+    rounds: Array
+    cost: Array  # (12) [s]
+    duration: Array  # [s]
+    energy: Array  # of all clients [J]
 
 
 def evaluate_plans(

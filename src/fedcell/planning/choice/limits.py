@@ -13,6 +13,7 @@ from fedcell.core.errors import BadInput, NoPlan
 from fedcell.core.quantities import parse_duration, parse_energy
 from fedcell.core.types import Array, Bools
 from fedcell.planning.costs.devices import DeviceEnergy, DeviceShare, device_energy, shares_of
+from fedcell.planning.costs.memory import remembered
 from fedcell.planning.law.base import RoundsLaw
 from fedcell.planning.records import PositiveLimit
 from fedcell.planning.setting import in_words
@@ -191,7 +192,10 @@ def _whose(grid: PlanGrid, name: str, i: int, j: int) -> str:
 def energy_at(grid: PlanGrid, i: int, j: int) -> DeviceEnergy:
     """Return what a round takes from each client with one plan of a grid."""
     world = grid.scenario.with_plan(int(grid.cohorts[i]), int(grid.steps[j]))
-    return device_energy(world, grid.fleet, grid.policy, grid.seed, grid.upload_moments)
+    return remembered(
+        *("devices", world, grid.policy, (grid.seed,)),
+        lambda: device_energy(world, grid.fleet, grid.policy, grid.seed, grid.upload_moments),
+    )
 
 
 def devices_at(

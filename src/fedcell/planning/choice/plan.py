@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from math import ceil
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta
 
@@ -39,6 +39,9 @@ from fedcell.simulation.summary import RunResult
 
 from .grid import PlanGrid
 from .limits import Limits
+
+if TYPE_CHECKING:
+    from .front import FrontPlan
 
 TOLERANCE = 0.05  # plans that cost so little more are as good
 
@@ -269,6 +272,43 @@ class TrainingPlan(Showable):
             return plan_outcome(self.policies, result)
         differing = self.differences_from(result.identity, result.outcome.target)
         return plan_outcome(self.policies, result, tuple(differing))
+
+    def front(self) -> "tuple[FrontPlan, ...]":
+        """Return the plans within the limits that no other plan beats in both time and energy.
+
+        Expected totals under the policy of the plan, the fastest first. The plan itself may be
+        beside the front: the cost (12) counts the longest training and the longest upload of a
+        round, which may be of two clients, and all joules of uploads.
+
+        Returns
+        -------
+        tuple of FrontPlan
+
+        Raises
+        ------
+        BadInput
+            If the plan was read from a file, which does not hold the other plans.
+
+        Examples
+        --------
+        >>> from fedcell import GivenLaw, Region, Scenario, plan_training
+        >>> law = GivenLaw(mixing=30, drift=0.5, start=40)
+        >>> plan = plan_training(Scenario(), law, region=Region(policy="even", steps=(1, 20)))
+        >>> [(each.cohort, each.local_steps) for each in plan.front()][-1]
+        (1, 1)
+        """
+        from .front import pareto_front
+
+        grid, allowed = self._chosen_from()
+        return pareto_front(grid, allowed)
+
+    def _chosen_from(self) -> tuple[PlanGrid, Bools]:
+        """Return the grid, and which of its plans keep the limits."""
+        if self.grid is None or self.allowed is None:
+            raise BadInput(
+                "a plan from a file does not hold the other plans: plan again with `plan_training`"
+            )
+        return self.grid, self.allowed
 
     def rows(self) -> list[dict[str, Any]]:
         """Return one row for each policy and measure."""

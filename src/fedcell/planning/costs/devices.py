@@ -5,7 +5,7 @@ is called is known; what uploading takes is a mean over the gains at which it is
 policy (7); and what training takes, which hardly varies, is a mean over drawn rounds.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 from typing import Any
@@ -21,6 +21,7 @@ from fedcell.network.channels.gains import heard_gains
 from fedcell.network.draw import draw_fleet, draw_trace
 from fedcell.network.participation import chance_called, chance_heard
 from fedcell.network.physics.pricing import client_energy
+from fedcell.network.physics.timeline import PARTS, Timeline
 from fedcell.network.policies.base import Broadcast
 from fedcell.network.policies.names import PolicyLike, resolve_policy
 from fedcell.network.round import price
@@ -29,6 +30,7 @@ from fedcell.network.trace import MANY, Fleet
 from fedcell.planning.records import Share
 from fedcell.scenario.scenario import Scenario
 
+from .memory import remembered
 from .rounds import RoundCosts
 
 CALLS = 100  # of a client, for a mean; fewer where that takes more than
@@ -106,6 +108,50 @@ def _device_energies(
             first = first + (heard - called) * spent
             second = second + (heard - called) * spent**2
         yield DeviceEnergy(heard=heard, called=called, mean=first, square=second)
+
+
+def device_parts(
+    scenario: Scenario, fleet: Fleet, policy: PolicyLike, seed: int = 0
+) -> Mapping[str, Array]:
+    """Return the expected joules of each client in a round, by part, (client,).
+
+    Parts are those of a `Timeline`; they sum to the `mean` of `device_energy`, and "wait" holds
+    what clients train in vain, where the cohort is drawn after training.
+    """
+    n, called = fleet.count, chance_called(scenario, fleet)
+    total = remembered_energy(scenario, fleet, policy, seed).mean
+    if fleet.hardware is None:
+        upload = called * upload_moments(scenario, fleet)[0]
+        idle = np.zeros(n)
+        if scenario.plan.cohort_drawn == "after-training":
+            idle = (chance_heard(scenario, fleet) - called) * idle_costs(scenario, fleet)[1]
+        return {"train": total - upload - idle, "upload": upload, "wait": idle}
+    answer = resolve_policy(policy, Broadcast.to(scenario, fleet))
+    sums = {part: np.zeros(n) for part in PARTS}
+    rounds = min(ROUNDS, -(-min(CALLS * n, PLACES) // scenario.plan.cohort))
+    if scenario.cell.recorded is not None:
+        rounds = min(rounds, scenario.rounds)
+    for _, part in draw_trace(scenario, fleet, rounds, replicate_seeds(seed, 1)[0]).by_size():
+        if part.cohort.shape[1]:
+            problem = next(pose_each([scenario], fleet, part))
+            energy = Timeline.of(price(problem, answer(problem))).energy
+            for name, joules in energy.items():
+                sums[name] += np.bincount(part.cohort.ravel(), joules.ravel(), n)
+    # The share of each part in drawn rounds; a client that none of them called only trains.
+    drawn = sum(sums.values())
+    sums["train"] = np.where(drawn > 0, sums["train"], 1.0)
+    whole = np.where(drawn > 0, drawn, 1.0)
+    return {name: total * joules / whole for name, joules in sums.items()}
+
+
+def remembered_energy(
+    scenario: Scenario, fleet: Fleet, policy: PolicyLike, seed: int
+) -> DeviceEnergy:
+    """Return `device_energy`, from the memory where it is known."""
+    return remembered(
+        *("devices", scenario, policy, (seed,)),
+        lambda: device_energy(scenario, fleet, policy, seed),
+    )
 
 
 def device_shares(

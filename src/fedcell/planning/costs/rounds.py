@@ -15,17 +15,16 @@ from fedcell.core.types import Array, Ints
 from fedcell.network.draw import draw_fleet, has_enough_data
 from fedcell.network.policies.base import Broadcast
 from fedcell.network.policies.names import NAMED, PolicyLike, resolve_policy
-from fedcell.network.simulate import simulate_columns, simulate_each
+from fedcell.network.simulate import simulate_each
 from fedcell.network.trace import MANY, Fleet
 from fedcell.planning.law.base import Number
 from fedcell.planning.setting import OBJECTIVES, Objective
 from fedcell.scenario.scenario import Scenario
 
-from .units import ROUNDS, priced_rounds
+from .memory import SURFACE, Nodes, keep_going, nodes_at_hand, remembered
+from .units import ROUNDS, price_columns, priced_rounds
 
-COHORTS, LENGTHS = 12, 6  # values of K and of E_l that are priced; all where there are no more
 MEASURES: tuple[str, ...] = OBJECTIVES  # columns of a ledger
-PLACES = 10_000  # clients priced at a node, in 50 rounds at least, and 200 at most
 TOGETHER = 50 * MANY  # clients priced at a time
 
 
@@ -111,10 +110,25 @@ def price_round_grid(
     fleet: Fleet | None = None,
 ) -> RoundCosts:
     """Prices rounds at the nodes: K up to all that may be called, E_l up to `most_steps`."""
+    nodes = nodes_at_hand()
+    return remembered(
+        *(SURFACE, scenario.with_plan(1, 1), policy, (most_steps, seed, nodes)),
+        lambda: _price_nodes(scenario, policy, most_steps, seed, fleet, nodes),
+    )
+
+
+def _price_nodes(
+    scenario: Scenario,
+    policy: PolicyLike,
+    most_steps: int,
+    seed: int,
+    fleet: Fleet | None,
+    nodes: Nodes,
+) -> RoundCosts:
     fleet = draw_fleet(scenario, seed) if fleet is None else fleet
     count = callable_clients(scenario, seed, fleet)
-    cohorts, steps = grid_nodes(count, COHORTS), grid_nodes(most_steps, LENGTHS)
-    if count > COHORTS:  # where cohorts begin to lack those that sit out
+    cohorts, steps = grid_nodes(count, nodes.cohorts), grid_nodes(most_steps, nodes.lengths)
+    if count > nodes.cohorts:  # where cohorts begin to lack those that sit out
         cohorts = np.unique(np.append(cohorts, round(0.9 * count)))
     if priced_rounds(scenario) < 2:
         key = "gains holds" if scenario.cell.gains is not None else "channel.measured holds"
@@ -129,8 +143,9 @@ def price_round_grid(
         for e in steps.tolist()
     ]
     for i, k in enumerate(cohorts.tolist()):
+        keep_going()
         worlds = [scenario.with_plan(k, e) for e in steps.tolist()]
-        rounds[i] = priced_rounds(worlds[0], min(ROUNDS, max(PLACES // k, 50)))
+        rounds[i] = priced_rounds(worlds[0], min(ROUNDS, max(nodes.places // k, nodes.least)))
         together = max(1, TOGETHER // k)
         taken = simulate_each(worlds, fleet, policies, int(rounds[i]), seed, together)
         mean = {name: values.mean(1) for name, values in taken.items()}
@@ -168,7 +183,7 @@ def best_policy(
     fleet = draw_fleet(scenario, seed) if fleet is None else fleet
     rounds = priced_rounds(scenario, 50)
     taken = {
-        name: float(simulate_columns(scenario, fleet, name, rounds, seed)[minimise].mean())
+        name: float(price_columns(scenario, fleet, name, rounds, seed)[minimise].mean())
         for name in NAMED
     }
     return min(taken, key=lambda name: taken[name])

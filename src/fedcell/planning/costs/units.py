@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from fedcell.core.schema import Text
+from fedcell.core.types import Array
 from fedcell.network.draw import draw_fleet
 from fedcell.network.physics.extras import memory_time
 from fedcell.network.physics.hardware import counted_weight
@@ -16,6 +17,8 @@ from fedcell.network.trace import MANY, Fleet
 from fedcell.planning.law.given import UnitCosts
 from fedcell.scenario.hardware.levels import penalty
 from fedcell.scenario.scenario import Scenario
+
+from .memory import remembered
 
 ROUNDS = 200  # priced for a mean, or all that are measured
 LEAST_ROUNDS = 3  # that are priced, to see how they differ
@@ -36,7 +39,7 @@ def unit_costs(
     """The unit costs at the scenario's K and E_l, by each of the ways; with the scenario's `fleet`,
     where it is drawn already."""
     steps, fleet = scenario.local_work, draw_fleet(scenario, seed) if fleet is None else fleet
-    taken = simulate_columns(scenario, fleet, policy, priced_rounds(scenario), seed)
+    taken = price_columns(scenario, fleet, policy, priced_rounds(scenario), seed)
     means = {name: float(values.mean()) for name, values in taken.items()}
     k, measured = means["called"], means["cost"]
     real = UnitCosts(
@@ -94,9 +97,19 @@ def full_participation(
     """C_u,0 (18): all clients upload, over their number; the mean over rounds of fading."""
     fleet = draw_fleet(scenario, seed) if fleet is None else fleet
     everyone = scenario.using(plan={"cohort": scenario.clients.count, "selection": "uniform"})
-    taken = simulate_columns(everyone, fleet, policy, priced_rounds(everyone, 50), seed)
+    taken = price_columns(everyone, fleet, policy, priced_rounds(everyone, 50), seed)
     upload, called = taken["upload_cost"], taken["called"]
     return float((upload[called > 0] / called[called > 0]).mean())  # (18)
+
+
+def price_columns(
+    scenario: Scenario, fleet: Fleet, policy: PolicyLike, rounds: int, seed: int
+) -> dict[str, Array]:
+    """Return the columns of some rounds, (round,), from the memory where they are known."""
+    return remembered(
+        *("columns", scenario, policy, (rounds, seed)),
+        lambda: simulate_columns(scenario, fleet, policy, rounds, seed),
+    )
 
 
 def priced_rounds(scenario: Scenario, wanted: int = ROUNDS) -> int:

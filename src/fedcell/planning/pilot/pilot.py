@@ -1,11 +1,11 @@
 """A pilot: short runs from which the rounds of training are fitted, near the likely plan."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from msgspec import Meta
 
@@ -29,11 +29,14 @@ if TYPE_CHECKING:
     from .summary import PilotReport
 
 
+T = TypeVar("T")
+
 Code = Annotated[dict[str, dict[str, str]], Meta(description="a table")]
 
 # A pilot runs most often the settings whose first runs were lucky, so less is known of a setting
 # than its runs alone say, by this factor (DECISIONS.md, 76).
 CHOSEN_DOUBT = 2.0
+MOST_KNOWN = 48  # laws and settings that are kept, for one target after the other
 FORESEEABLE = 20.0  # times the rounds of a run, beyond which its curve is not continued
 
 
@@ -95,7 +98,7 @@ class Pilot(Showable):
             If no run reached the target, or runs stopped at an easier one.
         """
         goal = self.with_direction(as_target(target, self.target, self.target.hold))
-        return self._law if goal == self.target else self._fit(goal)
+        return self._remembered("law", goal, lambda: self._fit(goal))
 
     def with_direction(self, target: Target | None) -> Target:
         """Return a target with the direction of its metric, which the runs know; default: that of
@@ -120,9 +123,18 @@ class Pilot(Showable):
         return replace(target, better=better)
 
     @cached_property
-    def _law(self) -> FittedLaw:
-        """Return the law for the target of the pilot, which is fitted once."""
-        return self._fit(self.target)
+    def _known(self) -> dict[tuple[str, Target], Any]:
+        """Return what was found for the last targets."""
+        return {}
+
+    def _remembered(self, what: str, target: Target, find: Callable[[], T]) -> T:
+        """Return what follows from the runs for a target, which is found once."""
+        if (what, target) not in self._known:
+            while len(self._known) >= MOST_KNOWN:
+                self._known.pop(next(iter(self._known)), None)
+            self._known[what, target] = find()
+        found: T = self._known[what, target]
+        return found
 
     def _fit(self, target: Target) -> FittedLaw:
         self._check_reached(target)
@@ -132,6 +144,9 @@ class Pilot(Showable):
     def fit_paper(self, target: Target | None = None) -> GivenLaw:
         """Return a law of the paper's own three terms, from the same runs."""
         goal = self.with_direction(target)
+        return self._remembered("paper", goal, lambda: self._fit_paper(goal))
+
+    def _fit_paper(self, goal: Target) -> GivenLaw:
         self._check_reached(goal)
         return fit_form(observe(self.trials, goal, self.kind), "paper")
 
@@ -199,6 +214,9 @@ class Pilot(Showable):
 
     def reached(self, target: Target) -> tuple[Setting, ...]:
         """Return the settings that a plan may use: a run reached the target and none diverged."""
+        return self._remembered("reached", target, lambda: self._reached(target))
+
+    def _reached(self, target: Target) -> tuple[Setting, ...]:
         there = {trial.setting for trial in self.trials if trial.rounds_to(target)}
         return tuple(s for s in self.tried if s in there and s not in self.diverged)
 

@@ -75,19 +75,22 @@ def _best_clients(reproduced: Reproduction, panel: Any) -> None:
 
 def _theory(reproduced: Reproduction, panel: Any) -> None:
     """Draw |grad f|^2 / 2 f along a training: a constant if P-L held with one mu."""
-    rows = list(reproduced.table.about.get(KIND, ()))
-    variants = list(dict.fromkeys(str(row["labels"].get("variant", "")) for row in rows))
-    for row in rows:
-        variant, seed = str(row["labels"].get("variant", "")), int(row.get("seed", 0))
-        panel.plot(
-            np.array(row["rounds"], float) + 1,  # before training is 0, which has no logarithm
-            row["pl_ratios"],
-            marker="o",
-            markersize=4,
-            linestyle=STYLES[seed % len(STYLES)],
-            color=LINES[variants.index(variant) % len(LINES)],
-            label=plain(f"{variant}, seed {seed}"),
-        )
+    by_variant: dict[str, list[Any]] = {}
+    for row in reproduced.table.about.get(KIND, ()):
+        by_variant.setdefault(str(row["labels"].get("variant", "")), []).append(row)
+    for i, (variant, rows) in enumerate(by_variant.items()):
+        for row in rows:
+            panel.plot(
+                np.array(row["rounds"], float) + 1,  # before training is 0, which has no logarithm
+                row["pl_ratios"],
+                marker="o",
+                markersize=3,
+                linewidth=1,
+                linestyle=STYLES[i % len(STYLES)],
+                color=LINES[i % len(LINES)],
+                alpha=0.6,
+                label=plain(f"{variant}, {len(rows)} trainings") if row is rows[0] else None,
+            )
     panel.set_xscale("log")
     panel.set_yscale("log")
     readable_logarithms(panel.xaxis, panel.yaxis)

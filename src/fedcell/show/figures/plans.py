@@ -96,14 +96,9 @@ def plan_figure(plan: TrainingPlan) -> Any:
 
 def _surface(grid: PlanGrid, measure: str, best: float) -> tuple[Array, Array, Array]:
     """K, E_l and what is minimised over them, in parts of the best, finely enough to be drawn."""
-    k, e = (
-        np.unique(np.rint(np.geomspace(v[0], v[-1], FINE)).astype(int))
-        for v in (grid.cohorts, grid.steps)
-    )
-    kk, ee = np.meshgrid(k, e, indexing="ij")
-    rounds = np.maximum(grid.law.predict(kk, ee, grid.loss_rate, kind=grid.kind)[0], 1.0)
-    values = rounds * getattr(grid.round_costs, measure)(kk, ee)
-    relative = np.minimum(values / best, 1e6)
+    surface = grid.surface(FINE)
+    k, e = surface.cohorts.astype(float), surface.steps.astype(float)
+    relative = np.minimum(getattr(surface, measure) / best, 1e6)
     # The only K, or E_l, that there is becomes a stripe: a point has no area to shade.
     for axis, size in enumerate(relative.shape):
         relative = relative.repeat(2, axis) if size == 1 else relative

@@ -13,6 +13,7 @@ from fedcell.network.ledger import Ledger
 from fedcell.network.schedule import ScheduledRound
 
 from .style import (
+    BLUE,
     GREY,
     MARKERS,
     STYLES,
@@ -207,6 +208,18 @@ def draw_shares(panel: Any, scheduled: ScheduledRound) -> None:
     _finish_clients(panel, scheduled, shares.size)
 
 
+def draw_powers(panel: Any, scheduled: ScheduledRound) -> None:
+    """Draw one round by client: the transmit power that the policy chose, in dBm."""
+    assert scheduled.schedule.power is not None
+    dbm = 10 * np.log10(1e3 * scheduled.schedule.power[:CROWD])
+    panel.plot(dbm, np.arange(dbm.size), "o", color=BLUE, markersize=4)
+    low, high = float(dbm.min()), float(dbm.max())
+    room = max(1.0, 0.08 * (high - low))
+    panel.set_xlim(low - room, high + room)
+    panel.set_xlabel("transmit power [dBm]")
+    _finish_clients(panel, scheduled, dbm.size)
+
+
 def _finish_clients(panel: Any, scheduled: ScheduledRound, count: int) -> None:
     every = scheduled.schedule.share.size
     panel.set_ylabel("client" if count == every else f"client, the first {count} of {every}")
@@ -223,13 +236,18 @@ def _finish_clients(panel: Any, scheduled: ScheduledRound, count: int) -> None:
 
 
 def schedule_figure(scheduled: ScheduledRound) -> Any:
-    """Return one round by client: training, then uploading, and the share of the band."""
+    """Return one round by client: training, then uploading, the share of the band, and the transmit
+    power where the policy chose it."""
     clients = min(CROWD, scheduled.schedule.share.size)
     figure = new_figure(9, 1.6 + 0.22 * clients)
-    times, shares = figure.subplots(1, 2, sharey=True, gridspec_kw={"width_ratios": [2.4, 1]})
-    draw_times(times, scheduled)
-    draw_shares(shares, scheduled)
-    shares.set_ylabel("")
+    widths = [2.4, 1] if scheduled.schedule.power is None else [2.2, 1, 1]
+    panels = figure.subplots(1, len(widths), sharey=True, gridspec_kw={"width_ratios": widths})
+    draw_times(panels[0], scheduled)
+    draw_shares(panels[1], scheduled)
+    if scheduled.schedule.power is not None:
+        draw_powers(panels[2], scheduled)
+    for panel in panels[1:]:
+        panel.set_ylabel("")
     figure.legend(loc="outside upper center", ncols=len(STATE_LOOKS), frameon=False)
     return figure
 

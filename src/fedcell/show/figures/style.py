@@ -23,6 +23,7 @@ COLOURS = {
     "equal-finish": "#009E73",
     "optimal-staged": "#CC79A7",
     "optimal": "#000000",
+    "optimal-power": "#D55E00",
 }
 # Coinciding lines differ by their markers: rings, crosses, small and large.
 MARKERS = {
@@ -31,8 +32,9 @@ MARKERS = {
     "equal-finish": {"marker": "o", "markersize": 9, "markerfacecolor": "none"},
     "optimal-staged": {"marker": "D", "markersize": 4},
     "optimal": {"marker": "x", "markersize": 6},
+    "optimal-power": {"marker": "+", "markersize": 8},
 }
-SPARE = ["#0072B2", "#D55E00", "#F0E442", "#999999"]
+SPARE = ["#0072B2", "#F0E442", "#999999"]
 STYLES = ["-", "--", ":", "-."]
 ORANGE, BLUE, GREEN, GREY = "#E69F00", "#0072B2", "#009E73", "#999999"
 FORMATS = ("png", "pdf", "svg")

@@ -1,5 +1,6 @@
 """Plans, and what became of them, as tables for people."""
 
+from collections.abc import Sequence
 from math import isfinite
 
 from rich.console import Console
@@ -7,13 +8,15 @@ from rich.console import Console
 from fedcell.core.estimates import Estimate
 from fedcell.core.quantities import readable_duration
 from fedcell.planning.choice.limits import BATTERIES, PER_CLIENT
-from fedcell.planning.choice.plan import TOLERANCE, PlanOutcome, TrainingPlan
+from fedcell.planning.choice.plan import TOLERANCE, PlanOutcome, TrainingPlan, WhatIf
 from fedcell.planning.costs.rounds import SAME
 from fedcell.planning.law.base import LEVEL
 
 from .console import counted, digits, print_notes, print_table, two_digits
 from .pilots import print_law
 from .rounds import energy_parts
+
+MOST_OF_FRONT = 12  # plans of a Pareto front in a table
 
 TOTALS = {  # heading: measure
     "rounds": "rounds",
@@ -23,9 +26,11 @@ TOTALS = {  # heading: measure
 }
 
 
-def print_plan(out: Console, plan: TrainingPlan, details: bool = False) -> None:
+def print_plan(
+    out: Console, plan: TrainingPlan, details: bool = False, front: bool = False
+) -> None:
     """A plan; with `details` also what stands behind it: the law, the paper's own choice and unit
-    costs."""
+    costs; with `front` also the Pareto front."""
     k, e = plan.cohort, plan.local_steps
     out.print(
         f"{plan.name}: call {k} {counted(k, 'client')} a round and let each "
@@ -65,23 +70,49 @@ def print_plan(out: Console, plan: TrainingPlan, details: bool = False) -> None:
     }
     print_table(out, "Under each policy: who gets how much band, at which CPU speed", columns)
     out.print(_why(plan))
-    if worlds := plan.sensitivity:
-        columns = {
-            "change": [world.change for world in worlds],
-            "clients": [str(world.cohort or "-") for world in worlds],
-            "steps": [str(world.local_steps or "-") for world in worlds],
-            "rounds": [digits(world.rounds) for world in worlds],
-            "time [s]": [digits(world.duration) for world in worlds],
-            "energy [J]": [digits(world.energy) for world in worlds],
-            "cost [s]": [digits(world.cost) for world in worlds],
-            "cost if kept [s]": [digits(world.kept_cost) for world in worlds],
-        }
-        print_table(out, "How the plan moves", columns)
-        said = [(w.change, text) for w in worlds for text in (w.why_no_plan, w.note) if text]
-        print_notes(out, [f"{change}: {text}" for change, text in said])
+    _print_worlds(out, plan.sensitivity)
+    if front:
+        _print_front(out, plan)
     if details:
         _print_details(out, plan)
     print_notes(out, plan.notes)
+
+
+def _print_worlds(out: Console, worlds: Sequence[WhatIf]) -> None:
+    """How the plan moves in nearby worlds, where these were asked for."""
+    if not worlds:
+        return
+    columns = {
+        "change": [world.change for world in worlds],
+        "clients": [str(world.cohort or "-") for world in worlds],
+        "steps": [str(world.local_steps or "-") for world in worlds],
+        "rounds": [digits(world.rounds) for world in worlds],
+        "time [s]": [digits(world.duration) for world in worlds],
+        "energy [J]": [digits(world.energy) for world in worlds],
+        "cost [s]": [digits(world.cost) for world in worlds],
+        "cost if kept [s]": [digits(world.kept_cost) for world in worlds],
+    }
+    print_table(out, "How the plan moves", columns)
+    said = [(w.change, text) for w in worlds for text in (w.why_no_plan, w.note) if text]
+    print_notes(out, [f"{change}: {text}" for change, text in said])
+
+
+def _print_front(out: Console, plan: TrainingPlan) -> None:
+    """The plans that no other plan beats in time and energy; of many, some evenly among them."""
+    every = plan.front()
+    count = min(len(every), MOST_OF_FRONT)
+    shown = [every[round(i * (len(every) - 1) / max(1, count - 1))] for i in range(count)]
+    columns = {
+        "clients": [str(each.cohort) for each in shown],
+        "steps": [str(each.local_steps) for each in shown],
+        "rounds": [digits(each.rounds) for each in shown],
+        "time [s]": [digits(each.duration) for each in shown],
+        "energy [J]": [digits(each.energy) for each in shown],
+        "cost [s]": [digits(each.cost) for each in shown],
+    }
+    print_table(out, f"Pareto front of time and energy, under {plan.policy}", columns)
+    if count < len(every):
+        out.print(f"{count} of {len(every)} plans of the front, evenly among them")
 
 
 def _span(estimate: Estimate, thing: str) -> str:

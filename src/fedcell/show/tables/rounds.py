@@ -34,12 +34,13 @@ def print_schedule(out: Console, scheduled: ScheduledRound) -> None:
             digits(100 * share) for share in given["share"]
         ],
         "CPU [MHz]": [digits(freq / 1e6) for freq in given["freq"]],
+        **({"send [mW]": [digits(1e3 * p) for p in given["power"]]} if "power" in given else {}),
         "train [s]": list(map(digits, given["compute_time"])),
         "upload [s]": list(map(digits, given["upload_time"])),
         "train [J]": list(map(digits, given["compute_energy"])),
         "upload [J]": list(map(digits, given["upload_energy"])),
     }
-    if of is not None and of.names is not None:  # room for names: all energies in one column
+    if "power" in given or (of is not None and of.names is not None):  # all energies in a column
         columns = {name: c for name, c in columns.items() if not name.endswith("[J]")}
         columns["energy [J]"] = [digits(joules) for joules in client_energy(cost).tolist()]
     shown = {heading: cells[:MAX_CLIENTS] for heading, cells in columns.items()}

@@ -156,11 +156,11 @@ def print_reproduction(out: Console, panel: Reproduction) -> None:
     print_sweep_table(out, panel.table)
     out.print(f"\n{panel.panel}: verdicts on the paper's claims")
     for v in panel.verdicts:
-        out.print(f"{v.outcome:12s}  {v.claim}; {v.where}: {v.number}", soft_wrap=True)
+        out.print(f"{v.words:12s}  {v.claim}; {v.where}: {v.number}", soft_wrap=True)
     for v in panel.otherwise:
-        words = f"if the target must hold: {v.outcome}  {v.claim}; {v.where}: {v.number}"
+        words = f"if the target must hold: {v.words}  {v.claim}; {v.where}: {v.number}"
         out.print(words, soft_wrap=True)
     notes = list(panel.notes)
-    if panel.quick:
+    if panel.edition.quick:
         notes.append("a rough version: other data, few seeds; its verdicts are not final")
     print_notes(out, notes)

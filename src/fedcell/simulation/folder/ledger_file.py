@@ -29,7 +29,7 @@ from fedcell.core.files.formats import (
 from fedcell.core.files.regular import open_regular
 from fedcell.network.ledger import Ledger
 from fedcell.network.physics.timeline import PARTS
-from fedcell.network.policies.names import NAMED
+from fedcell.network.policies.names import BUILT_IN
 from fedcell.scenario.target import NAME
 from fedcell.simulation.state import COLUMNS, State
 
@@ -40,6 +40,7 @@ TOTALS = ("total_duration", "total_energy")
 COUNTS = {"called", "draws", "received", "excluded_by_channel", "excluded_by_data"}
 COUNTS |= {"discarded_uploads"}
 BY_PART = {f"{part}_energy" for part in PARTS}  # only where radios or devices are declared
+OPTIONAL = BY_PART | {"vain_duration", "vain_energy"}  # the last two of a selector
 
 Columns = dict[str, Any]  # arrays of equal length, by name
 
@@ -130,7 +131,7 @@ def _read(texts: Iterator[str]) -> dict[str, Columns]:
         if names[-1] == CHECKSUM:
             names.pop()
             texts = map(Chain(header).checked, texts)
-        wanted = [n for n in known if n in names or n not in BY_PART]
+        wanted = [n for n in known if n in names or n not in OPTIONAL]
         lines = csv_rows(texts)
         metrics = [name for name in names[2:] if name not in (*wanted, *TOTALS)]
         wanted += metrics
@@ -168,7 +169,7 @@ def policies_before(folder: Path) -> dict[str, Columns]:
 
 def check_known(before: Mapping[str, Columns], given: Mapping[str, Any], folder: Path) -> None:
     """Refuse to resume without a custom policy of the folder: its lines would end here."""
-    own = [name for name in before if name not in given and name not in NAMED]
+    own = [name for name in before if name not in given and name not in BUILT_IN]
     if own:
         raise BadFile(
             f"{folder}: was priced under {', '.join(own)} before, which is not built in: name it, "

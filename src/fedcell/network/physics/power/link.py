@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.core.types import Array
+from fedcell.core.types import Array, Bools
 from fedcell.network.physics.link import noise_density, ratio, usable_band
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.hardware.radio import Radio
@@ -45,6 +45,14 @@ class Link:
                 "its links: take a problem of make_problem or load_round"
             )
         return problem.link
+
+    def keeping(self, x: Array, which: Bools) -> Self:
+        """Return the links of which some devices cannot set their power: x is that of their power
+        law, as far as it is finite (a device that always sends with all its power has none)."""
+        fixed = which & np.isfinite(x)
+        return replace(
+            self, least=np.where(fixed, x, self.least), most=np.where(fixed, x, self.most)
+        )
 
     def __getitem__(self, where: Any) -> Self:
         """Return some of the rounds or clients."""

@@ -14,14 +14,15 @@ the largest share, D / x what is drawn on air where clients send in turn.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from fedcell.core.errors import BadInput
-from fedcell.core.types import Array
+from fedcell.core.types import Array, Bools
 from fedcell.network.physics.discrete.link import DiscreteLink
+from fedcell.network.physics.link import PowerLimit
 from fedcell.network.physics.terms import Terms
 from fedcell.network.round import Problem, Schedule
 
@@ -48,8 +49,8 @@ class FreePower:
     floor: Array  # shortest upload
 
     @classmethod
-    def of(cls, problem: Problem) -> FreePower:
-        """Return the numbers of a problem."""
+    def of(cls, problem: Problem, terms: Terms | None = None) -> FreePower:
+        """Return the numbers of a problem, with those of (22) for training and time or others."""
         link, weight = Link.of(problem), problem.energy_weight
         if isinstance(link, DiscreteLink):
             raise BadInput(
@@ -66,7 +67,7 @@ class FreePower:
         airtime = link.scale / link.widest
         sending = link.sending
         return cls(
-            terms=Terms.of(problem),
+            terms=Terms.of(problem) if terms is None else terms,
             y=link.scale,
             radiated=weight * link.draw * link.noise * link.scale,
             on_air=weight * link.on_air * link.scale,
@@ -88,9 +89,9 @@ class FreePower:
         """Return some of the rounds."""
         return FreePower(**{f.name: getattr(self, f.name)[where] for f in fields(self)})
 
-    def value(self, t: Array, s: Array, x: Array) -> Array:
-        """Return the objective, up to its constants."""
-        H = (self.terms.m + t + s).max(-1)
+    def value(self, t: Array, s: Array, x: Array, length: Array | None = None) -> Array:
+        """Return the objective, up to its constants, at the length of the rounds or another."""
+        H = (self.terms.m + t + s).max(-1) if length is None else length
         with np.errstate(divide="ignore"):
             upload = self.radiated * phi(x) + self.on_air / x + self.terms.q * s
         return np.asarray(self.terms.second * H + (self.terms.value(t) + upload).sum(-1))
@@ -143,6 +144,23 @@ class FreePower:
             width = 1.0 if link.in_turn else used
             x = np.log1p(schedule.power / (link.noise * width))
         return problem.cycles / schedule.freq, s, np.asarray(np.minimum(x, self.most))
+
+
+def with_fixed_powers(problem: Problem, which: Bools) -> Problem:
+    """Return a problem in which some devices, (..., client), cannot set their transmit power: they
+    keep the density of their power law."""
+    if problem.link is None or not which.any():
+        return problem
+    if isinstance(problem.link, DiscreteLink):
+        raise BadInput(
+            "radio.rate_table gives rates with steps: optimal-power needs devices that all set "
+            "their transmit power (sets-power)"
+        )
+    limit = None if problem.extras is None else problem.extras.limit
+    band_time = limit.band_time if isinstance(limit, PowerLimit) else problem.band_time
+    with np.errstate(divide="ignore"):
+        x = problem.link.scale / band_time
+    return replace(problem, link=problem.link.keeping(x, which))
 
 
 def _shortest(sending: Array, airtime: Array, least: Array, most: Array) -> Array:

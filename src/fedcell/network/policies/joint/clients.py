@@ -96,9 +96,9 @@ def marginal(clients: Clients, s: Array) -> Marginal:
     v = by_s / (x * s)
     found = Marginal(x, v, -v * (2 - x_r), v * (1 - x_r), -x_r, x_r)
     limited = clients.sending * np.expm1(x) > s * x
+    tied = (clients.airtime > s * x) & ~limited  # not both: the shortest upload allows some x
     if limited.any():
         _limit(found, clients[limited], s[limited], limited)
-    tied = clients.airtime > s * x
     if tied.any():
         _tie(found, clients[tied], s[tied], tied)
     return found
@@ -162,7 +162,8 @@ def respond(power: FreePower, floor: Array, e: Array, R: Array, guess: Array) ->
         fixed = s != wish  # at f_min or f_max
         pinned &= ~fixed
         found = marginal(clients, s)
-        early = (h - own >= s * (1 - 1e-14)) & (found.v <= terms.q)
+        spare = e[:, None] + (floor[:, None] - terms.m - own)  # not h - own, for rounding
+        early = (spare >= s * (1 - 1e-14)) & (found.v <= terms.q)
         if early.any():
             some = clients[early]
             s[early], pinned[early] = _lengths(
@@ -259,19 +260,20 @@ def _lengths(
         found = marginal(clients, s)
         saved, Z = clients.saved(clients.h - s) if trains else (0.0, 0.0)
         wanted = clients.q + saved
-        miss = np.log(found.v / wanted)
-        slope = found.v_s / found.v - s * Z / wanted
-        shift = -miss / slope
-        done = (np.abs(shift) <= EXACT) | (s <= least) & (miss <= 0)
-        low, high = np.where(miss > 0, s, low), np.where(miss > 0, high, s)
-        done |= high - low <= 1e-15 * high
+        short = found.v > wanted  # s must be longer
+        shift = np.log(found.v / wanted) / (s * Z / wanted - found.v_s / found.v)
+        # Where `wanted` is hardly above 0 its logarithm is no line, but the difference is.
+        shift = np.fmax(shift, np.where(short, (found.v - wanted) / (s * Z - found.v_s), shift))
+        done = (np.abs(shift) <= EXACT) | (s <= least) & ~short
+        low, high = np.where(short, s, low), np.where(short, high, s)
+        done |= (high - low <= 1e-15 * high) | (step == STEPS - 1)
         wish = s * np.exp(np.clip(shift, -30, 30))
         usable = (wish > low) & (wish < high) & (step % 10 != 9)
         below = (wish <= least) & (low <= least) & (least > 0)
         following = np.where(done, s, _middle(low, high))
         following = np.where(usable, wish, np.where(below, least, following))
         flat[left[done]] = following[done]
-        at_least[left[done]] = ((following <= least) & (miss <= 0))[done]
+        at_least[left[done]] = ((following <= least) & ~short)[done]
         s = following
         if done.all():
             break

@@ -9,7 +9,6 @@ Where beta falls at once as H grows, the prices of both sides are mixed.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from functools import partial
 
 import numpy as np
 
@@ -17,19 +16,19 @@ from fedcell.core.types import Array, Bools
 from fedcell.network.physics.power.functions import inverse_m, inverse_phi
 from fedcell.network.physics.power.problem import FreePower
 
-from .clients import Response, corners_of, respond
+from .clients import Response, respond
 
 BLOCK = 2**14  # clients solved at a time
 TOLERANCE = 1e-11  # of the two sums
 ROUNDING = 4e-16  # of a step, relative
 STEPS = 60  # of Newton's method for the two sums; 5 to 15 are usual
-FIRST_STEPS = 20  # then the lengths at which prices jump are tried
-SIDE = 1e-13  # of the length at which prices jump: next to it
+PRICE_STEPS = 90  # for the price of band at a length of the round; 3 to 6 are usual
 BOX_AFTER = 4  # steps in which Newton's method may leave the box
-BISECTIONS = 70  # of H, where Newton's method fails
+BISECTIONS = 60  # of H, where Newton's method fails
 AT_FLOOR = 1e-13  # of the shortest round: no longer than it
 NEAR = 0.05  # of the first step to the middle of the box; it doubles
 FAR = 40.0  # of the box around the start, in logarithms
+TINY = 1e-300
 NO_PRICE = 1e-30  # of band, relative to the start, where some is left over
 MET = 1e-9  # of the box: what a sum that is met may miss
 
@@ -70,58 +69,77 @@ def shortest_rounds(power: FreePower) -> Array:
 def _solve_all(power: FreePower, length: Array | None) -> JointSplit:
     """Return the optimum of rounds with one axis."""
     if length is not None:
-        return _solve(power, length)[0]
-    found, solved = _solve(power, None, FIRST_STEPS)
-    for method in (_at_jumps, partial(_solve, length=None), _bisected):
-        if solved.all():
-            break
+        floor = shortest_rounds(power)
+        e = np.maximum(length - floor, AT_FLOOR / 2 * floor)
+        return _priced(power, floor, e, _start(power, floor)[1])
+    found, solved = _solve(power)
+    if not solved.all():
         rest = np.flatnonzero(~solved)
-        better, solved[rest] = method(power[rest])
+        better = _bisected(power[rest])
         for f in fields(JointSplit):
             getattr(found, f.name)[rest] = getattr(better, f.name)
     return found
 
 
-def _at_jumps(power: FreePower) -> tuple[JointSplit, Bools]:
-    """Return the splits at the lengths at which the sum of the prices jumps, and where that is the
-    optimum: the sum is above A before, and below it after.
+def _bisected(power: FreePower) -> JointSplit:
+    """Return the optimum by bisection of H, with the price of band solved for at each.
 
-    The price of a client jumps where it trains at a limit of its clock and its upload is so long
-    that another limit of the link begins to act; these lengths do not depend on the prices.
+    The sum of the prices beta falls in H. Where it jumps, those of both sides are mixed.
     """
-    floor, A, terms = shortest_rounds(power), power.terms.second, power.terms
-    ends = [terms.m + t + s for t in (terms.shortest, terms.longest) for s in corners_of(power)]
-    e = np.sort(np.concatenate(ends, axis=-1) - floor[:, None], axis=-1)
-    e = np.where((e > AT_FLOOR * floor[:, None]) & np.isfinite(e), e, np.inf)
-    e = np.sort(e, axis=-1)
-    low, high = np.zeros(len(e), int), np.isfinite(e).sum(-1)  # of the first beyond the optimum
-    each = np.arange(len(e))
-    while (low < high).any():
-        middle = np.minimum((low + high) // 2, e.shape[-1] - 1)
-        after = floor + np.where(low < high, e[each, middle], floor) * (1 + SIDE)
-        more = _solve(power, after)[0].beta.sum(-1) >= A
-        low, high = np.where((low < high) & more, middle + 1, low), np.where(more, high, middle)
-    at = e[each, np.minimum(low, e.shape[-1] - 1)]
-    at = np.where(np.isfinite(at), at, floor)
-    shorter = _solve(power, floor + at * (1 - SIDE))[0]
-    longer = _solve(power, floor + at * (1 + SIDE))[0]
-    here = (shorter.beta.sum(-1) >= A) & (longer.beta.sum(-1) <= A)
-    return _mixed(longer, shorter, A), here
-
-
-def _bisected(power: FreePower) -> tuple[JointSplit, Bools]:
-    """Return the optimum by bisection of H, with R solved for at each."""
     floor, A = shortest_rounds(power), power.terms.second
-    start = _start(power, floor)[0]
-    low, high = np.maximum(start - FAR, np.log(AT_FLOOR / 2 * floor)), start + FAR
-    below = above = _solve(power, floor + np.exp(high))[0]
+    z = _start(power, floor)
+    low, high = np.log(AT_FLOOR / 2 * floor), z[0] + FAR
+    above = _priced(power, floor, np.exp(high), z[1])  # of a round that is too long
+    below = _priced(power, floor, np.exp(low), z[1])
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        found, _ = _solve(power, floor + np.exp(middle))
+        start = np.where(above.R > 0, np.log(np.maximum(above.R, TINY)), z[1])
+        found = _priced(power, floor, np.exp(middle), start)
         more = found.beta.sum(-1) >= A  # H must be longer
         low, high = np.where(more, middle, low), np.where(more, high, middle)
         below, above = _where(more, found, below), _where(more, above, found)
-    return _mixed(above, below, A), np.ones(len(floor), bool)
+    return _mixed(above, below, A)
+
+
+def _priced(power: FreePower, floor: Array, e: Array, z: Array) -> JointSplit:
+    """Return the cheapest split of rounds of length floor + e: the price of band at which the
+    shares fill it, or no price where they leave some of it over. The search begins at log R = z."""
+    t, s, x, beta = (np.empty_like(power.y) for _ in range(4))
+    prices, left = np.zeros(len(power.y)), np.arange(len(power.y))
+    guess = np.full_like(power.y, np.nan)
+    low, high = z - FAR, z + FAR
+    # Without a price of band x falls to its least value, or to the best for what is drawn on air.
+    none = respond(power, floor, e, np.exp(low), guess)
+    finite = (power.least > 0) | (power.on_air > 0) | (power.airtime > 0)
+    band_left = (none.share.sum(-1) <= 1) & finite.all(-1)
+    too_short = respond(power, floor, e, np.exp(high), guess).share.sum(-1) > 1 + TOLERANCE
+    z = np.where(band_left, low, np.where(too_short, high, z))
+    ends = band_left | too_short
+    for step in range(PRICE_STEPS):
+        R = np.exp(z)
+        each = respond(power, floor, e, R, guess)
+        shares = each.share.sum(-1)
+        with np.errstate(all="ignore"):
+            newton = np.clip(-np.log(shares) * shares / each.share_by[1].sum(-1), -6, 6)
+        low, high = np.where(shares > 1, z, low), np.where(shares > 1, high, z)
+        step_end = ROUNDING * np.maximum(1, np.abs(z))
+        done = (np.abs(shares - 1) <= TOLERANCE) | ends | (high - low <= 2 * step_end)
+        done |= np.abs(newton) <= step_end
+        done |= step == PRICE_STEPS - 1
+        for values, found in zip((t, s, x, beta), (each.t, each.s, each.x, each.beta), strict=True):
+            values[left[done]] = found[done]
+        prices[left[done]] = np.asarray(np.where(band_left, 0.0, R))[done]
+        if done.all():
+            break
+        wish = z + newton
+        usable = np.isfinite(wish) & (wish > low) & (wish < high) & (step % 6 != 5)
+        following = np.where(usable, wish, (low + high) / 2)
+        guess = _foreseen(each, np.zeros_like(e), following - z)
+        keep = ~done
+        power, left, floor, e, guess = power[keep], left[keep], floor[keep], e[keep], guess[keep]
+        low, high, z = low[keep], high[keep], following[keep]
+        band_left, ends = band_left[keep], ends[keep]
+    return JointSplit(t, s, x, beta, prices)
 
 
 def _mixed(above: JointSplit, below: JointSplit, A: Array) -> JointSplit:
@@ -129,7 +147,8 @@ def _mixed(above: JointSplit, below: JointSplit, A: Array) -> JointSplit:
     most, least = below.beta.sum(-1), above.beta.sum(-1)
     with np.errstate(invalid="ignore", divide="ignore"):
         part = np.nan_to_num(np.clip((A - least) / (most - least), 0, 1))[:, None]
-    return replace(above, beta=part * below.beta + (1 - part) * above.beta)
+    beta = part * below.beta + (1 - part) * above.beta
+    return replace(above, beta=beta, R=part[:, 0] * below.R + (1 - part[:, 0]) * above.R)
 
 
 def _where(which: Bools, one: JointSplit, other: JointSplit) -> JointSplit:
@@ -139,7 +158,7 @@ def _where(which: Bools, one: JointSplit, other: JointSplit) -> JointSplit:
     return JointSplit(*(np.where(each if a.ndim == 2 else which, a, b) for a, b in pairs))
 
 
-def _solve(power: FreePower, length: Array | None, steps: int = STEPS) -> tuple[JointSplit, Bools]:
+def _solve(power: FreePower) -> tuple[JointSplit, Bools]:
     """Return the optimum of rounds with one axis, and whether it was found, by Newton's method for
     (log(H - floor), log R) within the box that the signs of the two sums leave."""
     t, s, x, beta = (np.empty_like(power.y) for _ in range(4))
@@ -147,16 +166,14 @@ def _solve(power: FreePower, length: Array | None, steps: int = STEPS) -> tuple[
     solved = np.zeros(len(power.y), bool)
     floor = shortest_rounds(power)
     z = _start(power, floor)
-    known = np.stack((np.full(len(z[0]), length is not None), _has_band_left(power)))
-    if length is not None:
-        z[0] = np.log(np.maximum(length - floor, 1e-15 * floor))
+    known = np.stack((np.zeros(len(floor), bool), _has_band_left(power)))
     z[1] = np.where(known[1], z[1] + np.log(NO_PRICE), z[1])
     # Energy is free: shares have no price to heed.
     free = np.asarray(~(power.radiated.any(-1) | power.on_air.any(-1)))
     low, high = z - FAR, z + FAR
     low[0] = np.maximum(low[0], np.log(AT_FLOOR / 2 * floor))
     guess = np.full_like(power.y, np.nan)
-    for step in range(steps):
+    for step in range(STEPS):
         e, R = np.exp(z)
         each = respond(power, floor, e, R, guess)
         known[0] |= (e <= AT_FLOOR * floor) & (each.beta.sum(-1) <= power.terms.second)
@@ -166,7 +183,7 @@ def _solve(power: FreePower, length: Array | None, steps: int = STEPS) -> tuple[
         miss, newton = _newton(power, each, e, known)
         still = np.abs(newton) <= ROUNDING * np.maximum(1, np.abs(z))  # sums of 100,000 round
         met = (np.abs(miss).max(0) <= TOLERANCE) | still.all(0) | known.all(0)
-        done = met | (step == steps - 1)
+        done = met | (step == STEPS - 1)
         for values, found in zip((t, s, x, beta), (each.t, each.s, each.x, each.beta), strict=True):
             values[left[done]] = found[done]
         prices[left[done]] = np.asarray(np.where(known[1], 0.0, R))[done]
@@ -230,7 +247,9 @@ def _start(power: FreePower, floor: Array) -> Array:
     """Return the first (log(H - floor), log R): all pay the same price of time, send with the SNR
     that is best for even shares, and upload for the same time after the last has trained."""
     terms, count = power.terms, power.y.shape[-1]
-    share = terms.second[:, None] / count
+    joules = power.radiated.sum(-1) + (terms.w / terms.shortest ** (terms.alpha - 1)).sum(-1)
+    second = np.where(terms.second > 0, terms.second, joules / floor)  # 0: time is free
+    share = second[:, None] / count
     t = terms.training_time(share)
     late = np.maximum((terms.m + t).max(-1) - floor, 0.0)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -240,7 +259,7 @@ def _start(power: FreePower, floor: Array) -> Array:
         x = np.maximum(np.minimum(x, limit), power.least)
         x = np.where(x > 0, x, 1e-3)
     e = late + (power.y / x).sum(-1)
-    R = (terms.second + terms.q.sum(-1)) / (power.y / (x * e[:, None] ** 2)).sum(-1)
+    R = (second + terms.q.sum(-1)) / (power.y / (x * e[:, None] ** 2)).sum(-1)
     return np.asarray(np.log(np.stack((np.maximum(e, 1e-12 * floor), R))))
 
 

@@ -1,0 +1,1 @@
+"""A local page that shows plans while their questions change, and runs while they go on."""
