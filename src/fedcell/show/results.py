@@ -39,7 +39,6 @@ TABLES: Mapping[str, str] = {
     "deploy.exchanges.ExchangeReport": "exchanges.print_exchanges",
     "deploy.testbed.uploads.TestbedReport": "testbeds.print_testbed",
     "scenario.measured_device.fit.FittedDevice": "devices.print_fitted_device",
-    "network.physics.discrete.curve.LinkCurve": "console.print_rows",
 }
 
 
