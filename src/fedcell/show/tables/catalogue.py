@@ -1,4 +1,4 @@
-"""Print the catalogue of devices and radios, the numbers of an entry with their sources, and rates."""
+"""Print the catalogue of devices and radios, an entry with its sources, and rates of links."""
 
 import numpy as np
 from rich.console import Console
