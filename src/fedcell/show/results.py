@@ -22,7 +22,7 @@ TABLES: Mapping[str, str] = {
     "network.compare.Comparison": "rounds.print_comparison",
     "network.compare.CostSweep": "rounds.print_sweep",
     "network.ledger.Ledger": "rounds.print_ledger",
-    "network.physics.discrete.curve.LinkCurve": "links.print_link",
+    "network.physics.discrete.curve.LinkCurve": "catalogue.print_link",
     "simulation.summary.RunResult": "runs.print_run",
     "experiments.seeds.SeedsResult": "runs.print_seeds",
     "learning.partition_report.PartitionReport": "runs.print_partition",
