@@ -33,9 +33,7 @@ Port = Annotated[
 Quiet = Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")]
 
 
-@command(
-    "fedcell studio", "fedcell studio mine.toml --port 8080", "fedcell studio run-digits-seed0"
-)
+@command("fedcell studio digits", "fedcell studio results --port 8080")
 def studio(
     shown: Shown = "digits",
     pilot: PilotFile = None,

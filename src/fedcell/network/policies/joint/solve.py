@@ -229,9 +229,7 @@ def _narrow(z: Array, miss: Array, low: Array, high: Array) -> tuple[Array, Arra
     return low, high
 
 
-def _next(
-    z: Array, newton: Array, low: Array, high: Array, step: int, stalled: Bools
-) -> Array:
+def _next(z: Array, newton: Array, low: Array, high: Array, step: int, stalled: Bools) -> Array:
     """Return the next point: that of Newton's method, or towards the middle of the box."""
     wish = z + np.clip(newton, -4, 4)
     unusable = ~np.isfinite(wish).all(0) | stalled
