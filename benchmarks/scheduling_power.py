@@ -1,8 +1,9 @@
 """How fast, exact and useful is `OptimalPower`: a part of benchmarks/scheduling.py.
 
-Two peers solve the same rounds in one run: CVXPY's DCP form in the natural variables (H, t, s, x),
-the faster of the two, and its geometric program, the more exact one. In both phi(x) = (e^x - 1) / x,
-the integral of e^(u x) over u from 0 to 1, is a sum over Gauss-Legendre nodes with positive weights.
+Two peers solve the same rounds in one run: CVXPY's DCP form in the natural variables
+(H, t, s, x), the faster of the two, and its geometric program, the more exact one. In both
+phi(x) = (e^x - 1) / x, the integral of e^(u x) over u from 0 to 1, is a sum over Gauss-Legendre
+nodes with positive weights.
 """
 
 from collections.abc import Callable

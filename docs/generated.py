@@ -32,8 +32,8 @@ FROM_OUTSIDE = {
     "SECURITY.md": "reference/security.md",
     "RELEASING.md": "reference/releasing.md",
 }
-SPACES = ("", "policies", "network", "learning", "simulation", "experiments", "planning")
-SPACES += ("deploy", "errors")
+SPACES = ("", "policies", "selectors", "network", "learning", "simulation", "experiments")
+SPACES += ("planning", "deploy", "errors")
 # Figures of examples in the gallery; tutorials show their own first one.
 PICTURES = {
     "1_plan_a_round": "round.png",

@@ -14,7 +14,7 @@ import pytest
 import fedcell
 
 SPACES = ["", "policies", "network", "learning", "simulation", "experiments", "planning"]
-SPACES += ["deploy", "errors"]
+SPACES += ["deploy", "errors", "selectors"]
 NEEDS_EXTRAS = {"TorchLearner", "tensors", "run_federation", "pilot_federation"}
 NEEDS_EXTRAS |= {"LocalOptimizer", "Metric", "TorchData", "learner_from_torch"}
 

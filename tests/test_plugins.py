@@ -17,6 +17,7 @@ SCENARIO = """
 count = 4
 [plan]
 cohort = 2
+selection = "near-first"
 local_steps = 2
 rounds = 3
 [task]
@@ -108,12 +109,14 @@ CHECKS = """
 from fedcell.learning import check_dataset, check_partition
 from fedcell.network import check_channel
 from fedcell.policies import check_policy
+from fedcell.selectors import check_selector
 from fedcell.simulation import check_tracker
 import tiny_fedcell
 check_policy(tiny_fedcell.optimal_again)
 check_partition(tiny_fedcell.round_robin)
 check_dataset(tiny_fedcell.two_blobs)
 check_channel(tiny_fedcell.two_slopes)
+check_selector(tiny_fedcell.near_first)
 check_tracker(tiny_fedcell.lines, "log.txt")
 """
 

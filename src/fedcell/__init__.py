@@ -2,8 +2,8 @@
 
 Declare a world (`Scenario`, `load_scenario`), plan (`run_pilot`, `plan_training`), run (`run`,
 `run_seeds`, `run_adaptive`) and compare (`compare`, `run_sweep`). The rest is in namespaces:
-`fedcell.policies`, `network`, `learning`, `simulation`, `experiments`, `planning`, `deploy`,
-`errors`.
+`fedcell.policies`, `selectors`, `network`, `learning`, `simulation`, `experiments`, `planning`,
+`deploy`, `errors`.
 """
 
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from fedcell import network as network
     from fedcell import planning as planning
     from fedcell import policies as policies
+    from fedcell import selectors as selectors
     from fedcell import simulation as simulation
     from fedcell.core.errors import FedcellError as FedcellError
     from fedcell.core.errors import FedcellWarning as FedcellWarning
@@ -97,6 +98,7 @@ __getattr__, __dir__, __all__ = attach(
         "network",
         "planning",
         "policies",
+        "selectors",
         "simulation",
     ],
 )

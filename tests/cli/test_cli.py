@@ -558,7 +558,7 @@ def test_help_names_no_types_and_every_value_by_a_word(fedcell):
     """A flag has nothing behind it; what an option takes is a word, or the choices there are."""
     top = fedcell("--help").out
     names = re.findall(r"^. (\w+) ", top.split("Commands")[1], re.MULTILINE)
-    story = ["demo", "scenario", "partition", "pilot", "plan", "run", "runs", "export"]
+    story = ["demo", "scenario", "partition", "pilot", "plan", "studio", "run", "runs", "export"]
     assert names[: len(story)] == story
     for name in names:
         text = fedcell(name, "--help").out

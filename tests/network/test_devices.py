@@ -308,7 +308,7 @@ def test_the_command_schedules_rounds_of_scenarios_and_plans(fedcell, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([FLEET.parent / "round.json", "--round", 3], "--round and --seed are for scenarios"),
+        ([FLEET.parent / "round.json", "--round", 3], "--select are for scenarios"),
         (["nowhere"], "nowhere is no file and not a shipped scenario"),
         (["nowhere.json"], "nowhere.json: cannot be read"),
         ([], "which scenario? name a file, or one of"),

@@ -47,7 +47,10 @@ def test_a_committed_figure_is_what_is_drawn_today(committed):
 
 
 def test_every_committed_figure_is_compared():
-    files = [*ROOT.glob("docs/**/*.p[nd][gf]"), *(ROOT / "experiments/results").rglob("*.p[nd][gf]")]
+    files = [
+        *ROOT.glob("docs/**/*.p[nd][gf]"),
+        *(ROOT / "experiments/results").rglob("*.p[nd][gf]"),
+    ]
     assert {str(file.relative_to(ROOT)) for file in files} == set(FIGURES.FIGURES)
 
 

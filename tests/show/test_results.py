@@ -56,6 +56,7 @@ from fedcell.show.drawing import FIGURES, PANELS
 from fedcell.show.figures.style import drawing
 from fedcell.show.results import TABLES
 from fedcell.simulation.summary import RunResult
+from support.drawn import league
 from support.figures import faults
 from support.printed import is_plus_minus, tables
 
@@ -169,7 +170,7 @@ def results(tmp_path_factory):
         compare(Scenario(), ["even", "optimal"], rounds=5),
         sweep_costs(Scenario(), ["even"], rounds=3),
         simulate_network(Scenario(), "even", 5),
-        link_curve(Scenario()),
+        link_curve(Scenario().using(radio={"rate_table": "nr-64qam"})),
         taken,
         run_seeds(world, ["even", "optimal"], seeds=2, rounds=30),
         describe_partition(digits),
@@ -181,6 +182,7 @@ def results(tmp_path_factory):
         measure_constants(prepare_training(world), rounds=4, every=2),
         exchanged(),
         on_links(),
+        league(3),
         fit_device(Path(__file__).parents[2] / "examples" / "devices" / "synthetic.csv"),
     ]
     return {type(result): result for result in everything}

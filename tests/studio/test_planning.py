@@ -51,7 +51,13 @@ QUESTIONS: list[dict] = [
 ]
 
 
-@pytest.mark.parametrize("asked", QUESTIONS, ids=str)
+EVERY = [  # half of them in `make test`
+    *QUESTIONS[::2],
+    *(pytest.param(asked, marks=pytest.mark.long) for asked in QUESTIONS[1::2]),
+]
+
+
+@pytest.mark.parametrize("asked", EVERY, ids=str)
 def test_the_answer_is_that_of_the_command_line(asking, fedcell, tmp_path, monkeypatch, asked):
     monkeypatch.chdir(tmp_path)
     answer = view(asking, asked)
@@ -69,7 +75,7 @@ def test_the_answer_is_that_of_the_command_line(asking, fedcell, tmp_path, monke
     assert answer["draft"] is False
 
 
-@pytest.mark.parametrize("asked", QUESTIONS[1::3], ids=str)
+@pytest.mark.parametrize("asked", QUESTIONS[2::4], ids=str)
 def test_the_lines_of_python_make_the_same_plan(asking, asked):
     words = asking("take", asked=asked, what="words")
     names: dict[str, Any] = {}
@@ -198,6 +204,23 @@ def test_a_slow_surface_is_drawn_as_a_draft_first(monkeypatch):
         assert draft["surface"]["steps"] == exact["surface"]["steps"]
         known = view(asking, asked | {"deadline": 100.0}, draft=True)
         assert known["draft"] is False  # the surface is known: no draft is needed
+
+
+def test_the_number_of_a_question_is_whole(asking):
+    for wrong in ("1", None, 1.5, [1]):
+        assert "whole number" in asking("view", asked={}, page="x", number=wrong)["faults"][0]
+
+
+def test_a_page_gets_the_devices_that_spend_most(tmp_path, monkeypatch):
+    (tmp_path / "fleet.csv").write_text("samples\n" + "\n".join(str(n) for n in range(300, 320)))
+    (tmp_path / "many.toml").write_text('[clients]\ntable = "fleet.csv"\n')
+    monkeypatch.setattr("fedcell.studio.planning.MOST_DEVICES", 3)
+    with served(str(tmp_path / "many.toml")) as asking:
+        answer = view(asking, {"law": LAW})
+    assert len(answer["plan"]["devices"]) == 3
+    spent = [device["energy"] for device in answer["plan"]["devices"]]
+    parts = [sum(device["parts"].values()) for device in answer["parts"]["devices"]]
+    assert spent == pytest.approx(parts[:3])
 
 
 def test_without_a_pilot_the_page_says_so(tmp_path, monkeypatch):

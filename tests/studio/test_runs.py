@@ -14,6 +14,7 @@ from fedcell.deploy.exchanges import Exchange, ExchangeFile, Outcome
 from fedcell.experiments.executors import Inline
 from fedcell.experiments.statistics import mean_band
 from fedcell.experiments.store import Store
+from fedcell.paper.load import Edition
 from fedcell.paper.reproduce import reproduce
 from support.studios import MARKUP, served
 
@@ -25,7 +26,9 @@ def home(tmp_path_factory) -> Path:
     digits = load_scenario("digits")
     run(digits, ["optimal", "even"], rounds=6, folder=home / "one")
     run_seeds(digits, ["optimal", "even"], seeds=2, rounds=4, folder=home / "inside" / "seeds")
-    reproduce("fig6a", Store(home / "store"), Inline(), quick=True, seeds=2).save(home / "panel")
+    reproduce("fig6a", Store(home / "store"), Inline(), edition=Edition(quick=True), seeds=2).save(
+        home / "panel"
+    )
     return home
 
 

@@ -183,6 +183,7 @@ def test_the_next_free_port_is_taken_where_none_is_asked_for(monkeypatch):
         (["nothing-here"], "is no file and not a shipped scenario"),
         (["digits", "--pilot", "none.json"], "is no file: name a pilot"),
         (["digits", "--port", "70000"], "Invalid value"),
+        ([".", "--pilot", "x.json"], "--pilot is for a scenario"),
     ],
 )
 def test_what_cannot_be_shown_is_said(fedcell, words: list, said: str):

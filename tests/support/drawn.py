@@ -23,6 +23,7 @@ from fedcell import (
 from fedcell.core.estimates import Estimate
 from fedcell.deploy.exchanges import Exchange, ExchangeReport
 from fedcell.deploy.testbed.uploads import MeasuredUpload, TestbedReport
+from fedcell.experiments.league.league import Entry, EntryRun, League, Limit
 from fedcell.experiments.table import SweepTable
 from fedcell.network import (
     draw_fleet,
@@ -470,6 +471,57 @@ def exchange_cases() -> dict[str, Callable[[], Any]]:
     }
 
 
+def league(
+    count: int, seeds: int = 4, name: str = "rule", loss: Any = None, same: bool = False
+) -> League:
+    """A league of entries with losses that fall, each a little faster than the one before."""
+    curve = falling(30) if loss is None else np.asarray(loss, float)
+
+    def run(place: int, seed: int) -> EntryRun:
+        noise = 0.0 if same else 0.1 * np.sin(3 * seed + place)
+        times = (1 + noise) * np.arange(1.0, curve.size + 1) * (1 + 0.2 * place)
+        return EntryRun(
+            seed=seed,
+            rounds=curve.size,
+            seconds=float(times[-1]),
+            joules=2 * float(times[-1]),
+            done=curve.size,
+            total_seconds=float(times[-1]),
+            total_joules=2 * float(times[-1]),
+            accuracy=0.9,
+            train_loss=float(curve[-1]),
+            jain_calls=0.9,
+            jain_joules=0.8,
+            vain_joules=0.0,
+            times=times,
+            values=curve,
+        )
+
+    entries = tuple(
+        Entry(select=f"{name}-{i}", policy="even", runs=tuple(run(i, s) for s in range(seeds)))
+        for i in range(count)
+    )
+    target = Target(loss=max(float(curve[-1]), 1e-3))
+    return League(entries=entries, seeds=tuple(range(seeds)), target=target, limit=Limit())
+
+
+def league_cases() -> dict[str, Callable[[], Any]]:
+    draw = sweeps.league_figure
+    return {
+        "plain": lambda: draw(league(4)),
+        "two columns": lambda: draw(league(4), columns=2),
+        "one column": lambda: draw(league(4), columns=1),
+        "one entry": lambda: draw(league(1)),
+        "one seed": lambda: draw(league(3, seeds=1)),
+        "one round": lambda: draw(league(3, loss=[1.5])),
+        "many": lambda: draw(league(20)),
+        "long names": lambda: draw(league(5, name=LONG)),
+        "all the same": lambda: draw(league(3, same=True)),
+        "gaps": lambda: draw(league(2, loss=[2.0, np.nan, 1.0, np.nan, 0.5])),
+        "zeros": lambda: draw(league(2, loss=np.zeros(4))),
+    }
+
+
 def device_cases() -> dict[str, Callable[[], Any]]:
     def of(clocks: Any, batches: Any = (1, 8), scale: float = 1.0, **kept: Any) -> Any:
         f, b = (x.ravel() for x in np.meshgrid(np.repeat(np.asarray(clocks, float), 2), batches))
@@ -564,6 +616,7 @@ def every_case() -> Cases:
         plans.outcome_figure: outcome_cases(),
         plans.constants_figure: constants_cases(),
         sweeps.sweep_figure: sweep_cases(),
+        sweeps.league_figure: league_cases(),
         paper.panel_figure: paper_cases(),
         exchanges.exchanges_figure: exchange_cases(),
         links.link_figure: link_cases(),

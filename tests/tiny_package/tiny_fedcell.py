@@ -5,6 +5,7 @@ import numpy as np
 from fedcell.learning import Dataset
 from fedcell.network import Propagation
 from fedcell.policies import Optimal
+from fedcell.selectors import best, reads
 
 optimal_again = Optimal()
 
@@ -36,3 +37,9 @@ def two_slopes(distance, spec):
     """Lose 20 dB a decade up to 100 m, and 40 beyond."""
     slope = np.where(distance <= 100, 20, 40)
     return Propagation(los=80 + slope * np.log10(distance / 100), shadow_los=4.0)
+
+
+@reads("mean_gain")
+def near_first(known):
+    """Call the clients with the best mean channels."""
+    return best(known, known.mean_gain)

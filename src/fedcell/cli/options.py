@@ -10,6 +10,7 @@ import typer
 from fedcell.core.errors import BadInput
 from fedcell.network.policies import names
 from fedcell.scenario.load import SHIPPED
+from fedcell.scenario.selection import BUILT_IN as BUILT_IN_SELECTORS
 from fedcell.show.figures.style import FORMATS
 
 MAX_ROUNDS = 10**6  # of one training
@@ -183,6 +184,15 @@ def policies_of(default: str) -> Any:
 def policy_of(default: str) -> Any:
     """Declare `--policy` of a command that takes one, your own as well."""
     return name_of(f"{OWN_POLICY} Default: {default}.", "--policy")
+
+
+# Selectors.
+
+SELECTOR = (
+    f"Who is called: {', '.join(BUILT_IN_SELECTORS)}, with parameters as in "
+    "power-of-choice(candidates=20); or module:callable for your own."
+)
+Select = Annotated[str | None, name_of(f"{SELECTOR} Default: plan.selection.", "--select")]
 
 
 # How it is computed.

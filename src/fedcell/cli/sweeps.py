@@ -10,6 +10,7 @@ from rich.progress import BarColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as Bars
 
 from fedcell.experiments.executors import DaskCluster, Executor, LocalProcesses
+from fedcell.experiments.league.league import League
 from fedcell.experiments.sweep import SweepProgress
 from fedcell.experiments.table import SweepTable
 from fedcell.paper.reproduce import Reproduction
@@ -18,7 +19,7 @@ from .app import err, out
 from .progress import ProgressLines
 
 
-def write_page(folder: Path, result: SweepTable | Reproduction, quiet: bool) -> None:
+def write_page(folder: Path, result: SweepTable | Reproduction | League, quiet: bool) -> None:
     """Write report.html to a folder, and print its path."""
     from fedcell.show.html import write_report
 

@@ -52,6 +52,10 @@ class Purpose(IntEnum):
     SHADOW_NO_SIGHT = 18
     INDOOR = 19
     HEADING = 20
+    RACE = 40
+    SECOND_RACE = 41
+    THIRD_RACE = 42
+    SERVER = 43
 
 
 def stream(purpose: Purpose, seed: int, client: int = 0, round: int = 0) -> np.random.Generator:

@@ -9,6 +9,10 @@ if TYPE_CHECKING:
     from fedcell.experiments.executors import LocalProcesses as LocalProcesses
     from fedcell.experiments.experiment import Experiment as Experiment
     from fedcell.experiments.experiment import load_experiment as load_experiment
+    from fedcell.experiments.league.league import League as League
+    from fedcell.experiments.league.league import Limit as Limit
+    from fedcell.experiments.league.run import Contest as Contest
+    from fedcell.experiments.league.run import compare_selectors as compare_selectors
     from fedcell.experiments.result import SweepResult as SweepResult
     from fedcell.experiments.seeds import SeedsEstimate as SeedsEstimate
     from fedcell.experiments.seeds import SeedsResult as SeedsResult
@@ -27,6 +31,8 @@ __getattr__, __dir__, __all__ = attach(
     {
         "fedcell.experiments.executors": ["DaskCluster", "LocalProcesses"],
         "fedcell.experiments.experiment": ["Experiment", "load_experiment"],
+        "fedcell.experiments.league.league": ["League", "Limit"],
+        "fedcell.experiments.league.run": ["Contest", "compare_selectors"],
         "fedcell.experiments.result": ["SweepResult"],
         "fedcell.experiments.seeds": [
             "SeedsEstimate",

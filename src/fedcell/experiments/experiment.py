@@ -11,6 +11,7 @@ from fedcell.core.files.formats import naming, read_tables
 from fedcell.core.schema import suggestion
 from fedcell.core.streams import check_count
 from fedcell.network.policies.names import BUILT_IN, Policies, PolicyLike, policies_by_name
+from fedcell.network.selectors.names import SelectorLike, text_of
 from fedcell.scenario.load import SHIPPED, load_scenario
 from fedcell.scenario.scenario import Scenario, check_scenario
 
@@ -45,6 +46,8 @@ class Experiment:
         Half of a 95 % interval in parts of the mean, to which `run_until_precise` adds seeds.
     axes
         Values by dotted name.
+    tested
+        Whether models are evaluated on test data after each round, whatever the target.
     asked
         The content of the file.
 
@@ -64,6 +67,7 @@ class Experiment:
     policies: Mapping[str, PolicyLike] = field(default_factory=dict)
     precision: float | None = None
     axes: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    tested: bool = False
     asked: Mapping[str, Any] = field(default_factory=dict)
 
     @property
@@ -141,7 +145,11 @@ class Experiment:
         return _experiment(given, scenario, Path(), policies)
 
 
-def load_experiment(path: str | Path, policies: Policies | None = None) -> Experiment:
+def load_experiment(
+    path: str | Path,
+    policies: Policies | None = None,
+    select: Sequence[SelectorLike] | None = None,
+) -> Experiment:
     """Load an experiment from a TOML or JSON file (docs/how-to/sweeps.md).
 
     Parameters
@@ -150,6 +158,8 @@ def load_experiment(path: str | Path, policies: Policies | None = None) -> Exper
         The file.
     policies
         Replace those of the file, which has names of built-in ones only: a file names no code.
+    select
+        Selectors: an axis of plan.selection, in place of that of the file.
 
     Returns
     -------
@@ -168,6 +178,8 @@ def load_experiment(path: str | Path, policies: Policies | None = None) -> Exper
     """
     file = Path(path)
     given = read_tables(file)
+    if select:
+        given["plan"] = {**given.get("plan", {}), "selection": [text_of(each) for each in select]}
     with naming(file):
         return experiment_of(given, file.parent, policies)
 

@@ -22,11 +22,15 @@ from fedcell.learning.learner import Learner, Scores, evaluated, warm_up
 from fedcell.learning.server_optimizer import CustomServer
 from fedcell.learning.setup import TrainingSetup, prepare_training
 from fedcell.network.draw import draw_fleet, draw_trace
+from fedcell.network.selectors.fold import Selection
+from fedcell.network.selectors.history import Row
+from fedcell.network.selectors.names import allow
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target
 from fedcell.simulation.checks import check_scored
 from fedcell.simulation.evaluation import Stopwatch
+from fedcell.simulation.selecting.live import live_selection
 from fedcell.simulation.state import History, State
 from fedcell.simulation.train import Stop, at_target, diverging, train_rounds
 
@@ -93,6 +97,7 @@ def train(job: TrainingJob, threads: int = 1) -> JobResult:
     """Run a training to its end."""
     begin = time.perf_counter()
     training = job.training
+    allow(training.scenario.plan.selection)  # who made the job may name code
     with quiet():
         setup = prepare(training, job.data_dir)
         learner = setup.learner(
@@ -121,6 +126,7 @@ def train(job: TrainingJob, threads: int = 1) -> JobResult:
         metrics=trained.metrics if job.until.tested else {},
         baseline_rounds=trained.baseline_rounds,
         sampled=trained.sampled,
+        chosen=trained.chosen,
     )
     return JobResult(curve, time.perf_counter() - begin, setup.scenario, trained.evaluation_seconds)
 
@@ -137,6 +143,7 @@ class TrainingResult:
     sampled: Sampled | None = None  # where models were evaluated on a part of the samples
     evaluation_seconds: float = 0.0  # that evaluating models took
     metrics: Mapping[str, tuple[float, ...]] = field(default_factory=dict)  # of the learner
+    chosen: tuple[Row, ...] = ()  # clients of each round, where a rule that learns chose them
 
 
 def train_curve(
@@ -150,7 +157,8 @@ def train_curve(
     """Train until the target is reached, the training diverges, or it has done all rounds. A
     `tester` evaluates models at the target on test data, where the learner itself does not."""
     fleet = draw_fleet(scenario, seed)
-    trace = draw_trace(scenario, fleet, until.rounds, seed)
+    rule = live_selection(scenario, fleet, seed, until.rounds)
+    trace = rule or draw_trace(scenario, fleet, until.rounds, seed)
     with quiet():
         begin, first = time.monotonic(), State.start(learner, scenario.deliver)
         if until.sampled and until.target is not None and isinstance(learner, Sampling):
@@ -182,6 +190,7 @@ def train_curve(
         *(losses, accuracies, diverged(state), state.delivered, tuple(known.tolist())),
         evaluation_seconds=watch.evaluation,
         metrics=_watched(state.history, until.target),
+        chosen=() if state.selected is None else state.selected.rows,
     )
 
 
@@ -197,7 +206,7 @@ def _sampled(
     scenario: Scenario,
     learner: Sampling,
     fleet: Fleet,
-    trace: Trace,
+    trace: Trace | Selection,
     first: State,
     until: Until,
     server: CustomServer | None,
@@ -223,6 +232,7 @@ def _sampled(
         result.sampled if any(result.sampled.errors) else None,
         result.evaluation_seconds,
         result.metrics,
+        () if result.state.selected is None else result.state.selected.rows,
     )
 
 

@@ -1,17 +1,25 @@
 """The result of a sweep: curves, and a row for each run and policy."""
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from fedcell.core.errors import BadInput
 from fedcell.core.files.formats import write_csv
 from fedcell.core.showing import Showable
 from fedcell.core.version import versions
 from fedcell.network.draw import draw_fleet, draw_trace
+from fedcell.network.policies.names import PolicyLike
+from fedcell.network.selectors.base import reads_policy
+from fedcell.network.selectors.fold import selected_trace
+from fedcell.network.selectors.history import Row
+from fedcell.network.selectors.names import selector_of
 from fedcell.network.simulate import price_trace
+from fedcell.network.trace import Fleet, Trace
+from fedcell.scenario.scenario import Scenario
 
 from .axes import Point
 from .experiment import Experiment
@@ -83,8 +91,9 @@ class SweepResult(Showable):
             scenario = self.prepared.get(point.training(seed))
             made, reached = curve.rounds, curve.reached(point.target)
         fleet = draw_fleet(scenario, seed)
-        trace = draw_trace(scenario, fleet, made, seed)
-        for name, policy in experiment.policies.items():
+        chosen = None if curve is None or not curve.chosen else curve.chosen
+        trace = trace_of(scenario, fleet, made, seed, chosen)
+        for name, policy in policies_for(scenario, experiment.policies).items():
             ledger = price_trace(scenario, fleet, trace, policy, seed)
             until = ledger.first(reached or made)
             sums = {what: float(getattr(until, what).sum()) for what in SUMMED}
@@ -150,6 +159,33 @@ class SweepResult(Showable):
         points, seeds = self.experiment.points, len(self.experiment.seeds)
         runs = len(self.curves) + seeds * sum(not point.trained for point in points)
         return f"<SweepResult: {runs} runs at {len(points)} points, {len(self.failures)} failed>"
+
+
+def trace_of(
+    scenario: Scenario, fleet: Fleet, rounds: int, seed: int, chosen: Sequence[Row] | None
+) -> Trace:
+    """Return the rounds of a training; `chosen` has their clients where a rule that learns chose
+    them."""
+    if chosen is None:
+        return draw_trace(scenario, fleet, rounds, seed)
+    return selected_trace(scenario, fleet, range(rounds), seed, chosen)
+
+
+def policies_for(
+    scenario: Scenario, policies: Mapping[str, PolicyLike]
+) -> Mapping[str, PolicyLike]:
+    """Return the policies that price the trainings of a scenario: one alone where its selector
+    reads durations or energies, which are of that one."""
+    rule = selector_of(scenario)
+    if rule is None or not reads_policy(rule):
+        return policies
+    own = getattr(rule, "policy", "optimal")
+    if own not in policies:
+        raise BadInput(
+            f"plan.selection = {scenario.plan.selection!r} is for the policy {own}, which does not "
+            "price this experiment: name it as a policy"
+        )
+    return {own: policies[own]}
 
 
 def _trained(experiment: Experiment, point: Point, curve: Curve) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from math import isfinite, isnan, sqrt
 from fedcell.core.types import Array, Floats
 from fedcell.learning.evaluation import Judgement, Part, Sampling
 from fedcell.learning.server_optimizer import CustomServer
+from fedcell.network.selectors.fold import Selection
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target, rounds_to
@@ -147,7 +148,7 @@ def train_sampled(
     scenario: Scenario,
     learner: Sampling,
     fleet: Fleet,
-    trace: Trace,
+    trace: Trace | Selection,
     first: State,
     until: Until,
     server: CustomServer | None,

@@ -220,6 +220,7 @@ def run_seeds(
     if resume and folder is None:
         raise BadInput("`resume` needs the folder of the runs: give `folder`")
     custom = compute.learner is not None or compute.server is not None
+    custom = custom or ":" in scenario.plan.selection
     if compute.workers not in (None, 1) and custom:
         raise BadInput("`workers`: code of your own is run in this process alone: leave it out")
     home = None if folder is None else _found(Path(folder), wanted, resume)

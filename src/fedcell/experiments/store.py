@@ -28,6 +28,7 @@ from fedcell.core.files.formats import (
 )
 from fedcell.core.version import __version__
 from fedcell.learning.engines.engine import vector_width
+from fedcell.network.selectors.history import Row
 from fedcell.scenario.target import Target
 
 from .training import Curve, Sampled, target_digest
@@ -232,6 +233,7 @@ def _curve(content: Mapping[str, Any], key: str, seed: int) -> Curve:
         metrics={name: tuple(map(float, column)) for name, column in metrics.items()},
         baseline_rounds=tuple(baseline),
         sampled=_sampled(content.get("sampled")),
+        chosen=_chosen(content.get("chosen", []), len(losses)),
         **last,
     )
 
@@ -241,6 +243,17 @@ def _sampled(content: Any) -> Sampled | None:
         return None
     errors, samples = (tuple(content[name]) for name in ("errors", "samples"))
     return Sampled(Target(**content["target"]), errors, samples)
+
+
+def _chosen(content: Any, rounds: int) -> tuple[Row, ...]:
+    """Return the clients of each round, where the file has them."""
+    try:
+        rows = tuple(map(Row.of, content))
+    except (TypeError, ValueError) as error:
+        raise BadInput(f"is damaged: {WAY_OUT}") from error
+    if rows and len(rows) != rounds:
+        raise BadInput(f"is damaged: {WAY_OUT}")
+    return rows
 
 
 def _is_sampled(content: Any, rounds: int) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 from fedcell.core.errors import BadFile, BadInput, DataUnavailable, printable
 
+from .axes import Point
 from .executors import Executor, LocalProcesses, WorkerDiedError, leave_if_started_by_a_script
 from .experiment import MAX_SEEDS, Experiment, check_precision
 from .jobs import JobResult, PreparedScenarios, TrainingJob, train
@@ -104,7 +105,7 @@ def _run(
     """Run a sweep with scenarios that may have been prepared before."""
     leave_if_started_by_a_script()
     wanted = {
-        (i, seed): (point.training(seed), point.until(experiment.rounds, experiment.hold))
+        (i, seed): (point.training(seed), _until(experiment, point))
         for i, point in enumerate(experiment.points)
         if point.trained
         for seed in experiment.seeds
@@ -142,6 +143,12 @@ def _run(
     return SweepResult(
         experiment=experiment, curves=by_place, failures=failed, made=made, prepared=prepared
     )
+
+
+def _until(experiment: Experiment, point: Point) -> Until:
+    """Return when the trainings of a point end, and what is measured."""
+    until = point.until(experiment.rounds, experiment.hold)
+    return replace(until, test_every_round=experiment.tested)
 
 
 def _split(

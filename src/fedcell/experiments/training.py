@@ -13,11 +13,14 @@ import numpy as np
 
 from fedcell.core.errors import BadInput
 from fedcell.core.version import __version__
+from fedcell.learning.custom import sources_of
 from fedcell.learning.data.dataset import file_stamp, load_data
 from fedcell.learning.data.owners import Owner
 from fedcell.learning.data.sources import PUBLISHED
 from fedcell.learning.partition.given import settle_owners
 from fedcell.learning.setup import data_fingerprint
+from fedcell.network.selectors.history import Row
+from fedcell.network.selectors.names import given_code
 from fedcell.scenario.identity import training_identity
 from fedcell.scenario.learning import goal_keys
 from fedcell.scenario.load import scenario_of
@@ -95,8 +98,22 @@ class Training:
             scenario, partition = settle_owners(scenario, learning, owner, samples)
             data = data_fingerprint(data, partition, learning.partition.kind)
         identity = training_identity(scenario, data, self.seed)
+        if ":" in scenario.plan.selection:
+            identity["selector"] = selector_sources(scenario)
         text = json.dumps(identity, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def selector_sources(scenario: Scenario) -> list[str]:
+    """Return the checksums of the source files of a selector of the user's; refuse one without."""
+    code, name = given_code(scenario.plan.selection)
+    sources = sources_of(code, name)
+    if not sources:
+        raise BadInput(
+            f"the selector {name} has no source file, so its trainings cannot be told from those "
+            "of another version: define it in a module"
+        )
+    return sorted(sources.values())
 
 
 @lru_cache(maxsize=64)
@@ -158,6 +175,7 @@ class Curve:
     baseline_rounds: Sequence[int] = ()  # from 1: no better than the majority class
     sampled: Sampled | None = None  # None: every model was evaluated on all samples
     metrics: Mapping[str, Sequence[float]] = field(default_factory=dict)  # others, as accuracies
+    chosen: Sequence[Row] = ()  # clients of each round, where a rule that learns chose them
 
     @property
     def rounds(self) -> int:
@@ -195,6 +213,8 @@ class Curve:
         """Return whether a training until then would have no more rounds."""
         if self.sampled is not None and not (until.sampled and until.target == self.sampled.target):
             return False
+        if until.test_every_round and len(self.accuracies) < self.rounds:
+            return False
         if self.reached(until.target) is not None:
             return True
         known = self.rounds if until.target is None else len(self.values(until.target))
@@ -216,6 +236,7 @@ class Curve:
             test_loss=loss,
             accuracy=accuracy,
             diverged=False,
+            chosen=self.chosen[:end],
             sampled=None if self.sampled is None else self.sampled.first(end),
         )
 
@@ -253,4 +274,5 @@ class Curve:
             **({"guessing": list(self.baseline_rounds)} if self.baseline_rounds else {}),
             **({"ends": [[n, *scores] for n, scores in self.ends.items()]} if self.ends else {}),
             **({} if self.sampled is None else {"sampled": self.sampled.to_dict()}),
+            **({"chosen": [row.to_list() for row in self.chosen]} if self.chosen else {}),
         }

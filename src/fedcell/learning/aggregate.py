@@ -73,6 +73,61 @@ def aggregate(
     return (after if np.isfinite(after).all() else model), len(broken)
 
 
+def aggregate_by_chance(
+    model: Floats,
+    clients: Sequence[int],
+    chances: Sequence[float],
+    uploads: Iterable[Floats | None],
+    shares: Array,
+    round: int,
+    called: int,
+    may_be_missing: bool = False,
+) -> tuple[Floats, int]:
+    """Return the next model from clients that were called with known probabilities, and the number
+    of uploads left out.
+
+        w + (K / K_gamma) sum (q_j / p_j) (w_j - w)
+
+    Its mean over the draws is the aggregate of all clients. K / K_gamma makes up for lost uploads.
+
+    Parameters
+    ----------
+    model : array of float32, (parameter,)
+        The model w of this round.
+    clients : sequence of int
+        The clients whose upload is to come.
+    chances : sequence of float
+        p_j of each of them.
+    uploads : iterable of array
+        w_j of each client, in the order of `clients`.
+    shares : array, (client,)
+        q_j of the N clients that can be called, and 0 for others.
+    round : int
+        The round, counted from 0, for the warning.
+    called : int
+        K, the clients that were called.
+    may_be_missing : bool
+        Whether None is allowed for an upload that did not arrive.
+    """
+    total, arrived, broken, given = np.zeros(model.size), 0, [], iter(uploads)
+    for client, chance in zip(clients, chances, strict=True):
+        upload = next(given, NOTHING)
+        if upload is None and may_be_missing:
+            continue
+        if not _check_upload(upload, client, model):
+            broken.append(client)
+            continue
+        total += float(shares[client]) / chance * (np.asarray(upload, float) - model)
+        arrived += 1
+    if broken:
+        _warn_of_broken(round, broken)
+    if arrived == 0:
+        return model, len(broken)
+    with np.errstate(over="ignore"):
+        after = (model + called / arrived * total).astype(np.float32)
+    return (after if np.isfinite(after).all() else model), len(broken)
+
+
 def _check_upload(upload: Floats | None, client: int, model: Floats) -> bool:
     """Return whether an upload is finite; refuse one that has another shape or type."""
     given = None if upload is NOTHING or upload is None else np.shape(upload)

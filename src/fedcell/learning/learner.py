@@ -29,6 +29,7 @@ RESERVED = frozenset(
         *("train_loss", "loss", "test_loss", "better", "total_duration", "total_energy", "target"),
         *("checksum", "clients"),
         *("train_energy", "upload_energy", "download_energy", "wait_energy", "tail_energy"),
+        *("vain_duration", "vain_energy"),
     )
 )
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-8  # of Adam, as in Kingma and Ba (2015) and PyTorch
@@ -166,6 +167,27 @@ class Differentiable(Learner, Protocol):
         ------
         array of float32, (parameter,)
             The gradient of the mean loss over the batch.
+        """
+        ...
+
+
+@runtime_checkable
+class Judging(Learner, Protocol):
+    """A learner that also evaluates a model on the samples of single clients; needed by selectors
+    that read losses.
+
+    The built-in learners do.
+    """
+
+    def client_losses(self, model: Floats, clients: Sequence[int]) -> Iterator[tuple[float, float]]:
+        """Yield the mean loss over the samples of each client, and the root of their mean square.
+
+        Parameters
+        ----------
+        model : array of float32, (parameter,)
+            The global model.
+        clients : sequence of int
+            The clients, counted from 0.
         """
         ...
 

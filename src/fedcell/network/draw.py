@@ -22,6 +22,7 @@ from fedcell.core.streams import (
 from fedcell.core.types import Array, Bools, Ints
 from fedcell.scenario.channel.spec import PAPER
 from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.selection import SIMPLE
 
 from .channel import is_heard
 from .channels.gains import channel_gains
@@ -152,6 +153,10 @@ def draw_trace(
     every = as_range(scenario.rounds if rounds is None else rounds)
     check_fleet(scenario, fleet)
     cohort = scenario.plan.cohort
+    if scenario.plan.selection not in SIMPLE:
+        from .selectors.fold import selected_trace
+
+        return selected_trace(scenario, fleet, every, seed)
     return _draw(scenario, fleet, every, seed, min(fleet.count, cohort + cohort // 8 + 8))
 
 
@@ -170,7 +175,7 @@ def draw_all(scenario: Scenario, fleet: Fleet, rounds: range, seed: int = 0) -> 
     return Trace(
         cohort=cohort,
         gain=called_at,
-        lost=_lost(scenario, fleet, rounds, seed, (cohort, count, called_at)),
+        lost=lost_uploads(scenario, fleet, rounds, seed, (cohort, count, called_at)),
         count=count,
         excluded_by_channel=(enough & ~may).sum(1),
         excluded_by_data=np.full(len(rounds), fleet.count - enough.sum()),
@@ -217,7 +222,7 @@ def _draw(scenario: Scenario, fleet: Fleet, rounds: range, seed: int, asks: int)
     return Trace(
         cohort=cohort,
         gain=gain,
-        lost=_lost(scenario, fleet, rounds, seed, (cohort, count, gain)),
+        lost=lost_uploads(scenario, fleet, rounds, seed, (cohort, count, gain)),
         count=count,
         excluded_by_channel=np.asarray(weak, np.int64),
         excluded_by_data=np.full(len(rounds), n - enough.sum()),
@@ -246,14 +251,14 @@ def _asked(scenario: Scenario, fleet: Fleet, rounds: range, seed: int, asks: int
     return np.hstack([asked, [ask_by_weight(*row) for row in more]])
 
 
-def _lost(
+def lost_uploads(
     scenario: Scenario, fleet: Fleet, rounds: range, seed: int, asked: tuple[Ints, Ints, Array]
 ) -> Bools:
     """Return which uploads are lost, (round, place): `asked` are cohort, count and gains. Rates of
     loss decide on the same draws, whatever they consist of."""
     cohort, count, gain = asked
     cell, present, client = scenario.cell, cohort >= 0, np.maximum(cohort, 0)
-    by_blocks = loses_uploads(scenario.radio)
+    by_blocks = loses_uploads(scenario)
     if fleet.loss_rate is None and cell.loss_rate == 0 and not by_blocks:
         return np.zeros(client.shape, bool)
     draws = uniform_at(Purpose.LOSS, seed, rounds, client, fleet.count)

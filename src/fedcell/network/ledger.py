@@ -46,6 +46,9 @@ class Ledger(Showable):
         Sums over rounds for each client.
     download_energy, train_energy, upload_energy, wait_energy, tail_energy : ndarray
         The parts of `energy` [J]; empty unless radios or devices are declared.
+    vain_duration, vain_energy : ndarray
+        Seconds and joules of clients that work for a selector: they evaluate the model, or train
+        without being called. In `duration` and `energy`, too; empty if no client does.
     train_loss, test_loss, accuracy, discarded_uploads : ndarray
         Empty unless a model was trained; NaN in rounds that were not evaluated.
     metrics : mapping of str to ndarray
@@ -80,6 +83,8 @@ class Ledger(Showable):
     upload_energy: Array = field(default_factory=_none)
     wait_energy: Array = field(default_factory=_none)
     tail_energy: Array = field(default_factory=_none)
+    vain_duration: Array = field(default_factory=_none)  # of work for a selector [s]
+    vain_energy: Array = field(default_factory=_none)  # the same [J]
     discarded_uploads: Ints = field(default_factory=_none)  # that arrived and were not finite
     train_loss: Array = field(default_factory=_none)  # (2) after the round; NaN: not evaluated
     test_loss: Array = field(default_factory=_none)
@@ -163,6 +168,18 @@ class Ledger(Showable):
         columns["metrics"] = {name: column[:rounds] for name, column in self.metrics.items()}
         totals = spending.totals(self.totals.called.size)
         return replace(self, **columns, totals=totals, spending=spending)
+
+    def with_rounds(self, other: Ledger, first: int = 0) -> Ledger:
+        """Return this ledger with the rounds of another in place of its own from `first` on;
+        `totals` stay those of this one until it is cut."""
+        end = first + other.rounds
+        columns: dict[str, Any] = {}
+        for name in self.column_names():
+            own = getattr(self, name)
+            columns[name] = np.concatenate([own[:first], getattr(other, name), own[end:]])
+        whole = _spending(self)
+        parts = [whole.first(first), _spending(other), whole.rest(end)]
+        return replace(self, **columns, spending=Spending.join(parts))
 
     @classmethod
     def join(cls, parts: Sequence[Ledger]) -> Ledger:

@@ -7,16 +7,18 @@ import numpy as np
 from fedcell.core.showing import client_title
 from fedcell.core.types import Array, Ints
 from fedcell.scenario.scenario import Scenario
+from fedcell.scenario.selection import SIMPLE
 
 from .channel import is_heard
 from .channels.gains import heard_gains, heard_share, sampled_gains
-from .draw import draw_fleet, has_enough_data
+from .draw import draw_fleet, draw_trace, has_enough_data
 from .physics.discrete.losses import block_losses, joint_loss
 from .physics.discrete.steps import loses_uploads
 from .physics.outage import least_gains
 from .trace import MANY, Fleet
 
 RARE_SHARE = 0.1  # of the best participation; a client below it barely counts
+SAMPLED_ROUNDS = 500  # in which the calls of a selector are counted
 NODES = 15  # of a Gauss-Hermite rule
 MIN_CLASS_SHARE = 0.25  # of a class, held by rare clients, that is worth a note
 MAX_NAMED_CLIENTS = 3  # named one by one in notes
@@ -37,8 +39,11 @@ def chance_called(scenario: Scenario, fleet: Fleet) -> Array:
 
     All clients that are not in outage are called equally often: in K of H cases if H are not in
     outage, or in K draws by D_j if draws are weighted. H, or the data of these clients, is
-    approximated by a normal distribution; measured gains are counted.
+    approximated by a normal distribution; measured gains, and rounds of a selector, are counted.
     """
+    if scenario.plan.selection not in SIMPLE:
+        cohort = draw_trace(scenario, fleet, SAMPLED_ROUNDS).cohort
+        return np.bincount(cohort[cohort >= 0], minlength=fleet.count) / len(cohort)
     p, K = chance_heard(scenario, fleet), scenario.plan.cohort
     weighted = scenario.plan.selection == "weighted"
     size = fleet.samples if weighted else np.ones(fleet.count)
@@ -73,7 +78,7 @@ def mean_loss_rate(scenario: Scenario) -> float:
     """Return gamma of an upload: the cell's, or the mean over clients, weighted by how often each
     may be called (DECISIONS.md, 56)."""
     table = scenario.clients.table
-    by_blocks = loses_uploads(scenario.radio)
+    by_blocks = loses_uploads(scenario)
     if (table is None or table.loss_rate is None) and not by_blocks:
         return scenario.cell.loss_rate
     fleet = draw_fleet(scenario)

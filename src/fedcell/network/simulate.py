@@ -25,6 +25,7 @@ from .physics.timeline import PARTS, Timeline
 from .policies.base import Broadcast, Policy
 from .policies.names import PolicyLike, resolve_policy
 from .round import Problem, make_problem, price, training_energy
+from .selectors.charge import Trainings, in_vain
 from .spending import Idle, RunningTotals, Spending
 from .trace import MANY, Fleet, Trace
 
@@ -239,6 +240,7 @@ def _price(
     sums: dict[str, Any] = {name: np.zeros(trace.rounds) for name in names}
     parts: dict[str, Any] = {f"{part}_energy": np.zeros(trace.rounds) for part in PARTS}
     duration, energy = np.zeros(trace.cohort.shape), np.zeros(trace.cohort.shape)
+    computing = np.zeros(trace.rounds)
     for where, part in trace.by_size():
         if (size := part.cohort.shape[1]) > 0:
             problem = pose(scenario, fleet, part)
@@ -246,15 +248,22 @@ def _price(
             for name, values in sums.items():
                 values[where] = getattr(cost, name)
             duration[where, :size] = cost.compute_time + cost.upload_time
+            computing[where] = cost.compute_time.max(-1)
             energy[where, :size] = client_energy(cost)
             if fleet.hardware is not None:
                 for name, joules in Timeline.of(cost).by_part.items():
                     parts[f"{name}_energy"][where] = joules
     idle = None if trained is None else _idle(scenario, fleet, trace.cohort, trained)
+    selecting = in_vain(trace, fleet, _trainings(scenario, fleet, trace), computing)
+    vain: dict[str, Any] = {}
+    if selecting is not None:
+        idle, longer = selecting
+        sums["duration"] += longer
+        vain = {"vain_duration": longer, "vain_energy": idle.energy_of_rounds()}
     if idle is not None:
-        in_vain = idle.energy_of_rounds()
-        sums["energy"] += in_vain
-        parts["train_energy"] += in_vain
+        more = idle.energy_of_rounds()
+        sums["energy"] += more
+        parts["train_energy"] += more
     spending = Spending(
         client=trace.cohort, arrived=trace.arrived, duration=duration, energy=energy, idle=idle
     )
@@ -262,9 +271,10 @@ def _price(
     staged = sums["upload_cost"] + sums["compute_cost"]
     return Ledger(
         **sums,
+        **vain,
         **({} if fleet.hardware is None else parts),
         staged_cost=staged,
-        cost=staged + scenario.cell.broadcast_time,
+        cost=staged + scenario.cell.broadcast_time + _vain_cost(scenario, trace, vain),
         totals=(totals or RunningTotals(fleet.count)).add(spending),
         spending=spending,
         called=trace.called,
@@ -275,6 +285,14 @@ def _price(
     )
 
 
+def _trainings(scenario: Scenario, fleet: Fleet, trace: Trace) -> Trainings | None:
+    """Return what trainings cost, where clients of a trace work for its selector."""
+    if trace.evaluated is None and trace.trained is None:
+        return None
+    samples = fleet.step_samples(scenario)
+    return Trainings(*idle_costs(scenario, fleet), samples, scenario.local_work)
+
+
 def pose(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
     """Return the problems of rounds with cohorts of one size, as a policy gets them."""
     problem = make_problem(scenario, fleet, trace)
@@ -282,6 +300,15 @@ def pose(scenario: Scenario, fleet: Fleet, trace: Trace) -> Problem:
         return problem
     f = _own_freq(scenario, fleet)[trace.cohort]  # trained already: frequencies are fixed
     return replace(problem, freq_min=f, freq_max=f)
+
+
+def _vain_cost(scenario: Scenario, trace: Trace, vain: dict[str, Any]) -> Any:
+    """Return the part of (12) of work for a selector [s]: its seconds, and its joules, averaged
+    over the called clients as those of training are."""
+    if not vain:
+        return 0.0
+    joules = vain["vain_energy"] / np.maximum(trace.called, 1)
+    return vain["vain_duration"] + scenario.task.energy_weight * joules
 
 
 def _own_freq(scenario: Scenario, fleet: Fleet) -> Array:
@@ -306,6 +333,6 @@ def idle_costs(scenario: Scenario, fleet: Fleet) -> tuple[Array, Array]:
         duration = memory_time(scenario, fleet) + c / f
         dynamic = fleet.kappa * f ** (own.power_exponent - 1) * c
         dynamic = dynamic * penalty(own.levels, f, own.power_exponent)
-        received = own.receive_power * scenario.cell.broadcast_time
+        received = own.idle_power * scenario.cell.broadcast_time
         return duration, dynamic + own.busy_power * duration + received
     return c / f, training_energy(c, f, fleet.kappa)

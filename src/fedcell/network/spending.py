@@ -56,8 +56,15 @@ class Idle:
 
     def first(self, rounds: int) -> Idle:
         """Return the first rounds."""
-        cut = [each if each.ndim == 1 else each[:rounds] for each in (self.duration, self.energy)]
-        return Idle(trained=self.trained[:rounds], duration=cut[0], energy=cut[1])
+        return self._cut(slice(rounds))
+
+    def rest(self, rounds: int) -> Idle:
+        """Return the rounds after the first ones."""
+        return self._cut(slice(rounds, None))
+
+    def _cut(self, rounds: slice) -> Idle:
+        cut = [each if each.ndim == 1 else each[rounds] for each in (self.duration, self.energy)]
+        return Idle(trained=self.trained[rounds], duration=cut[0], energy=cut[1])
 
     @classmethod
     def join(cls, parts: Sequence[Idle]) -> Idle:
@@ -124,9 +131,15 @@ class Spending:
 
     def first(self, rounds: int) -> Spending:
         """Return the first rounds."""
+        return self._cut(slice(rounds), self.idle and self.idle.first(rounds))
+
+    def rest(self, rounds: int) -> Spending:
+        """Return the rounds after the first ones."""
+        return self._cut(slice(rounds, None), self.idle and self.idle.rest(rounds))
+
+    def _cut(self, rounds: slice, idle: Idle | None) -> Spending:
         names = ("client", "arrived", "duration", "energy")
-        cut = {name: getattr(self, name)[:rounds] for name in names}
-        return Spending(**cut, idle=self.idle and self.idle.first(rounds))
+        return Spending(**{name: getattr(self, name)[rounds] for name in names}, idle=idle)
 
 
 class RunningTotals:

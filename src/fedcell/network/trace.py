@@ -167,6 +167,11 @@ class Trace:
         Clients that were skipped for a weak channel, and that have too little data.
     first_round : int
         Round of the run that the first row is, from 0.
+    chance : ndarray, shape (rounds, places), optional
+        Probability with which the client was chosen, where uploads count by its inverse.
+    evaluated, trained : ndarray of int, shape (rounds, places), optional
+        Clients that evaluated the model before the round, and clients that trained in vain; -1:
+        none. None: no client did.
 
     Examples
     --------
@@ -185,6 +190,9 @@ class Trace:
     excluded_by_channel: Ints  # (round,) clients asked and skipped: a weak channel
     excluded_by_data: Ints  # (round,) clients never called: too little data
     first_round: int = 0  # which round of the run the first of these is
+    chance: Array | None = None  # p_j, where uploads count by 1 / p_j
+    evaluated: Ints | None = None  # the model before the round; charged
+    trained: Ints | None = None  # in vain; charged
 
     @classmethod
     def of(cls, gain: Array) -> Trace:
@@ -208,6 +216,11 @@ class Trace:
     def rounds(self) -> int:
         """Return the number of rounds."""
         return len(self.cohort)
+
+    @property
+    def end(self) -> int:
+        """Return the round of the run after the last."""
+        return self.first_round + self.rounds
 
     @property
     def called(self) -> Ints:
@@ -235,6 +248,14 @@ class Trace:
         here = (self.cohort[round] >= 0) & ~self.lost[round]
         return self.cohort[round][here].tolist(), self.count[round][here].tolist()
 
+    def chances(self, round: int) -> list[float] | None:
+        """Return the probabilities of the clients of `uploads`, where these count by 1 / p_j."""
+        if self.chance is None:
+            return None
+        here = (self.cohort[round] >= 0) & ~self.lost[round]
+        chances: list[float] = self.chance[round][here].tolist()
+        return chances
+
     def by_size(self) -> Iterator[tuple[Ints, Trace]]:
         """Yield the rounds grouped by the size of their cohort, each group without empty places."""
         called = self.called
@@ -251,11 +272,13 @@ class Trace:
         return Trace(**cut, first_round=self.first_round + begin)
 
     def _arrays(self) -> dict[str, Any]:
-        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "first_round"}
+        known = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "first_round"}
+        return {name: values for name, values in known.items() if values is not None}
 
     def _pick(self, rounds: Ints, size: int) -> Trace:
         picked = {name: values[rounds] for name, values in self._arrays().items()}
-        return Trace(**{name: v[:, :size] if v.ndim == 2 else v for name, v in picked.items()})
+        of_places = ("cohort", "gain", "lost", "count", "chance")
+        return Trace(**{n: v[:, :size] if n in of_places else v for n, v in picked.items()})
 
     def __repr__(self) -> str:
         some = self.cohort >= 0
@@ -269,5 +292,20 @@ class Trace:
     def join(cls, parts: Sequence[Trace]) -> Trace:
         """Return traces of consecutive rounds as one."""
         columns = [part._arrays() for part in parts]
-        whole = {name: np.concatenate([c[name] for c in columns]) for name in columns[0]}
+        names = dict.fromkeys(name for column in columns for name in column)
+        whole = {name: _joined([c.get(name) for c in columns], parts, name) for name in names}
         return cls(**whole, first_round=parts[0].first_round)
+
+
+def _joined(values: Sequence[Any], parts: Sequence[Trace], name: str) -> Any:
+    """Return rows of several traces as one; rows of clients in vain may differ in length."""
+    if name == "chance":
+        values = [
+            np.ones(p.gain.shape) if v is None else v for v, p in zip(values, parts, strict=True)
+        ]
+    elif name in ("evaluated", "trained"):
+        none = [np.empty((p.rounds, 0), np.int64) for p in parts]
+        values = [n if v is None else v for v, n in zip(values, none, strict=True)]
+        most = max(v.shape[1] for v in values)
+        values = [np.pad(v, ((0, 0), (0, most - v.shape[1])), constant_values=-1) for v in values]
+    return np.concatenate(values)

@@ -12,6 +12,7 @@ from .channel.spec import ChannelSpec
 from .learning import Learning, dataset_path
 from .save import plain_tables
 from .scenario import Scenario
+from .selection import SIMPLE
 
 LATER = (  # keys of [learning] that older files lack: left out where they have no effect
     *("optimiser", "proximal"),
@@ -103,8 +104,11 @@ def _checksum(content: bytes) -> str:
 def pilot_identity(scenario: Scenario, fingerprint: str | None) -> dict[str, Any]:
     """Return what the rounds to a loss depend on besides K, E_l and gamma: learning, not radio."""
     whole = run_identity(scenario, fingerprint, 0)
-    tables = {name: dict(whole["scenario"].get(name, {})) for name in LEARNT}
-    _leave_out(tables, FREE, scenario)
+    simple = scenario.plan.selection in SIMPLE
+    names = LEARNT if simple else tuple(whole["scenario"])
+    tables = {name: dict(whole["scenario"].get(name, {})) for name in names}
+    free = FREE if simple else {name: FREE[name] for name in ("plan", "learning")}
+    _leave_out(tables, free, scenario)
     return {"scenario": tables, "data": whole["data"]}
 
 
@@ -125,6 +129,8 @@ def training_identity(scenario: Scenario, fingerprint: str | None, seed: int) ->
         identity["server"],
         identity["adaptive"],
     )  # built-in ones
+    if scenario.plan.selection not in SIMPLE:
+        return identity  # a rule may read any of the numbers
     identity["scenario"].pop("device", None)
     own = scenario.radio
     if own is not None and not (own.snr_min_db is None and own.rate_table is None):

@@ -23,6 +23,7 @@ from .arrays import ClientTable, Gains, Sizes
 from .channel.measured import Measured
 from .channel.spec import PAPER, ChannelSpec
 from .fleet_table import client_table
+from .selection import selection_fault
 
 Distance = Annotated[  # Cell.faults checks its range: msgspec 0.22 crashes on constraints here
     float | tuple[float, float],
@@ -266,8 +267,11 @@ class RoundPlan(Table, frozen=True, kw_only=True):
         Count, Doc("rounds to run at most; where gains are measured, as many as they hold")
     ] = 50
     selection: Annotated[
-        Literal["uniform", "weighted"],
-        Doc("how clients are drawn: uniformly, or by data size with replacement"),
+        str,
+        Doc(
+            'how clients are chosen: "uniform"; "weighted", by data size with replacement; or a '
+            "rule of docs/reference/zoo.md, with parameters as in power-of-choice(candidates=20)"
+        ),
     ] = "uniform"
     cohort_drawn: Annotated[
         Literal["before-training", "after-training"],
@@ -277,3 +281,7 @@ class RoundPlan(Table, frozen=True, kw_only=True):
             open=True,
         ),
     ] = "before-training"
+
+    def faults(self) -> list[str]:
+        fault = selection_fault(self.selection)
+        return [] if fault is None else [fault]

@@ -9,6 +9,7 @@ from fedcell.core.errors import BadInput
 from fedcell.core.showing import Showable
 from fedcell.deploy.exchanges import ExchangeReport
 from fedcell.deploy.testbed.uploads import TestbedReport
+from fedcell.experiments.league.league import League
 from fedcell.experiments.result import SweepResult
 from fedcell.experiments.seeds import SeedsResult
 from fedcell.experiments.table import SweepTable
@@ -92,6 +93,7 @@ FIGURES: Mapping[type, Callable[..., Any]] = {
     ConstantsReport: plans.constants_figure,
     SweepResult: lambda result, **options: sweeps.sweep_figure(result.table, **options),
     SweepTable: sweeps.sweep_figure,
+    League: sweeps.league_figure,
     Reproduction: paper.panel_figure,
     ExchangeReport: exchange_figures.exchanges_figure,
     FittedDevice: device_figures.device_figure,
@@ -166,6 +168,7 @@ PANELS: Mapping[type, Mapping[str, Panel]] = {
     ConstantsReport: {"diversities": plans.draw_diversities, "pl_ratios": plans.draw_pl_ratios},
     SweepResult: {"sweep": lambda ax, swept, **o: sweeps.draw_sweep(ax, swept.table, **o)},
     SweepTable: {"sweep": sweeps.draw_sweep},
+    League: {"curves": sweeps.draw_curves, "differences": sweeps.draw_differences},
     Reproduction: {"panel": paper.draw_panel},
     LinkCurve: {"link": links.draw_link},
 }

@@ -14,10 +14,12 @@ from typing import Any
 
 from fedcell.core.errors import BadInput, printable
 from fedcell.core.files.formats import write_text
+from fedcell.experiments.league.league import League
 from fedcell.experiments.table import FIRST, HELD, SweepTable
 from fedcell.paper.reproduce import Reproduction
 from fedcell.paper.verdicts import Verdict
 from fedcell.show.figures.paper import SPECIAL
+from fedcell.show.tables.leagues import league_columns
 from fedcell.show.tables.sweeps import point_columns, policy_columns
 
 from .drawing import figure
@@ -26,9 +28,12 @@ from .figures import style
 MAX_RUNS = 5000  # rows of single runs on a page; runs.csv has all
 
 
-def write_report(path: Path, sweep: SweepTable | Reproduction, command: str = "") -> None:
-    """Write the page of a sweep or of a panel atomically."""
-    write_text(path, report_page(sweep, command))
+def write_report(path: Path, result: SweepTable | Reproduction | League, command: str = "") -> None:
+    """Write the page of a sweep, of a panel or of a league atomically."""
+    if isinstance(result, League):
+        write_text(path, league_page(result, command))
+    else:
+        write_text(path, report_page(result, command))
 
 
 def report_page(sweep: SweepTable | Reproduction, command: str = "") -> str:
@@ -46,8 +51,11 @@ def report_page(sweep: SweepTable | Reproduction, command: str = "") -> str:
     if table.trained and "policy" in table.axes:
         words = "Until the target; changes are paired over seeds, in parts of the first's mean."
         parts += ["<h2>Policies</h2>", f"<p class=quiet>{words}</p>", _table(policy_columns(table))]
-    parts += [_runs(table), _asked(table, command)]
-    title = _text(table.title)
+    parts += [_runs(table), _how_made(table.about, command)]
+    return _page(_text(table.title), parts)
+
+
+def _page(title: str, parts: Sequence[str]) -> str:
     return (
         "<!doctype html>\n<html lang=en>\n<head>\n<meta charset=utf-8>\n"
         '<meta name=viewport content="width=device-width, initial-scale=1">\n'
@@ -55,6 +63,29 @@ def report_page(sweep: SweepTable | Reproduction, command: str = "") -> str:
         + "\n".join(parts)
         + f"\n<script>\n{_part('report.js')}</script>\n</body>\n</html>\n"
     )
+
+
+def league_page(league: League, command: str = "") -> str:
+    """Return the page of a league as text."""
+    title = "Selectors and policies"
+    screen, phone = _svg(league, {}), _svg(league, {"columns": 1})
+    rows = league.rows()
+    columns = {name: [row[name] for row in rows] for name in rows[0]}
+    parts = [
+        f"<h1>{title}</h1>",
+        f"<p>{_text(league.sentence)}.</p>",
+        f'<figure><picture><source media="(max-width: 40rem)" srcset="{phone}">'
+        f'<img alt="{title}" src="{screen}"></picture>'
+        "<figcaption>Bands are 95 % over seeds. Filled points: more than luck.</figcaption>"
+        "</figure>",
+        "<h2>Entries</h2>",
+        _table(league_columns(league)),
+        *(f"<p class=quiet>Note: {_text(note)}.</p>" for note in league.notes),
+        f"<h2>Runs</h2>\n<details class=runs><summary>{len(rows)} runs</summary>\n"
+        f"{_table(columns)}</details>",
+        _how_made(league.about, command),
+    ]
+    return _page(title, parts)
 
 
 def _part(name: str) -> str:
@@ -100,7 +131,7 @@ def _figures(sweep: SweepTable | Reproduction) -> list[str]:
     return parts
 
 
-def _svg(sweep: SweepTable | Reproduction, options: Mapping[str, Any]) -> str:
+def _svg(sweep: SweepTable | Reproduction | League, options: Mapping[str, Any]) -> str:
     text = io.BytesIO()
     with style.drawing():
         import matplotlib
@@ -179,9 +210,9 @@ def _runs(table: SweepTable) -> str:
     )
 
 
-def _asked(table: SweepTable, command: str) -> str:
-    asked = json.dumps(table.about.get("asked", {}), indent=2, ensure_ascii=False, default=str)
-    versions = ", ".join(f"{k} {v}" for k, v in table.about.get("versions", {}).items())
+def _how_made(about: Mapping[str, Any], command: str) -> str:
+    asked = json.dumps(about.get("asked", {}), indent=2, ensure_ascii=False, default=str)
+    versions = ", ".join(f"{k} {v}" for k, v in about.get("versions", {}).items())
     made = f"<pre>{_text(command)}</pre>" if command else ""
     return (
         f"<h2>How it was made</h2>\n{made}\n<details><summary>What was asked: scenario, axes and "

@@ -22,6 +22,7 @@ TABLES: Mapping[str, str] = {
     "network.compare.Comparison": "rounds.print_comparison",
     "network.compare.CostSweep": "rounds.print_sweep",
     "network.ledger.Ledger": "rounds.print_ledger",
+    "network.physics.discrete.curve.LinkCurve": "catalogue.print_link",
     "simulation.summary.RunResult": "runs.print_run",
     "experiments.seeds.SeedsResult": "runs.print_seeds",
     "learning.partition_report.PartitionReport": "runs.print_partition",
@@ -33,11 +34,11 @@ TABLES: Mapping[str, str] = {
     "planning.constants.ConstantsReport": "pilots.print_constants",
     "experiments.result.SweepResult": "sweeps.print_sweep_result",
     "experiments.table.SweepTable": "sweeps.print_sweep_table",
+    "experiments.league.league.League": "leagues.print_league",
     "paper.reproduce.Reproduction": "sweeps.print_reproduction",
     "deploy.exchanges.ExchangeReport": "exchanges.print_exchanges",
     "deploy.testbed.uploads.TestbedReport": "testbeds.print_testbed",
     "scenario.measured_device.fit.FittedDevice": "devices.print_fitted_device",
-    "network.physics.discrete.curve.LinkCurve": "console.print_rows",
 }
 
 

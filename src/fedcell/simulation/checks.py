@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from math import isnan
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -12,23 +12,32 @@ from fedcell.learning.custom import CustomLearner, costs_of
 from fedcell.learning.learner import Learner, Scores, first_model, measured_by
 from fedcell.learning.setup import TrainingSetup
 from fedcell.network.physics.discrete.steps import loses_uploads
+from fedcell.network.selectors.names import aggregation_of
 from fedcell.scenario.learning import Learning
 from fedcell.scenario.scenario import Scenario, check_scenario
+from fedcell.scenario.selection import SIMPLE
 from fedcell.scenario.target import Target
 
 UNBIASED = {("uniform", "unbiased"), ("weighted", "mean"), ("uniform", "normalised")}
 
 
-def aggregation_rule(scenario: Scenario) -> Rule:
-    """Return the aggregation of a scenario; default: the usual one for its selection."""
+def aggregation_rule(scenario: Scenario) -> Rule | Literal["selector"]:
+    """Return the aggregation of a scenario; default: the usual one for its selection.
+
+    "selector": by 1 / p_j where the rule gives probabilities, else normalised.
+    """
     if scenario.learning is not None and scenario.learning.aggregation is not None:
         return scenario.learning.aggregation
-    return "normalised" if scenario.plan.selection == "uniform" else "mean"
+    if scenario.plan.selection in SIMPLE:
+        return "normalised" if scenario.plan.selection == "uniform" else "mean"
+    return "mean" if aggregation_of(scenario) == "mean" else "selector"
 
 
 def aggregation_doubts(scenario: Scenario) -> list[str]:
     """Return why the mean of the aggregate differs from that of all clients (DECISIONS.md, 13)."""
     rule, selection = aggregation_rule(scenario), scenario.plan.selection
+    if selection not in SIMPLE:
+        return []  # a rule is biased on purpose, or counts by its own probabilities
     if (selection, rule) not in UNBIASED:
         return [
             f'learning.aggregation = "{rule}" does not go with plan.selection = "{selection}": '
@@ -44,7 +53,7 @@ def aggregation_doubts(scenario: Scenario) -> list[str]:
 
 def _heard_unequally(scenario: Scenario) -> bool:
     cell, table = scenario.cell, scenario.clients.table
-    if loses_uploads(scenario.radio):
+    if loses_uploads(scenario):
         return True
     if table is not None and np.ptp(table.filled("loss_rate", cell.loss_rate)) > 0:
         return True

@@ -89,7 +89,8 @@ class _Execution:
         reporter = Reporter(self.segments.ledgers)
         for state in states:
             self.state = state  # what an interrupt leaves
-            arrived = self.segments.without_missing(state.rounds - 1, now.learner)
+            chosen = self.segments.with_choices(state, state.rounds - 1)
+            arrived = chosen.without_missing(state.rounds - 1, now.learner)
             if arrived is not self.segments:
                 self.segments, reporter = arrived, Reporter(arrived.ledgers)
             self.writer.add(state, self.segments, lambda: self.result(complete=False))

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from fedcell.core.errors import BadInput
 from fedcell.learning.custom import Sources
 from fedcell.learning.learner import Learner, Remote, own_metrics
 from fedcell.learning.server_optimizer import CustomServer
@@ -11,11 +12,13 @@ from fedcell.learning.setup import TrainingSetup
 from fedcell.network.draw import draw_trace
 from fedcell.network.ledger import Ledger, require_usable
 from fedcell.network.policies.names import PolicyLike
+from fedcell.network.selectors.fold import Selection
 from fedcell.network.simulate import price_trace
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
 from fedcell.scenario.target import Target
 
+from .selecting.live import live_selection, stand_in
 from .state import State
 from .summary import PlanChange
 
@@ -84,7 +87,7 @@ class Segments:
 
     run: PreparedRun
     parts: tuple[Segment, ...]
-    trace: Trace  # rounds of the last segment
+    trace: Trace | Selection  # rounds of the last segment, or the rule that chooses them
     ledgers: Mapping[str, Ledger]  # by policy, without training
 
     @classmethod
@@ -98,7 +101,12 @@ class Segments:
         trace, last = priced[-1]
         if len(priced) > 1:
             last = {p: Ledger.join([ledgers[p] for _, ledgers in priced]) for p in policies}
-        segments = cls(run, parts, trace, last)
+        if isinstance(trace, Selection) and len(priced) > 1:
+            raise BadInput(
+                f"plan.selection = {run.used.plan.selection!r} learns from one round to the next, "
+                "and a run with it keeps its plan: choose another rule"
+            )
+        segments = cls(run, parts, trace, last).with_choices(state, 0)
         for done in range(state.rounds):
             segments = segments.without_missing(done, run.first.learner)
         return segments
@@ -122,6 +130,22 @@ class Segments:
         }
         return replace(self, parts=(*self.parts, turn), trace=trace, ledgers=ledgers)
 
+    def with_choices(self, state: State, first: int) -> "Segments":
+        """Return the same with the rounds from `first` on that a rule has chosen; the same object
+        where rounds are known before training."""
+        rows = () if state.selected is None else state.selected.rows[first:]
+        if not isinstance(self.trace, Selection) or not rows:
+            return self
+        rule, run = self.trace, self.run
+        chosen = rule.trace(rows, first)
+        ledgers = {
+            name: ledger.with_rounds(
+                price_named(run, name, rule.scenario, rule.fleet, chosen), first
+            )
+            for name, ledger in self.ledgers.items()
+        }
+        return replace(self, ledgers=ledgers)
+
     def without_missing(self, round: int, learner: Learner) -> "Segments":
         """Return the same without uploads of a round that a real federation did not receive; the
         same object where all arrived that were drawn to arrive."""
@@ -140,13 +164,19 @@ def metrics_identity(learner: Learner) -> dict[str, Any]:
 
 def _price(
     run: PreparedRun, segment: Segment, end: int, policies: Sequence[str]
-) -> tuple[Trace, dict[str, Ledger]]:
+) -> tuple[Trace | Selection, dict[str, Ledger]]:
     """Draw the rounds of a segment up to `end` and price them under each policy."""
-    scenario, fleet = segment.scenario, segment.fleet
-    trace = draw_trace(scenario, fleet, range(segment.first_round, end), run.seed)
-    return trace, {
-        name: require_usable(
-            price_trace(scenario, fleet, trace, run.policies.get(name, name), run.seed)
-        )
-        for name in policies
+    scenario, fleet, rounds = segment.scenario, segment.fleet, range(segment.first_round, end)
+    rule = live_selection(scenario, fleet, run.seed, end)
+    trace = stand_in(rule, rounds) if rule else draw_trace(scenario, fleet, rounds, run.seed)
+    ledgers = {
+        name: require_usable(price_named(run, name, scenario, fleet, trace)) for name in policies
     }
+    return rule or trace, ledgers
+
+
+def price_named(
+    run: PreparedRun, name: str, scenario: Scenario, fleet: Fleet, trace: Trace
+) -> Ledger:
+    """Return the ledger of a trace under a policy of a run."""
+    return price_trace(scenario, fleet, trace, run.policies.get(name, name), run.seed)

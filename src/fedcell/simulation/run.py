@@ -11,13 +11,21 @@ from pathlib import Path
 
 from fedcell.core.errors import BadInput
 from fedcell.core.streams import check_count
-from fedcell.learning.custom import CustomLearner, code_of, name_of, unguarded
+from fedcell.learning.custom import (
+    CustomLearner,
+    Sources,
+    code_of,
+    name_of,
+    sources_of,
+    unguarded,
+)
 from fedcell.learning.engines.engine import Engine, vector_width
 from fedcell.learning.learner import Learner
 from fedcell.learning.server_optimizer import ServerOptimizer
 from fedcell.learning.setup import prepare_training
 from fedcell.network.draw import draw_fleet
 from fedcell.network.policies.names import NAMED, Policies, policies_by_name
+from fedcell.network.selectors.names import given_code
 from fedcell.scenario.identity import run_identity
 from fedcell.scenario.scenario import Scenario, check_scenario, with_goal
 from fedcell.scenario.target import Target
@@ -27,6 +35,7 @@ from .checks import goal_of, learning_of, own_learner_setup
 from .compute import Compute, Observer
 from .execution import execute, initial_state
 from .prepared import PreparedRun, Segment, metrics_identity
+from .selecting.live import under_policy
 from .summary import RunResult
 
 
@@ -127,6 +136,7 @@ def prepare_run(
     learning = learning_of(scenario, custom)
     ServerOptimizer.of(learning, server)  # refuses two of them at once
     known = policies_by_name(policies)
+    scenario = under_policy(scenario, list(known))
     mine = None if custom is None else custom(scenario, seed)
     if mine is None:
         setup = prepare_training(scenario, seed, compute.data_path, observer.download)
@@ -158,6 +168,14 @@ def prepare_run(
         | metrics_identity(trained),
         learner_of=learner_of,
         vector_width=vector_width() if isinstance(unguarded(trained), Engine) else None,
-        code=code_of(custom, server),
+        code={**code_of(custom, server), **_selector_code(scenario)},
         server=server,
     )
+
+
+def _selector_code(scenario: Scenario) -> dict[str, Sources]:
+    """Return the sources of a selector of the user's; empty for a built-in one."""
+    if ":" not in scenario.plan.selection:
+        return {}
+    code, name = given_code(scenario.plan.selection)
+    return {"selector": sources_of(code, name)}

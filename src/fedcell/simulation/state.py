@@ -10,6 +10,7 @@ import numpy as np
 from fedcell.core.types import Array, Floats, Ints
 from fedcell.learning.learner import Learner, Scores, first_model, own_metrics
 from fedcell.learning.server_optimizer import ServerOptimizer
+from fedcell.network.selectors.history import Selected
 from fedcell.scenario.learning import Deliver
 from fedcell.scenario.target import Scored
 
@@ -149,6 +150,7 @@ class State:
     average: Floats  # of the last models: `moved_average`
     server: Floats | None = None  # memory of the server, (vector, number), if it has one
     clients: Mapping[int, Any] | None = None  # what they remember, if the learner keeps anything
+    selected: Selected | None = None  # rounds that a rule has chosen, where one learns
     deliver: Deliver = field(kw_only=True)  # which of both models is evaluated and exported
 
     @property

@@ -14,13 +14,13 @@ import numpy as np
 from fedcell.core.errors import BadInput, FedcellWarning
 from fedcell.core.streams import check_count
 from fedcell.core.types import Floats
-from fedcell.learning.aggregate import aggregate
 from fedcell.learning.custom import memory_of, remember
-from fedcell.learning.learner import Learner, Remote, Scores, evaluated, own_metrics
+from fedcell.learning.learner import Learner, Scores, evaluated, own_metrics
 from fedcell.learning.server_optimizer import CustomServer, ServerOptimizer
 from fedcell.network.draw import draw_fleet, draw_trace, has_enough_data
 from fedcell.network.ledger import Ledger, require_usable
 from fedcell.network.policies.names import PolicyLike, policy_name
+from fedcell.network.selectors.fold import Selection
 from fedcell.network.simulate import price_trace
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
@@ -34,6 +34,8 @@ from .checks import (
     with_learner_sizes,
 )
 from .evaluation import Evaluator, Stopwatch, choose_evaluator
+from .selecting.live import live_selection, stand_in, under_policy
+from .selecting.round import train_round
 from .state import COLUMNS, State, moved_average
 from .summary import Report, Reporter
 
@@ -94,7 +96,7 @@ def train_rounds(
     scenario: Scenario,
     learner: Learner,
     fleet: Fleet,
-    trace: Trace,
+    trace: Trace | Selection,
     state: State | None = None,
     stop: Sequence[Stop] = (),
     server: CustomServer | None = None,
@@ -108,6 +110,8 @@ def train_rounds(
     the next round. A `server`, a function (old, mean) -> new, replaces learning.server. The scores
     of a round are those of the delivered model (learning.deliver), by the `evaluator` or, where
     that is left out, by the learner. A `stopwatch` counts seconds of training and evaluation.
+    Where a rule that learns chooses the clients, it stands in place of the trace, and the state
+    keeps its choices.
     """
     stopwatch = Stopwatch() if stopwatch is None else stopwatch
     serving = ServerOptimizer.of(scenario.learning, server)
@@ -117,23 +121,22 @@ def train_rounds(
     samples = np.where(has_enough_data(scenario, fleet), fleet.samples, 0)
     rule, shares = aggregation_rule(scenario), samples / samples.sum()  # q_j of eligible clients
     state = State.start(learner, scenario.deliver, serving) if state is None else state
-    end = trace.first_round + trace.rounds
+    end = trace.end
     state = _as_scheduled(state, learner, evaluator, end, every)
     if state.server is None:
         state = replace(state, server=serving.start(learner, state.model.size))
+    if isinstance(trace, Selection) and state.selected is None:
+        state = replace(state, selected=trace.start())
     yield state
     for t in range(state.rounds, end):
         if any(ends_at(state) for ends_at in stop):
             return
-        clients, counts = trace.uploads(t - trace.first_round)
         begin = time.perf_counter()
         state.model.flags.writeable = False  # a learner trains a copy
         remember(learner, state.clients)
-        uploads = learner.train(state.model, clients, t)
-        mean, discarded = aggregate(
-            rule, state.model, clients, counts, uploads, shares, t, isinstance(learner, Remote)
-        )
+        mean, discarded, selected = train_round(learner, state, trace, t, rule, shares)
         state = replace(_with_mean(state, mean, serving, t), clients=memory_of(learner))
+        state = replace(state, selected=selected)
         due = (t + 1) % every == 0 or t + 1 == end
         trained = time.perf_counter()
         scores = _scores(state, learner, evaluator, t + 1, end) if due else NOT_EVALUATED
@@ -227,16 +230,31 @@ def simulate(
     """
     scenario = with_learner_sizes(scenario, learner)
     goal = goal_of(as_target(target, hold=scenario.hold), learner)
+    scenario = under_policy(scenario, [policy_name(policy)])
     fleet = draw_fleet(scenario, seed)
-    trace = _trace_of(scenario, fleet, rounds, trace, seed)
+    wanted = check_count(scenario.rounds if rounds is None else rounds, "`rounds`")
+    rule = live_selection(scenario, fleet, seed, wanted) if trace is None else None
+    if rule is not None:
+        trace = stand_in(rule, range(wanted))
+    else:
+        trace = _trace_of(scenario, fleet, rounds, trace, seed)
     ledger = require_usable(price_trace(scenario, fleet, trace, policy, seed))  # before training
     reporter = Reporter({policy_name(policy): ledger})
-    states = _states_to(goal, scenario, learner, fleet, trace, state)
+    states = _states_to(goal, scenario, learner, fleet, rule or trace, state)
     last = next(states)
+
+    def priced() -> Ledger:
+        """Return the ledger with the rounds that a rule has chosen so far."""
+        if rule is None or last.selected is None:
+            return ledger
+        chosen = rule.trace(last.selected.rows, 0)
+        return ledger.with_rounds(price_trace(scenario, fleet, chosen, policy, seed))
+
     for last in states:
         if report:
-            report(reporter.report(last))
-    return with_training(ledger, last, own_metrics(learner))
+            own = reporter if rule is None else Reporter({policy_name(policy): priced()})
+            report(own.report(last))
+    return with_training(priced(), last, own_metrics(learner))
 
 
 def _states_to(
@@ -244,7 +262,7 @@ def _states_to(
     scenario: Scenario,
     learner: Learner,
     fleet: Fleet,
-    trace: Trace,
+    trace: Trace | Selection,
     state: State | None,
 ) -> Iterator[State]:
     """Return the states of a training that ends at a target."""

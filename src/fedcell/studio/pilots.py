@@ -69,6 +69,8 @@ class PilotJobs:
         with self._lock:
             if self._job is not None and self._job.process.poll() is None:
                 raise BadInput("a pilot is in progress: cancel it first, or wait for its end")
+            if self._job is not None:
+                self._job.errors.close()
             path = self._view.pilot_path(asked_of({"changes": changes, "seed": seed}))
             named = world.name
             if changes or world.start is not None:
@@ -110,6 +112,7 @@ class PilotJobs:
             with suppress(ProcessLookupError):
                 os.killpg(job.process.pid, signal.SIGKILL)
             job.process.wait()
+        job.errors.close()
 
     def status(self, path: Path) -> dict[str, Any]:
         """Return what the pilot's file holds, and how the running pilot stands."""

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -33,6 +33,7 @@ from .asked import Asked, asked_of, changed
 from .keys import described_keys
 from .pictures import pictures, surface
 
+MOST_DEVICES = 1000  # of a table that a page gets
 DRAFT_FROM = 0.2  # [s] that the last plan took, from which a draft is drawn before the next
 
 
@@ -109,7 +110,9 @@ class PlanningView:
         says so and chooses no plan.
         """
         asked = asked_of(body.get("asked"))
-        page, number = str(body.get("page"))[:40], int(body.get("number") or 0)
+        page, number = str(body.get("page"))[:40], body.get("number", 0)
+        if type(number) is not int:
+            raise BadInput("number: expected a whole number")
         with self._numbers:
             self._newest[page] = max(number, self._newest.get(page, 0))
             while len(self._newest) > 100:  # pages that were closed
@@ -134,7 +137,7 @@ class PlanningView:
             took = time.perf_counter() - begin
         if not known_only:
             self._took = took
-        return {"draft": False, "plan": plan.to_dict(), "seconds": took} | found
+        return {"draft": False, "plan": _shown(plan), "seconds": took} | found
 
     def plan(self, asked: Asked) -> TrainingPlan:
         """Return the plan for a question, as `plan_training` and the command line make it."""
@@ -204,6 +207,14 @@ class PlanningView:
         if known is None or known[0] != stamp:
             self.pilots[path] = known = stamp, load_pilot(path)
         return known[1]
+
+
+def _shown(plan: TrainingPlan) -> dict[str, Any]:
+    """Return a plan as plain values; of a long table, the devices that spend most."""
+    if len(plan.devices) > MOST_DEVICES:
+        order = sorted(plan.devices, key=lambda device: -device.energy)[:MOST_DEVICES]
+        plan = replace(plan, devices=tuple(order))
+    return plan.to_dict()
 
 
 def digest(value: Any) -> str:

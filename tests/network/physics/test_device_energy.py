@@ -153,14 +153,14 @@ def test_a_device_that_draws_the_same_in_all_states_spends_that_times_the_rounds
     assert_allclose(sum(line.by_part.values()), 3.0 * 4 * line.duration, rtol=1e-6)
 
 
-def test_a_constant_download_draws_receive_power():
+def test_a_constant_download_draws_idle_power():
     timed = world(RADIO | {"receive_power": 0.7}, DEVICE).using(cell={"broadcast_time": 10.0})
     cost, free = even(rounds_of(timed)), even(rounds_of(world(RADIO, DEVICE)))
-    assert_allclose(cost.extras.receive_energy, 7.0)
-    assert_allclose(cost.energy, free.energy + 4 * 7.0)
+    assert_allclose(cost.extras.receive_energy, 3.0)  # 0.3 W
+    assert_allclose(cost.energy, free.energy + 4 * 3.0)
     assert_allclose(cost.duration, free.duration)  # T_d is added by ledgers, as the paper's
-    assert_allclose(cost.upload_cost, free.upload_cost + 4 * 7.0)
-    assert_allclose(schedule_round(timed, "even").timeline.by_part["download"], 4 * 7.0)
+    assert_allclose(cost.upload_cost, free.upload_cost + 4 * 3.0)
+    assert_allclose(schedule_round(timed, "even").timeline.by_part["download"], 4 * 3.0)
 
 
 def test_states_follow_one_another():
@@ -209,7 +209,7 @@ def test_theorem_3_splits_by_the_watts_of_each_processor():
 
 
 def test_trainings_in_vain_are_charged_what_the_device_draws():
-    scenario = world({"receive_power": 0.5}, {"busy_power": 2.0}).using(
+    scenario = world(None, {"busy_power": 2.0, "idle_power": 0.5}).using(
         plan={"cohort_drawn": "after-training"}, cell={"broadcast_time": 30.0}
     )
     fleet = draw_fleet(scenario)

@@ -59,9 +59,9 @@ def plain(count: int = 6, energy_weight: float = 1.0, seed: int = 3, **of_link) 
 # Theorems: the certificate, other solvers, closed forms
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2, *range(4, 15)])
+@pytest.mark.parametrize("seed", range(16))
 def test_random_rounds_of_all_regimes_are_certified(seed):
-    check_certified(random_problem(seed, rounds=3))
+    check_certified(random_problem(seed, rounds=2))
 
 
 @pytest.mark.long

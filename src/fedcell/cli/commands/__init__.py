@@ -24,6 +24,8 @@ COMMANDS: Mapping[str, str] = {
     "cost": "Price rounds by Monte Carlo: policies side by side, with common random numbers.",
     "schedule": "Schedule one round: band share and CPU frequency of each client.",
     "validate": "Compare a pilot's predictions with trials that it has not seen.",
+    "compare": "Compare selectors and policies: rounds, seconds and joules to a target, and who "
+    "wins.",
     "sweep": "Run an experiment: every setting of its lists on all seeds, each training once.",
     "reproduce": "Reproduce figures of the paper: run, draw, and check its claims.",
     "figure": "Draw a run, several seeds or a sweep from its folder, without a simulation.",

@@ -24,6 +24,7 @@ from fedcell.cli.options import (
     Resume,
     RoundDeadline,
     Seed,
+    Select,
     TrainingRounds,
     check_choice,
     duration,
@@ -43,6 +44,8 @@ from fedcell.deploy.exchanges import collapse_of, load_exchanges
 from fedcell.deploy.options import RunConfig, write_app
 from fedcell.deploy.scores import SCORES
 from fedcell.learning.setup import prepare_training
+from fedcell.network.selectors.base import kind_of
+from fedcell.network.selectors.names import selecting, selector_of
 from fedcell.planning.choice.plan import TrainingPlan
 from fedcell.planning.pilot.pilotfile import load_pilot
 from fedcell.scenario.save import save_scenario
@@ -123,6 +126,7 @@ def deploy(
     devices: Devices = None,
     simulation: Simulation = False,
     policy: DeployedPolicy = None,
+    select: Select = None,
     rounds: TrainingRounds = None,
     named_target: NamedText = None,
     target_loss: LossText = None,
@@ -155,6 +159,7 @@ def deploy(
         check_target(pilot_out, ("json",))
     planned = TrainingPlan.load(plan) if plan else None
     name, world = planned_world(scenario, planned, plan)
+    world = _selecting(world, select)
     folder = (folder or Path(f"deploy-{file_stem(name)}-seed{seed}")).absolute()
     world = resumable(world, folder) if resume else world
     own_target = planned.target if planned and world.learning is None else None
@@ -178,6 +183,23 @@ def deploy(
         _show_pilot(pilot_out, as_json)
     else:
         _show_run(folder, name, as_json)
+
+
+def _selecting(world: Scenario, select: str | None) -> Scenario:
+    """Return the world of a federation with a selector; refuse code, and rules that learn."""
+    world = selecting(world, select)
+    if ":" in world.plan.selection:
+        raise BadInput(
+            "--select: the server of a federation reads its scenario from a file, which names no "
+            "code: give a built-in selector, or one of an installed package"
+        )
+    rule = selector_of(world)
+    if rule is not None and kind_of(rule) == "learning":
+        raise BadInput(
+            f"plan.selection = {world.plan.selection!r} reads losses or updates before a round is "
+            "called, which devices are not asked for: choose another selector"
+        )
+    return world
 
 
 def _evaluation(judged_by: str, screen: str) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from fedcell.cli.options import (
     NamedTarget,
     ScenarioName,
     Seed,
+    Select,
     Steps,
     StoreFolder,
     TargetAccuracy,
@@ -45,6 +46,7 @@ from fedcell.cli.targets import TargetOptions, target_of
 from fedcell.core.files.formats import check_target
 from fedcell.core.quantities import parse_duration
 from fedcell.learning.engines.engine import available_threads
+from fedcell.network.selectors.names import selecting
 from fedcell.planning.pilot.run import run_pilot
 from fedcell.planning.setting import Objective, Region
 from fedcell.scenario.load import load_scenario
@@ -100,6 +102,7 @@ def pilot_command(
     minimise: Minimise = "cost",
     clients: Clients = None,
     steps: Steps = None,
+    select: Select = None,
     learner: LearnerName = None,
     seed: Seed = 0,
     figure: Figure = None,
@@ -120,15 +123,15 @@ def pilot_command(
     out_path = out_path or Path(f"pilot-{file_stem(scenario)}.json")
     file = check_target(out_path, ("json",))
     check_folder(store, "--store")
-    world = load_scenario(scenario)
+    world = selecting(load_scenario(scenario), select)
+    own = ["--select", select] if select else []
+    wanted = TargetOptions(named_target, target_loss, target_accuracy, hold)
     with keeping_finished_runs(), progress_bars() as observer, trial_bar(seconds) as trial:
         pilot = run_pilot(
             world,
             seconds,
             file,
-            target=target_of(
-                world, TargetOptions(named_target, target_loss, target_accuracy, hold)
-            ),
+            target=target_of(world, wanted),
             region=Region(
                 clients=parse_range(clients, "--clients"),
                 steps=parse_range(steps, "--steps"),
@@ -144,6 +147,6 @@ def pilot_command(
         print_json(pilot.report.to_dict())
     else:
         print_result(out, pilot, details=details)
-        words = shlex.join([scenario, "--pilot", str(out_path)])
+        words = shlex.join([scenario, *own, "--pilot", str(out_path)])
         out.print(f"written to {out_path}; next: fedcell plan {words}", soft_wrap=True)
     draw_if_asked(pilot, picture, figure, quiet=as_json)

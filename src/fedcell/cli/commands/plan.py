@@ -17,6 +17,7 @@ from fedcell.cli.options import (
     NamedTarget,
     ScenarioName,
     Seed,
+    Select,
     Steps,
     TargetAccuracy,
     figure_of,
@@ -30,6 +31,7 @@ from fedcell.cli.targets import TargetOptions, target_of
 from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.files.formats import check_target
 from fedcell.core.quantities import parse_duration, parse_energy
+from fedcell.network.selectors.names import selecting
 from fedcell.planning.choice.limits import Limits
 from fedcell.planning.choice.plan import TrainingPlan
 from fedcell.planning.choice.planfile import is_plan_file
@@ -123,6 +125,7 @@ def plan(
     scenario: ScenarioName,
     pilot: PilotFile = None,
     policy: Policy = None,
+    select: Select = None,
     minimise: Minimise = "cost",
     named_target: NamedTarget = None,
     target_loss: TargetLoss = None,
@@ -156,7 +159,8 @@ def plan(
     """
     picture, saved = figure_target(figure), _check_plan_file(out_path)
     limits, ranges = _limits(deadline, energy_budget, confidence), _ranges(clients, steps)
-    world, known = _world(scenario, loss_rate), None if pilot is None else load_pilot(pilot)
+    world = _world(scenario, loss_rate, select)
+    known = None if pilot is None else load_pilot(pilot)
     options = TargetOptions(named_target, target_loss, target_accuracy, hold)
     law = _given_law(pilot, mixing=mixing, drift=drift, start=start, floor=floor, dropped=dropped)
     best = plan_training(
@@ -164,10 +168,7 @@ def plan(
         law if known is None else known,
         target=_target(world, known, options),
         region=Region(
-            **ranges,
-            minimise=minimise,
-            policy=policy,
-            other_loss_rate=loss_rate is not None,
+            **ranges, minimise=minimise, policy=policy, other_loss_rate=loss_rate is not None
         ),
         limits=limits,
         solve_for=solve_for,
@@ -194,9 +195,9 @@ def _ranges(clients: str | None, steps: str | None) -> dict[str, Any]:
     }
 
 
-def _world(scenario: str, loss_rate: float | None) -> Scenario:
-    """Return the scenario, with another share of lost uploads where one is asked for."""
-    world = load_scenario(scenario)
+def _world(scenario: str, loss_rate: float | None, select: str | None) -> Scenario:
+    """Return the scenario, with another loss rate or selector where one is asked for."""
+    world = selecting(load_scenario(scenario), select)
     return world if loss_rate is None else world.using(cell={"loss_rate": loss_rate})
 
 

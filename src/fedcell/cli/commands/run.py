@@ -22,6 +22,7 @@ from fedcell.cli.options import (
     PlannedScenario,
     Resume,
     Seed,
+    Select,
     Steps,
     Threads,
     TrainingRounds,
@@ -44,6 +45,7 @@ from fedcell.cli.signals import exit_code, print_interrupted
 from fedcell.cli.targets import TargetOptions, goal_of
 from fedcell.core.errors import BadInput, printable
 from fedcell.network.policies.names import NAMED
+from fedcell.network.selectors.names import selecting
 from fedcell.planning.adaptive.controller import EVERY
 from fedcell.planning.adaptive.run import Adaptation, run_adaptive
 from fedcell.planning.choice.plan import TrainingPlan
@@ -109,6 +111,7 @@ def run_command(
     scenario: PlannedScenario = None,
     plan: PlanFile = None,
     policy: Policies = None,
+    select: Select = None,
     rounds: TrainingRounds = None,
     named_target: NamedText = None,
     target_loss: LossText = None,
@@ -133,13 +136,15 @@ def run_command(
 ) -> None:
     """Train a scenario's model over its cell: loss against rounds, seconds and joules.
 
-    All policies are priced on one training, which does not depend on them. The folder gets
+    All policies are priced on one training, which does not depend on them (with a selector that
+    reads durations or energies: give one policy). The folder gets
     ledger.csv (a line for each policy and round), clients.csv (costs of each client), summary.json,
     scenario.json and loss.png; with --adaptive, changes.csv. After Ctrl-C or kill -9 the same
     command with --resume continues from the last finished round, to the same bits.
     """
     planned = TrainingPlan.load(plan) if plan else None
     name, world = planned_world(scenario, planned, plan)
+    world = selecting(world, select)
     folder = folder or Path(f"run-{file_stem(name)}-{'seeds' if seeds else f'seed{seed}'}")
     if resume and seeds is None:
         world = resumable(world, folder)

@@ -6,11 +6,12 @@ from typing import Annotated
 import typer
 
 from fedcell.cli.app import command, draw_if_asked, figure_target, out
-from fedcell.cli.options import BY_PLAN, AsJson, DataDir, figure_of, file, number, policy_of
+from fedcell.cli.options import BY_PLAN, AsJson, DataDir, Select, figure_of, file, number, policy_of
 from fedcell.cli.plans import own_policy, planned_world
 from fedcell.core.errors import BadInput
 from fedcell.learning.setup import prepare_training
 from fedcell.network.schedule import is_round_file, load_round, schedule_round
+from fedcell.network.selectors.names import selecting
 from fedcell.planning.choice.plan import TrainingPlan
 from fedcell.scenario.load import SHIPPED
 from fedcell.show.results import print_result
@@ -41,6 +42,7 @@ def schedule(
     file: RoundOrScenario = None,
     plan: PlanFile = None,
     policy: Policy = None,
+    select: Select = None,
     round_: Round = None,
     seed: RunSeed = None,
     as_json: AsJson = False,
@@ -54,11 +56,12 @@ def schedule(
     target = figure_target(figure)
     planned = TrainingPlan.load(plan) if plan else None
     if file is not None and planned is None and is_round_file(Path(file)):
-        if round_ is not None or seed is not None:
-            raise BadInput(f"--round and --seed are for scenarios: {file} is one round")
+        if round_ is not None or seed is not None or select is not None:
+            raise BadInput(f"--round, --seed and --select are for scenarios: {file} is one round")
         scheduled = schedule_round(load_round(file), policy or "optimal")
     else:
         _, world = planned_world(file, planned, plan)
+        world = selecting(world, select)
         if policy is None:
             policy = "optimal" if planned is None else own_policy(planned, plan)
         if world.learning is not None:  # D_j, z_m and alpha_0 are those of the training

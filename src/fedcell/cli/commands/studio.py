@@ -9,7 +9,7 @@ import typer
 
 from fedcell.cli.app import command, out
 from fedcell.cli.options import DataDir, file, number
-from fedcell.core.errors import BadFile
+from fedcell.core.errors import BadFile, BadInput
 from fedcell.scenario.load import SHIPPED
 from fedcell.studio.planning import World
 from fedcell.studio.routes import Studio
@@ -33,9 +33,7 @@ Port = Annotated[
 Quiet = Annotated[bool, typer.Option("--no-browser", help="Do not open a browser.")]
 
 
-@command(
-    "fedcell studio", "fedcell studio mine.toml --port 8080", "fedcell studio run-digits-seed0"
-)
+@command("fedcell studio digits", "fedcell studio results --port 8080")
 def studio(
     shown: Shown = "digits",
     pilot: PilotFile = None,
@@ -51,6 +49,8 @@ def studio(
     """
     path = Path(shown)
     if path.is_dir():
+        if pilot is not None:
+            raise BadInput("--pilot is for a scenario, and this is a folder: leave it out")
         world, folders = None, (path,)
     else:
         world = World.of(shown, pilot)

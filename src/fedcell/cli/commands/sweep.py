@@ -16,6 +16,7 @@ from fedcell.cli.app import (
 )
 from fedcell.cli.options import (
     MAX_SEEDS,
+    SELECTOR,
     AsJson,
     Cluster,
     DataDir,
@@ -48,6 +49,10 @@ Policies = Annotated[
         "--policy",
     ),
 ]
+Selectors = Annotated[
+    list[str] | None,
+    name_of(f"{SELECTOR} Repeat it for an axis. Default: the file's.", "--select"),
+]
 Seeds = Annotated[int | None, number("Number of seeds. Default: the file's.", most=MAX_SEEDS)]
 Precision = Annotated[
     float | None,
@@ -74,6 +79,7 @@ def sweep(
     workers: Workers = None,
     cluster: Cluster = None,
     policy: Policies = None,
+    select: Selectors = None,
     seeds: Seeds = None,
     precision: Precision = None,
     most_seeds: MostSeeds = 100,
@@ -90,7 +96,7 @@ def sweep(
     run.
     """
     target = figure_target(figure)
-    experiment = load_experiment(file, policy).with_seeds(seeds)
+    experiment = load_experiment(file, policy, select).with_seeds(seeds)
     folder = folder or Path(f"sweep-{file_stem(str(file))}")
     check_folder(folder, "--out")
     check_folder(store, "--store")

@@ -193,6 +193,11 @@ class Engine:
             return self._losses(model, *self._train, self._training_samples[places])
         return self._losses(model, *self._test, self._test_samples[places])
 
+    def client_losses(self, model: Floats, clients: Sequence[int]) -> Iterator[tuple[float, float]]:
+        for client in clients:
+            losses, _ = self._losses(model, *self._train, self.partition.of(client))
+            yield float(losses.mean()), float(np.sqrt((losses * losses).mean()))
+
     def gradients(
         self, model: Floats, batches: Iterable[tuple[int, Ints | None]]
     ) -> Iterator[Floats]:

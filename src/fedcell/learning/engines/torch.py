@@ -301,6 +301,17 @@ class TorchLearner:
             train_loss = float((self._weights * torch.cat(losses)).sum())
             return self._tested(train_loss)
 
+    @torch.no_grad()
+    def client_losses(self, model: Floats, clients: Sequence[int]) -> Iterator[tuple[float, float]]:
+        for client in clients:
+            self.parts.load(model)
+            self.module.eval()
+            own = torch.as_tensor(self.partition.of(client))
+            with threads_of(self._threads()):
+                pieces = (self.train_data.read(some) for some in own.split(SMALL_PIECE))
+                losses = torch.cat([self._losses(x, y)[0] for x, y in pieces])
+            yield float(losses.mean()), float(losses.square().mean().sqrt())
+
     def _tested(self, train_loss: float) -> Scores:
         """Return all scores of the module as it is, with a known training loss."""
         if self.test_data is None:

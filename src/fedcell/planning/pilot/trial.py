@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Annotated
 
 import numpy as np
@@ -24,6 +25,7 @@ Losses = Annotated[
 ]
 WIDE = 1.64  # standard errors on either side, between which 90 % of what may be lies
 MAX_EXTRAPOLATION = 2.0  # of a curve, times the rounds that were run
+MOST_TARGETS = 4  # whose rounds are kept
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +64,17 @@ class Trial:
 
     def rounds_to(self, target: Target) -> int | None:
         """Return G as observed; None if the target was not reached."""
-        return target.reached_by(self.scored)
+        known, key = self._known_rounds, (target, target.better)
+        if key not in known:
+            if len(known) >= MOST_TARGETS:
+                known.clear()
+            known[key] = target.reached_by(self.scored)
+        return known[key]
+
+    @cached_property
+    def _known_rounds(self) -> dict[tuple[Target, str | None], int | None]:
+        """Return G for the last targets, each of which is asked for several times."""
+        return {}
 
     def rounds_error(self, target: Target) -> float:
         """Return the standard error of log G where models were judged on a part of the samples;

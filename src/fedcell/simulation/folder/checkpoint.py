@@ -19,11 +19,13 @@ from fedcell.core.errors import BadFile, BadInput
 from fedcell.core.files.formats import write_file
 from fedcell.core.files.npz import Arrays, read_npz
 from fedcell.core.files.regular import NO_LINKS, open_handle, open_regular
+from fedcell.network.selectors.history import Selected
 from fedcell.scenario.learning import Deliver
 from fedcell.simulation.state import COLUMNS, History, State
 
 from .client_states import STATES, ClientStates
 
+SELECTED = "selected"  # in checkpoint.npz: rounds that a rule has chosen
 DELIVERIES: tuple[Deliver, ...] = ("last", "average")  # by their number in checkpoint.npz
 HISTORY, CHECKPOINT = "history.csv", "checkpoint.npz"
 ENDING = b",%08x\n"  # of a line: its checksum
@@ -83,6 +85,7 @@ class Checkpoint:
         checkpoint.state = State(
             *(arrays["model"], history, arrays["average"], server),
             clients=checkpoint._clients.load(arrays[STATES]) if STATES in arrays else None,
+            selected=_selected(path, arrays),
             deliver=delivery_of(arrays),
         )
         return checkpoint
@@ -103,6 +106,8 @@ class Checkpoint:
             arrays["server"] = state.server
         if state.clients is not None:
             arrays[STATES] = self._clients.save(state.clients, state.rounds)
+        if state.selected is not None:
+            arrays[SELECTED] = state.selected.to_bytes()
         write_file(self._path / CHECKPOINT, lambda path: _save(path, arrays))
         if state.clients is not None:
             self._clients.tidy()
@@ -223,13 +228,16 @@ def _read_checkpoint(path: Path, start: State | None, columns: int) -> Arrays:
             wanted |= {"deliver": (np.int64, ())}
         if STATES in announced:
             wanted |= {STATES: (np.int64, (len(announced[STATES]), 2))}
+        if SELECTED in announced:
+            wanted |= {SELECTED: (np.uint8, (announced[SELECTED].size,))}
         if {n: (a.dtype, a.shape) for n, a in announced.items()} != wanted:
             raise BadFile(f"{path}: does not fit this run: delete it to start again")
 
     try:
         nothing = np.empty(0)
         names = expected(nothing, None if start is None else start.server)
-        optional = ("deliver", "server", STATES) if start is None else ("deliver", STATES)
+        own = ("deliver", STATES, SELECTED)
+        optional = (*own, "server") if start is None else own
         arrays = read_npz(path, names, check, optional=optional)
     except BadFile:
         raise
@@ -245,6 +253,19 @@ def _read_checkpoint(path: Path, start: State | None, columns: int) -> Arrays:
     if arrays["rounds"] < 1 or not sound or not known:
         raise _damaged(path)
     return arrays
+
+
+def _selected(path: Path, arrays: Arrays) -> Selected | None:
+    """Return the rounds that a rule has chosen; None where they were known before training."""
+    if SELECTED not in arrays:
+        return None
+    try:
+        selected = Selected.from_bytes(arrays[SELECTED])
+    except BadInput as error:
+        raise _damaged(path) from error
+    if len(selected.rows) != int(arrays["rounds"]):
+        raise _damaged(path)
+    return selected
 
 
 def _check_row(row: tuple[Any, ...]) -> tuple[Any, ...]:

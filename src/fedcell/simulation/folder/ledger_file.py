@@ -40,6 +40,7 @@ TOTALS = ("total_duration", "total_energy")
 COUNTS = {"called", "draws", "received", "excluded_by_channel", "excluded_by_data"}
 COUNTS |= {"discarded_uploads"}
 BY_PART = {f"{part}_energy" for part in PARTS}  # only where radios or devices are declared
+OPTIONAL = BY_PART | {"vain_duration", "vain_energy"}  # the last two of a selector
 
 Columns = dict[str, Any]  # arrays of equal length, by name
 
@@ -130,7 +131,7 @@ def _read(texts: Iterator[str]) -> dict[str, Columns]:
         if names[-1] == CHECKSUM:
             names.pop()
             texts = map(Chain(header).checked, texts)
-        wanted = [n for n in known if n in names or n not in BY_PART]
+        wanted = [n for n in known if n in names or n not in OPTIONAL]
         lines = csv_rows(texts)
         metrics = [name for name in names[2:] if name not in (*wanted, *TOTALS)]
         wanted += metrics

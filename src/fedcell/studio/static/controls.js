@@ -66,7 +66,7 @@ export class Control {
 }
 
 function plain(value) {
-  return String(Number(value.toPrecision(6)));
+  return String(Number(value.toPrecision(5)));
 }
 
 /** The controls of a scenario, from its keys. */

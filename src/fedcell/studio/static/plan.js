@@ -166,6 +166,7 @@ class PlanView {
     if (answer.draft) {
       this.chip("draft", "draft");
       byId("chosen").textContent = "Draft: the plan follows from the full surface";
+      caption("surface", this.objective(byId("minimise").value), "a draft from a few coarse prices; the plan follows from the full surface");
       this.map.show(answer.surface, byId("minimise").value, null);
       this.wanted ??= { draft: false };
       return;
@@ -235,11 +236,14 @@ class PlanView {
     return `to ${name === "loss" ? "training loss" : name} ${digits(level)}`;
   }
 
+  objective(measure) {
+    return `${{ cost: "Cost", duration: "Time", energy: "Energy" }[measure]} over clients and steps`;
+  }
+
   pictures(plan) {
     const { surface, front, round, parts, law } = this.answer, measure = plan.minimised;
-    const words = { cost: "Cost", duration: "Time", energy: "Energy" }[measure];
     const more = plan.paper[measure] === null ? "never reaches the target" : change(plan.paper[measure], plan[measure].value);
-    caption("surface", `${words} over clients and steps`, `● plan · ✕ paper's closed form K = ${plan.paper.cohort}, E_l = ${plan.paper.local_steps} (${more}) · green: within 5 %${surface.tried.length ? " · grey: tried by the pilot" : ""} · double-click or Enter: plan by hand`);
+    caption("surface", this.objective(measure), `● plan · ✕ paper's closed form K = ${plan.paper.cohort}, E_l = ${plan.paper.local_steps} (${more}) · green: within 5 %${surface.tried.length ? " · grey: tried by the pilot" : ""} · double-click or Enter: plan by hand`);
     this.map.show(surface, measure, plan);
     caption("front", "Time against energy", `${front.length} plans that no other beats in both, under ${plan.policy}`);
     const pins = this.pins.map((pin) => ({ label: pin.name, x: [pin.plan.duration.value], y: [pin.plan.energy.value], shade: pin.shade, dots: "only", size: 10 }));

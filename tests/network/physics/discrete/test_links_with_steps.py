@@ -211,7 +211,11 @@ def test_an_nb_iot_device_far_away_takes_one_tone_and_repeats():
     gain = steps.snr[0] * NOISE * 15e3 / 0.2
     time = cost_at(world(TONES, gain * 1.0001, 1, task={"model_bits": 1e4}), 1.0).upload_time[0]
     assert time == pytest.approx(1e4 * mean_tries(0.1, 4) / steps.rate[0])
-    assert_array_equal(chance_heard(far := world(TONES, gain * 0.999), draw_fleet(far)), 0.0)
+    for block in (15e3, None):  # a tone is a tone, whatever the block
+        radio = TONES | {"resource_block": block}
+        for factor, heard in ((0.999, 0.0), (1.001, 1.0)):
+            far = world(radio, gain * factor)
+            assert_array_equal(chance_heard(far, draw_fleet(far)), heard)
 
 
 @pytest.mark.parametrize(
@@ -432,9 +436,19 @@ def test_what_cannot_be_is_refused(radio, cell, message):
         Scenario().using(radio=radio, cell=cell)
 
 
-def test_rates_of_clients_and_of_a_table_exclude_each_other():
-    with pytest.raises(BadInput, match=r"clients\.table has rates"):
-        Scenario().using(radio=NR, clients={"table": {"rate": [1e6, 2e6]}}, plan={"cohort": 2})
+def test_rates_that_are_given_need_no_table():
+    """Measured rates have lost blocks in them: nothing of the table applies."""
+    table = {"rate": [5e6, 2e6]}
+    radio = WIFI | {"arq": "none", "harq_rtt": 0.1}
+    cell = {"noise": NOISE, "bandwidth": 20e6}
+    scenario = Scenario().using(
+        radio=radio, clients={"table": table}, plan={"cohort": 2}, cell=cell
+    )
+    problem = problem_of(scenario.using(task={"model_bits": BITS}))
+    assert_allclose(sorted(problem.band_time[0]), [BITS / 5e6, BITS / 2e6])
+    assert mean_loss_rate(scenario) == 0
+    notes = radio_notes(scenario, draw_fleet(scenario))
+    assert "the rates of clients are given, so radio.rate_table has no effect" in notes
 
 
 def test_with_chosen_modes_the_problem_is_solved_exactly():

@@ -23,6 +23,7 @@ from fedcell.network.physics.terms import Terms
 from .modes import Modes
 
 TINY = 1e-290
+REACH, BISECTIONS = 3.0, 12  # of the search for a price of band, in logarithms
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -74,12 +75,30 @@ class Choices:
     def values(self, price: Array, R: Array) -> Array:
         """Return what each choice costs at the best length of its upload, (..., client, choice);
         `price` is that of a second of sending, without what the amplifier draws."""
+        return self.answers(price, R)[0]
+
+    def answers(self, price: Array, R: Array) -> tuple[Array, Array]:
+        """Return the `values`, and the length of the upload in each choice."""
         Q = np.maximum(price[..., None] + self.watts, TINY)
         with np.errstate(invalid="ignore", over="ignore"):
             Ru = R[..., None, None] * self.band_time
             s = np.maximum(self.shortest, np.sqrt(Ru / Q))
             cost = self.joules + Q * s + np.where(s > 0, Ru / s, 0.0)
-        return np.where(np.isfinite(self.band_time), cost, np.inf)
+        return np.where(np.isfinite(self.band_time), cost, np.inf), s
+
+    def price_of_band(self, price: Array, R: Array) -> Array:
+        """Return the price of band near R at which the shares of the best choices fill the band:
+        the best bound for given prices of time. They fall as it rises, in steps as choices change.
+        """
+        low, high = np.log(np.maximum(R, TINY)) - REACH, np.log(np.maximum(R, TINY)) + REACH
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            cost, s = self.answers(price, np.exp(middle))
+            best = cost.argmin(-1)[..., None]
+            u, s = (np.take_along_axis(values, best, -1)[..., 0] for values in (self.band_time, s))
+            many = (u / s).sum(-1) > 1
+            low, high = np.where(many, middle, low), np.where(many, high, middle)
+        return np.asarray(np.exp((low + high) / 2))
 
 
 def choices_bound(terms: Terms, choices: Choices, beta: Array, R: Array) -> tuple[Array, Array]:

@@ -22,7 +22,8 @@ def rate_of_gain(scenario: Scenario, power: Array, gain: Array) -> Array:
     if (steps := _steps(scenario)) is None:
         return rate_per_hertz(power, gain, noise)
     snr = np.asarray(power * gain / noise)
-    return np.maximum(steps.rate_at(snr), steps.efficiency[0] * np.minimum(1, snr / steps.snr[0]))
+    repeated = steps.efficiency[0] * np.minimum(1, snr / steps.snr[0])
+    return np.asarray(np.maximum(steps.rate_at(snr), repeated))
 
 
 def gain_of_rate(scenario: Scenario, power: Array, rate: Array) -> Array:
@@ -40,7 +41,7 @@ def gain_of_rate(scenario: Scenario, power: Array, rate: Array) -> Array:
 def _steps(scenario: Scenario) -> RateSteps | None:
     """Return the steps with the mean tries of a block; of NB-IoT those of all tones."""
     radio = scenario.radio
-    if radio is None or radio.rate_table is None:
+    if radio is None or scenario.rate_table is None:
         return None
     if radio.rate_table == NB_IOT:
         tones = nbiot_steps(ALL_TONES, radio.margin_db)

@@ -21,8 +21,7 @@ from fedcell.network.round import Certificate, Problem, Schedule, price
 
 from .solve import JointSplit, joint_split
 
-STEPS = 8  # of choosing and solving
-ALL_STEPS = 3  # in which all clients may choose again at once
+STEPS = 4  # of choosing and solving
 HARDLY = 1e-280  # joules: some, so that the price of band is searched for
 CLOSE = 1e-9  # a gap that no step needs to narrow
 PLACES = 2**20  # (client, choice) numbers in memory at once
@@ -158,17 +157,18 @@ def _search(problem: Problem, modes: Modes, link: DiscreteLink | None) -> tuple[
         )
         reached = _value(problem[left], schedule)
         beta = prices_of(here, own.at(choice), found)
-        proven, costs = choices_bound(here, own, beta, found.R)
+        R = own.price_of_band(here.q + beta, found.R)
+        proven, costs = choices_bound(here, own, beta, R)
         if best is None:
-            best, before = schedule, (beta, found.R)
+            best, before = schedule, (beta, R)
         part = 1 / (step + 1)  # prices of all steps so far, averaged
-        mean = (before[0] + part * (beta - before[0]), before[1] + part * (found.R - before[1]))
+        mean = (before[0] + part * (beta - before[0]), before[1] + part * (R - before[1]))
         better = reached < value[left]
         best = _with(best, left[better], schedule, better)
         value[left], bound[left] = np.minimum(reached, value[left]), np.maximum(proven, bound[left])
         proven, at_mean = choices_bound(here, own, *mean)
         bound[left] = np.maximum(proven, bound[left])
-        following = _following(at_mean if step % 2 else costs, choice, step)
+        following: Ints = (at_mean if step % 2 else costs).argmin(-1)
         keep = (following != choice).any(-1) & (value[left] - bound[left] > CLOSE * value[left])
         if not keep.any():
             break
@@ -176,17 +176,6 @@ def _search(problem: Problem, modes: Modes, link: DiscreteLink | None) -> tuple[
         left, choice = left[keep], following[keep]
     assert best is not None
     return best, bound
-
-
-def _following(costs: Array, choice: Ints, step: int) -> Ints:
-    """Return the next choices: those that cost least; after some steps, which may go to and fro,
-    only that of the client that gains most."""
-    best: Ints = costs.argmin(-1)
-    if step < ALL_STEPS:
-        return best
-    gain = np.take_along_axis(costs, choice[..., None], -1)[..., 0] - costs.min(-1)
-    most = np.arange(choice.shape[-1]) == gain.argmax(-1)[..., None]
-    return np.asarray(np.where(most & (gain > 0), best, choice))
 
 
 def _with(whole: Schedule, rounds: Ints, part: Schedule, which: Bools) -> Schedule:

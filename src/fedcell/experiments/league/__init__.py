@@ -1,0 +1,1 @@
+"""Leagues: selectors and policies side by side, on the same seeds."""

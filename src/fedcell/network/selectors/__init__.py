@@ -1,0 +1,1 @@
+"""Selectors: rules that say which clients a round calls."""

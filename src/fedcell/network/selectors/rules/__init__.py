@@ -1,0 +1,1 @@
+"""Published rules of selection, one idea a file: source, constants, where we differ and why."""

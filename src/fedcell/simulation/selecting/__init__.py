@@ -1,0 +1,1 @@
+"""Selectors that learn: rounds whose clients are chosen while a model is trained."""
