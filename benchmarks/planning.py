@@ -232,7 +232,8 @@ def table(rows):
     pilots = pilots_alone()
     found = sum("failed" not in row for row in [*rows, *pilots])
     low, high = _share_interval(found, len(rows) + len(pilots))
-    busy = f"; {len(pilots)} of them, with CNNs, ran beside other work" if pilots else ""
+    beside = len(pilots) + sum(row.get("busy", False) for row in rows)
+    busy = f"; {beside} of them, with CNNs, ran beside other work" if beside else ""
     lines.append(
         f"Pilots that end with a plan: {found} of {len(rows) + len(pilots)} (95 % interval "
         f"{low:.0%} to {high:.0%}){busy}."

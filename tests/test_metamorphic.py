@@ -84,6 +84,7 @@ def device(**keys: Any) -> Tables:
 MEASURED = {"file": "drive.csv", "rate_mbps": "up", "device": "phone"}
 QUADRATIC = learning(model="quadratic-apart")
 OPEN_LOOP = radio(power_law="open-loop", p0_dbm=-95.0)
+STEPS = radio(rate_table="nr-64qam")
 DOWN = radio(downlink="multicast", cell_power=10.0)
 CASES: dict[str, tuple[Tables, Any]] = {  # key: tables before, another value
     "cell.bandwidth": (SMALL, 5e6),
@@ -156,6 +157,17 @@ CASES: dict[str, tuple[Tables, Any]] = {  # key: tables before, another value
     "radio.noise_figure_db": (SMALL, 5.0),
     "radio.noise_rise_db": (SMALL, 3.0),
     "radio.receive_gain_db": (SMALL, 15.0),
+    "radio.rate_table": (SMALL, "nr-256qam"),
+    "radio.target_bler": (STEPS, 0.01),
+    "radio.margin_db": (STEPS, 2.0),
+    "radio.block_bits": (STEPS, 1000.0),
+    "radio.code_blocks": (STEPS, 10),
+    "radio.harq": (STEPS, "repeat"),
+    "radio.harq_tries": (STEPS, 1),
+    "radio.harq_fade": (STEPS, "same"),
+    "radio.harq_rtt": (STEPS, 0.01),
+    "radio.arq": (STEPS, "none"),
+    "radio.duty_cycle": (radio(power_max=0.2, access="time"), 0.01),
     "radio.access": (radio(power_max=0.2), "time"),
     "radio.downlink": (DOWN, "unicast"),
     "radio.cell_power": (DOWN, 20.0),
@@ -370,7 +382,7 @@ def test_a_heading_with_a_unit_means_its_column(heading, unit):
         **{"w": lambda x: x, "mw": lambda x: x / 1e3, "dbm": lambda x: 10 ** (x / 10) / 1e3},
         **{"j": lambda x: x, "kj": lambda x: x * 1e3, "wh": lambda x: x * 3600},
         **{"s": lambda x: x, "ms": lambda x: x / 1e3, "us": lambda x: x / 1e6},
-        **{"nj": lambda x: x / 1e9, "pj": lambda x: x / 1e12},
+        **{"mj": lambda x: x / 1e3, "nj": lambda x: x / 1e9, "pj": lambda x: x / 1e12},
         "percent": lambda x: x / 100,
         **{"kbps": lambda x: x * 1e3, "mbps": lambda x: x * 1e6},
     }

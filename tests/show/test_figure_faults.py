@@ -15,7 +15,7 @@ from support.figures import faults
 
 # Cases that `make test` draws, of any figure; `make test-flower` draws all.
 QUICK = {"at once", "cheapest first", "cut", "far off", "huge range", "long names"}
-QUICK |= {"losses", "many clients", "one round", "pilot", "skew", "zeros"}
+QUICK |= {"losses", "many clients", "one round", "pilot", "skew", "tones", "zeros"}
 CASES = every_case()
 EVERY = [
     pytest.param(

@@ -170,7 +170,7 @@ def results(tmp_path_factory):
         compare(Scenario(), ["even", "optimal"], rounds=5),
         sweep_costs(Scenario(), ["even"], rounds=3),
         simulate_network(Scenario(), "even", 5),
-        link_curve(Scenario()),
+        link_curve(Scenario().using(radio={"rate_table": "nr-64qam"})),
         taken,
         run_seeds(world, ["even", "optimal"], seeds=2, rounds=30),
         describe_partition(digits),

@@ -258,7 +258,7 @@ def lost_uploads(
     loss decide on the same draws, whatever they consist of."""
     cohort, count, gain = asked
     cell, present, client = scenario.cell, cohort >= 0, np.maximum(cohort, 0)
-    by_blocks = loses_uploads(scenario.radio)
+    by_blocks = loses_uploads(scenario)
     if fleet.loss_rate is None and cell.loss_rate == 0 and not by_blocks:
         return np.zeros(client.shape, bool)
     draws = uniform_at(Purpose.LOSS, seed, rounds, client, fleet.count)

@@ -78,7 +78,7 @@ def mean_loss_rate(scenario: Scenario) -> float:
     """Return gamma of an upload: the cell's, or the mean over clients, weighted by how often each
     may be called (DECISIONS.md, 56)."""
     table = scenario.clients.table
-    by_blocks = loses_uploads(scenario.radio)
+    by_blocks = loses_uploads(scenario)
     if (table is None or table.loss_rate is None) and not by_blocks:
         return scenario.cell.loss_rate
     fleet = draw_fleet(scenario)

@@ -31,7 +31,7 @@ class Setting:
     def apply_to(self, scenario: Scenario) -> Scenario:
         """The scenario with this setting."""
         world, table = scenario.with_plan(self.cohort, self.local_steps), scenario.clients.table
-        if (table is not None and table.loss_rate is not None) or loses_uploads(scenario.radio):
+        if (table is not None and table.loss_rate is not None) or loses_uploads(scenario):
             return world  # clients have rates of their own, of which gamma is the mean
         return world.using(cell={"loss_rate": self.loss_rate})
 

@@ -155,7 +155,7 @@ def _lossier(scenario: Scenario) -> Scenario:
     gamma = mean_loss_rate(scenario)
     some = gamma > 0
 
-    by_blocks = some and loses_uploads(scenario.radio)
+    by_blocks = some and loses_uploads(scenario)
     further = 1 - (1 - min(2 * gamma, sqrt(gamma))) / (1 - gamma)  # of those that are not lost yet
 
     def more(rate: float) -> float:

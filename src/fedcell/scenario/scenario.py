@@ -13,7 +13,7 @@ from .arrays import ClientTable
 from .channel.laws import LAWS
 from .channel.spec import PAPER, ChannelSpec
 from .hardware.device import Device
-from .hardware.radio import FIXED_BANDS, Radio
+from .hardware.radio import FIXED_BANDS, Radio, RateTable
 from .learning import DELIVER, HOLDS, Deliver, Learning, goal_keys
 from .tables import DEFAULT_COUNT, PAPER_BITS, PAPER_CYCLES, Cell, Clients, RoundPlan, Task
 from .target import Target, as_target
@@ -128,11 +128,6 @@ class Scenario(Table, frozen=True, kw_only=True):
                 f'radio.rate_table = "{table}" is for cell.bandwidth = {FIXED_BANDS[table]:g} (Hz)'
                 f", and it is {band:g}"
             )
-        if table is not None and self.has_rates:
-            faults.append(
-                f'clients.table has rates, and radio.rate_table = "{table}" computes them: leave '
-                "one of them out"
-            )
         if radio.downlink != "constant" and self.cell.broadcast_time:
             faults.append(
                 f"cell.broadcast_time = {self.cell.broadcast_time:g} and radio.downlink = "
@@ -240,6 +235,14 @@ class Scenario(Table, frozen=True, kw_only=True):
     def has_rates(self) -> bool:
         """Return whether the clients of a table have rates of their own."""
         return self.clients.table is not None and self.clients.table.rate is not None
+
+    @property
+    def rate_table(self) -> RateTable | None:
+        """Return the table that gives the rates of uploads; None where these are given, or follow
+        from Shannon's formula."""
+        measured = self.cell.channel.measured
+        given = self.has_rates or (measured is not None and measured.quantity == "rate")
+        return None if self.radio is None or given else self.radio.rate_table
 
     def require_sizes(self) -> None:
         """Refuse a scenario that trains a model and has no D_j yet."""

@@ -22,6 +22,7 @@ TABLES: Mapping[str, str] = {
     "network.compare.Comparison": "rounds.print_comparison",
     "network.compare.CostSweep": "rounds.print_sweep",
     "network.ledger.Ledger": "rounds.print_ledger",
+    "network.physics.discrete.curve.LinkCurve": "catalogue.print_link",
     "simulation.summary.RunResult": "runs.print_run",
     "experiments.seeds.SeedsResult": "runs.print_seeds",
     "learning.partition_report.PartitionReport": "runs.print_partition",
@@ -38,7 +39,6 @@ TABLES: Mapping[str, str] = {
     "deploy.exchanges.ExchangeReport": "exchanges.print_exchanges",
     "deploy.testbed.uploads.TestbedReport": "testbeds.print_testbed",
     "scenario.measured_device.fit.FittedDevice": "devices.print_fitted_device",
-    "network.physics.discrete.curve.LinkCurve": "console.print_rows",
 }
 
 

@@ -53,7 +53,7 @@ def aggregation_doubts(scenario: Scenario) -> list[str]:
 
 def _heard_unequally(scenario: Scenario) -> bool:
     cell, table = scenario.cell, scenario.clients.table
-    if loses_uploads(scenario.radio):
+    if loses_uploads(scenario):
         return True
     if table is not None and np.ptp(table.filled("loss_rate", cell.loss_rate)) > 0:
         return True

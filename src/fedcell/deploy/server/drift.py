@@ -93,7 +93,7 @@ def corrected_fleet(fleet: Fleet, scenario: Scenario, training: Array, upload: A
     if fleet.hardware is not None:
         rate = np.minimum(rate, fleet.hardware.spectral_cap)
     gain = gain_of_rate(scenario, power, rate / np.exp(upload))
-    if scenario.radio is not None and scenario.radio.rate_table is not None:
+    if scenario.rate_table is not None:
         gain = np.where(upload == 0, fleet.mean_gain, gain)  # else: the least of the same step
     return replace(
         fleet,

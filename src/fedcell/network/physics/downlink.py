@@ -58,7 +58,7 @@ def download_rate(scenario: Scenario, gain: Array, cap: Array | float = np.inf) 
     band = scenario.cell.bandwidth
     snr = radio.cell_power * gain / (band * scenario.cell.noise * ratio(figure))
     usable = band * radio.usable_share * radio.downlink_time_share
-    if radio.rate_table is not None:  # below the lowest step the station repeats
+    if scenario.rate_table is not None:  # below the lowest step the station repeats
         steps = rate_steps(scenario)
         found = np.maximum(
             steps.rate_at(snr), steps.efficiency[0] * np.minimum(1, snr / steps.snr[0])

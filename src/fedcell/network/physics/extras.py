@@ -93,7 +93,7 @@ def extras(scenario: Scenario, fleet: Fleet, trace: Trace, sent: Uploads) -> Ext
         idle_power=own.idle_power,
         done_power=own.done_power,
         memory_time=memory_time(scenario, fleet)[cohort],
-        latency=nothing + (latency_of(scenario.radio) if scenario.radio else 0.0),
+        latency=nothing + latency_of(scenario),
         tail_energy=own.tail_energy,
         receive_energy=received,
         receive_begin=got.begin,

@@ -56,7 +56,7 @@ def radio_notes(
     rounds = ROUNDS if scenario.cell.recorded is None else min(ROUNDS, scenario.rounds)
     chosen = resolve_policy(policy, Broadcast.to(scenario, fleet))
     efficiencies, widths, late, real, whole = [], [], [], 0.0, 0.0
-    sizes = TONES if radio.rate_table == NB_IOT else None
+    sizes = TONES if scenario.rate_table == NB_IOT else None
     blocks = int(scenario.cell.bandwidth // radio.block)
     for _, part in draw_trace(scenario, fleet, rounds, seed).by_size():
         if not (size := part.cohort.shape[1]) > 0:
@@ -139,7 +139,9 @@ def power_notes(
 
 def _losses(scenario: Scenario) -> list[str]:
     """Return how many uploads lost blocks spoil."""
-    if not loses_uploads(scenario.radio):
+    if scenario.radio is not None and scenario.rate_table != scenario.radio.rate_table:
+        return ["the rates of clients are given, so radio.rate_table has no effect"]
+    if not loses_uploads(scenario):
         return []
     assert scenario.radio is not None
     lost, q = mean_loss_rate(scenario), scenario.radio.target_bler

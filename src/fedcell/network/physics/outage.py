@@ -30,7 +30,7 @@ def least_gains(scenario: Scenario, fleet: Fleet, which: Any = slice(None)) -> A
     in_turn = radio.access == "time"
     band = scenario.cell.bandwidth
     width = band if in_turn else min(radio.block, band)
-    if radio.rate_table == NB_IOT:
+    if scenario.rate_table == NB_IOT:
         width = TONE
     density = hardware.power_max[which] / width
     if radio.power_law != "full":
@@ -46,8 +46,8 @@ def least_snr_of(scenario: Scenario) -> float:
     if radio is None:
         return 0.0
     declared = 0.0 if radio.snr_min_db is None else ratio(radio.snr_min_db)
-    if radio.rate_table is None:
+    if scenario.rate_table is None:
         return declared
-    if radio.rate_table == NB_IOT:
+    if scenario.rate_table == NB_IOT:
         return max(declared, float(nbiot_steps(1, radio.margin_db).snr[0]))
     return max(declared, float(rate_steps(scenario).snr[0]))

@@ -297,6 +297,13 @@ def reads_policy(rule: Any) -> bool:
     return any(FACTS[name] == "policy" for name in rule.reads)
 
 
+def check_positive(rule: Any, *names: str) -> None:
+    """Refuse a rule with a parameter below 1 that divides, or counts something."""
+    for name in names:
+        if getattr(rule, name) < 1:
+            raise BadInput(f"{name} = {getattr(rule, name)}: expected a whole number from 1")
+
+
 def best(known: Known, value: Array, memory: Memory | None = None) -> Race:
     """Return a race that the K candidates with the highest values win; ties are drawn.
 

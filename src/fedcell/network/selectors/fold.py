@@ -22,7 +22,7 @@ from fedcell.network.simulate import idle_costs, price_trace
 from fedcell.network.trace import Fleet, Trace
 from fedcell.scenario.scenario import Scenario
 
-from .base import Known, kind_of
+from .base import FACTS, Known, kind_of
 from .history import NEVER, History, Row, Selected
 from .names import selector_of
 from .resolve import resolved
@@ -88,10 +88,8 @@ class Selection:
     def __init__(self, scenario: Scenario, fleet: Fleet, seed: int, end: int) -> None:
         rule = selector_of(scenario)
         assert rule is not None
-        self.scenario, self.fleet, self.seed, self.end, self.rule = (
-            *(scenario, fleet, seed, end),
-            rule,
-        )
+        self.scenario, self.fleet, self.seed, self.end = scenario, fleet, seed, end
+        self.rule = rule
         self.reads, self.kind = tuple(rule.reads), kind_of(rule)
         self._enough = has_enough_data(scenario, fleet)
         self._part: _Rounds | None = None
@@ -270,7 +268,7 @@ def selected_trace(
     if learnt is not None:
         return selection.trace(learnt[rounds.start : rounds.stop], rounds.start)
     if selection.kind == "learning":
-        asked = [name for name in selection.reads if name in LEARNT_FACTS]
+        asked = [name for name in selection.reads if FACTS[name] == "learning"]
         raise BadInput(
             f"plan.selection = {scenario.plan.selection!r} reads {' and '.join(asked)}, which are "
             "known only while a model is trained: train it (fedcell run), or choose another rule"
@@ -282,9 +280,6 @@ def selected_trace(
         if t >= keep:
             rows.append(row)
     return selection.trace(rows, keep)
-
-
-LEARNT_FACTS = ("loss", "rms_loss", "norm", "evaluate", "train")
 
 
 def _depends_on_the_past(selection: Selection) -> bool:

@@ -179,6 +179,20 @@ def _check_parameters(found: type, name: str, values: Mapping[str, Any]) -> None
         if key not in known:
             advice = suggestion(key, known) if known else "it has none"
             raise BadInput(f"the selector {name} has no parameter {key}: {advice}")
+    if not is_dataclass(found):
+        return
+    usual = {f.name: f.default for f in fields(found) if type(f.default) in (int, float, str)}
+    for key, value in values.items():
+        if key not in usual:
+            continue
+        number = isinstance(usual[key], int | float)
+        if number != isinstance(value, int | float) or (
+            isinstance(usual[key], int) and not isinstance(value, int)
+        ):
+            kind = type(usual[key]).__name__
+            raise BadInput(f"the selector {name} has {key} = {value!r}: expected a value of {kind}")
+        if number and not value >= 0:
+            raise BadInput(f"the selector {name} has {key} = {value!r}: expected a number from 0")
 
 
 def _is_of_policy(found: Any) -> bool:

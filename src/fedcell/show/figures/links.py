@@ -13,14 +13,21 @@ OF_STEPS = (BLUE, GREEN, SPARE[1], "#CC79A7")
 def draw_link(panel: Any, curve: LinkCurve) -> None:
     """Draw bits per second and hertz against the SNR: lines for laws, stairs for tables."""
     colours = iter(OF_STEPS)
-    top = 0.0
+    tables = [v for name, v in curve.efficiency.items() if name.split()[0] not in LAWS]
+    top = 1.35 * max((float(values.max()) for values in tables), default=float("inf"))
     for name, values in curve.efficiency.items():
-        law = LAWS.get(name.split()[0])
-        colour, line = law or (next(colours, GREY), "-")
-        panel.plot(curve.snr_db, values, color=colour, linestyle=line, label=name, linewidth=1.6)
-        top = max(top, float(values.max())) if law is None else top
-    if top:
-        panel.set_ylim(0, 1.35 * top)  # Shannon's line goes on
+        colour, line = LAWS.get(name.split()[0]) or (next(colours, GREY), "-")
+        low = values <= top  # Shannon's line goes on
+        panel.plot(
+            curve.snr_db[low],
+            values[low],
+            color=colour,
+            linestyle=line,
+            label=name,
+            linewidth=1.6,
+        )
+    panel.set_xlim(curve.snr_db[0], curve.snr_db[-1])
+    panel.set_ylim(bottom=0)
     panel.set_xlabel("SNR [dB]")
     panel.set_ylabel("rate [bit/s/Hz]")
     panel.legend(frameon=False, loc="upper left")

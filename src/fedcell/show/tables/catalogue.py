@@ -1,14 +1,17 @@
-"""Print the catalogue of devices and radios, and the numbers of an entry with their sources."""
+"""Print the catalogue of devices and radios, an entry with its sources, and rates of links."""
 
+import numpy as np
 from rich.console import Console
 from rich.padding import Padding
 
 from fedcell.core.errors import printable
+from fedcell.network.physics.discrete.curve import LinkCurve
 from fedcell.scenario.catalogue.entries import Catalogue, Entry, Fact
 
 from .console import counted, print_table
 
 ASSUMED = "assumed: set your own"
+LINES = 12  # of the rates of a link
 
 
 def print_catalogue(out: Console, catalogue: Catalogue) -> None:
@@ -49,3 +52,12 @@ def _quantity(fact: Fact) -> str:
         return f"{', '.join(f'{each:.5g}' for each in fact.value)} {fact.unit}"
     value = f"{fact.value:.4g}" if isinstance(fact.value, float | int) else f'"{fact.value}"'
     return f"{value} {fact.unit}".rstrip()
+
+
+def print_link(out: Console, curve: LinkCurve) -> None:
+    """Print the rate by each law at some SNR."""
+    some = np.linspace(0, len(curve.snr_db) - 1, LINES).round().astype(int)
+    columns = {"SNR [dB]": [f"{snr:.1f}" for snr in curve.snr_db[some]]}
+    for name, values in curve.efficiency.items():
+        columns[name] = [f"{value:.3g}" for value in values[some]]
+    print_table(out, "Rate [bit/s/Hz]", columns)

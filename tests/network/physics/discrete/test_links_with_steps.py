@@ -436,9 +436,19 @@ def test_what_cannot_be_is_refused(radio, cell, message):
         Scenario().using(radio=radio, cell=cell)
 
 
-def test_rates_of_clients_and_of_a_table_exclude_each_other():
-    with pytest.raises(BadInput, match=r"clients\.table has rates"):
-        Scenario().using(radio=NR, clients={"table": {"rate": [1e6, 2e6]}}, plan={"cohort": 2})
+def test_rates_that_are_given_need_no_table():
+    """Measured rates have lost blocks in them: nothing of the table applies."""
+    table = {"rate": [5e6, 2e6]}
+    radio = WIFI | {"arq": "none", "harq_rtt": 0.1}
+    cell = {"noise": NOISE, "bandwidth": 20e6}
+    scenario = Scenario().using(
+        radio=radio, clients={"table": table}, plan={"cohort": 2}, cell=cell
+    )
+    problem = problem_of(scenario.using(task={"model_bits": BITS}))
+    assert_allclose(sorted(problem.band_time[0]), [BITS / 5e6, BITS / 2e6])
+    assert mean_loss_rate(scenario) == 0
+    notes = radio_notes(scenario, draw_fleet(scenario))
+    assert "the rates of clients are given, so radio.rate_table has no effect" in notes
 
 
 def test_with_chosen_modes_the_problem_is_solved_exactly():

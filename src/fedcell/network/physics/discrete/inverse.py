@@ -41,7 +41,7 @@ def gain_of_rate(scenario: Scenario, power: Array, rate: Array) -> Array:
 def _steps(scenario: Scenario) -> RateSteps | None:
     """Return the steps with the mean tries of a block; of NB-IoT those of all tones."""
     radio = scenario.radio
-    if radio is None or radio.rate_table is None:
+    if radio is None or scenario.rate_table is None:
         return None
     if radio.rate_table == NB_IOT:
         tones = nbiot_steps(ALL_TONES, radio.margin_db)

@@ -184,14 +184,12 @@ def _joined(modes: list[Modes]) -> Modes:
 
 def links_of(scenario: Scenario, fleet: Fleet, trace: Trace) -> Link:
     """Return the links of the rounds of a trace, by Shannon's formula or by a rate table."""
-    stepped = scenario.radio is not None and scenario.radio.rate_table is not None
-    return (step_links if stepped else links)(scenario, fleet, trace)
+    return (links if scenario.rate_table is None else step_links)(scenario, fleet, trace)
 
 
 def uploads_of(scenario: Scenario, fleet: Fleet, trace: Trace) -> Uploads:
     """Return the uploads of the rounds of a trace, by Shannon's formula or by a rate table."""
-    stepped = scenario.radio is not None and scenario.radio.rate_table is not None
-    return (step_uploads if stepped else uploads)(scenario, fleet, trace)
+    return (uploads if scenario.rate_table is None else step_uploads)(scenario, fleet, trace)
 
 
 def step_links(scenario: Scenario, fleet: Fleet, trace: Trace) -> DiscreteLink:

@@ -19,7 +19,7 @@ def block_losses(
 ) -> Array | float:
     """Return the share of uploads that are lost by blocks, at gains of the clients that `which`
     indexes; 0 where blocks are repeated until they arrive."""
-    if not loses_uploads(scenario.radio):
+    if not loses_uploads(scenario):
         return 0.0
     assert scenario.radio is not None
     assert fleet.hardware is not None

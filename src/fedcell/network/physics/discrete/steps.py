@@ -107,16 +107,18 @@ def tries_of(radio: Radio) -> float:
     return mean_tries(*rule, repeats=repeats)
 
 
-def latency_of(radio: Radio) -> float:
+def latency_of(scenario: Scenario) -> float:
     """Return what waiting for repeated blocks adds to an upload [s]: round trips of different
     blocks overlap, so one, if there is more than one try."""
-    some = radio.rate_table is not None and (radio.harq_tries > 1 or radio.arq == "repeat")
-    return radio.harq_rtt if some else 0.0
+    if scenario.rate_table is None or (radio := scenario.radio) is None:
+        return 0.0
+    return radio.harq_rtt if radio.harq_tries > 1 or radio.arq == "repeat" else 0.0
 
 
-def loses_uploads(radio: Radio | None) -> bool:
+def loses_uploads(scenario: Scenario) -> bool:
     """Return whether a block that is lost is an upload that is lost."""
-    return radio is not None and radio.rate_table is not None and radio.arq == "none"
+    radio = scenario.radio
+    return radio is not None and scenario.rate_table is not None and radio.arq == "none"
 
 
 def loss_at(scenario: Scenario, snr: Array) -> Array:

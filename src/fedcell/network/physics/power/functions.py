@@ -32,7 +32,7 @@ def inverse_m(value: Array) -> Array:
     value = np.minimum(np.maximum(value, 1e-280), 1e250)
     log = np.log(value)
     x = np.log1p(np.sqrt(2 * value) + value / 3)
-    for _ in range(4):
+    for _ in range(3):
         m = m_of(x)
         x = np.maximum(x + m * (log - np.log(m)) / (x * np.exp(x)), 0.1 * x)
     return x
@@ -43,7 +43,7 @@ def inverse_phi(value: Array) -> Array:
     log = np.log(np.minimum(value, 1e250))
     x = log + np.log1p(log)
     with np.errstate(invalid="ignore", divide="ignore"):
-        for _ in range(4):
+        for _ in range(3):
             grown = np.expm1(x)
             slope = 1 + 1 / grown - 1 / x  # of log phi; 1/2 at 0
             slope = np.where(x < 1e-4, 0.5 + x / 12, slope)

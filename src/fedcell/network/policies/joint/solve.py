@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from fedcell.core.types import Array, Bools
-from fedcell.network.physics.power.functions import inverse_m, inverse_phi
+from fedcell.network.physics.power.functions import inverse_m
 from fedcell.network.physics.power.problem import FreePower
 
 from .clients import Response, respond
@@ -23,10 +23,10 @@ TOLERANCE = 1e-11  # of the two sums
 ROUNDING = 4e-16  # of a step, relative
 STEPS = 60  # of Newton's method for the two sums; 5 to 15 are usual
 PRICE_STEPS = 90  # for the price of band at a length of the round; 3 to 6 are usual
-BOX_AFTER = 4  # steps in which Newton's method may leave the box
+STALLED = 9  # steps that have not halved the error of Newton's method: the box is halved
 BISECTIONS = 60  # of H, where Newton's method fails
 AT_FLOOR = 1e-13  # of the shortest round: no longer than it
-NEAR = 0.05  # of the first step to the middle of the box; it doubles
+NEAR = 0.5  # of the first step to the middle of the box; it doubles
 FAR = 40.0  # of the box around the start, in logarithms
 TINY = 1e-300
 NO_PRICE = 1e-30  # of band, relative to the start, where some is left over
@@ -173,6 +173,7 @@ def _solve(power: FreePower) -> tuple[JointSplit, Bools]:
     low, high = z - FAR, z + FAR
     low[0] = np.maximum(low[0], np.log(AT_FLOOR / 2 * floor))
     guess = np.full_like(power.y, np.nan)
+    stall, least = np.zeros(len(floor), int), np.full(len(floor), np.inf)
     for step in range(STEPS):
         e, R = np.exp(z)
         each = respond(power, floor, e, R, guess)
@@ -192,11 +193,15 @@ def _solve(power: FreePower) -> tuple[JointSplit, Bools]:
             break
         low, high = _narrow(z, miss, low, high)
         last = z
-        z = _next(z, newton, np.where(known, z, low), np.where(known, z, high), step)
+        error = np.abs(miss).max(0)
+        stall = np.where(error < least / 2, 0, stall + 1)
+        least = np.minimum(least, error)
+        ends = np.where(known, z, low), np.where(known, z, high)
+        z = _next(z, newton, *ends, step, stall % STALLED == STALLED - 1)
         guess = _foreseen(each, np.exp(z[0]) - e, z[1] - last[1])
         if not (keep := ~done).all():
             power, left, floor, guess = power[keep], left[keep], floor[keep], guess[keep]
-            free = free[keep]
+            free, stall, least = free[keep], stall[keep], least[keep]
             z, low, high, known = z[:, keep], low[:, keep], high[:, keep], known[:, keep]
     return JointSplit(t, s, x, beta, prices), solved
 
@@ -224,12 +229,10 @@ def _narrow(z: Array, miss: Array, low: Array, high: Array) -> tuple[Array, Arra
     return low, high
 
 
-def _next(z: Array, newton: Array, low: Array, high: Array, step: int) -> Array:
+def _next(z: Array, newton: Array, low: Array, high: Array, step: int, stalled: Bools) -> Array:
     """Return the next point: that of Newton's method, or towards the middle of the box."""
     wish = z + np.clip(newton, -4, 4)
-    unusable = ~np.isfinite(wish).all(0) | (step % 12 == 11)
-    if step >= BOX_AFTER:
-        unusable |= ((wish < low) | (wish > high)).any(0)
+    unusable = ~np.isfinite(wish).all(0) | stalled
     reach = NEAR * 2.0 ** min(step, 16)
     middle = np.clip((low + high) / 2, z - reach, z + reach)
     return np.clip(np.where(unusable, middle, wish), low, high)
@@ -255,9 +258,8 @@ def _start(power: FreePower, floor: Array) -> Array:
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         x = inverse_m((power.on_air + (terms.q + share) * power.y * count) / power.radiated)
         x = np.clip(x, power.least, power.most)
-        limit = inverse_phi(np.maximum(2 * power.y * count / power.sending, 1.0))
+        limit = np.log1p(power.y * count / power.sending)  # all the power over an even share
         x = np.maximum(np.minimum(x, limit), power.least)
-        x = np.where(x > 0, x, 1e-3)
     e = late + (power.y / x).sum(-1)
     R = (second + terms.q.sum(-1)) / (power.y / (x * e[:, None] ** 2)).sum(-1)
     return np.asarray(np.log(np.stack((np.maximum(e, 1e-12 * floor), R))))

@@ -31,7 +31,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedcell.core.types import Array, Bools, Ints
-from fedcell.network.selectors.base import Known, Race, drawn_by, highest
+from fedcell.network.selectors.base import Known, Race, check_positive, drawn_by, highest
 
 SPARE, SPARE_UNSEEN = 10, 5  # clients that are drawn from, in multiples of those to draw
 STEADY, LEAP = 0.1, 5.0  # changes of the exploited utility at which the pacer moves T
@@ -72,6 +72,9 @@ class Oort:
     window: int = 20
 
     reads: ClassVar[tuple[str, ...]] = ("samples", "rms_loss", "age", "duration")
+
+    def __post_init__(self) -> None:
+        check_positive(self, "window")
 
     def __call__(self, known: Known) -> Race:
         exploration, preferred, exploited = self._paced(known)

@@ -30,7 +30,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedcell.network.selectors.base import Known, Race, drawn_by, highest, surely
+from fedcell.network.selectors.base import Known, Race, check_positive, drawn_by, highest, surely
 
 
 def _loudest(known: Known, candidates: int) -> Race:
@@ -98,5 +98,8 @@ class PowerOfChoiceAdaptive:
     reads: ClassVar[tuple[str, ...]] = ("samples", "evaluate")
     aggregation: ClassVar[str] = "mean"
 
+    def __post_init__(self) -> None:
+        check_positive(self, "every")
+
     def __call__(self, known: Known) -> Race:
-        return _loudest(known, known.count >> min(known.round // max(self.every, 1), 62))
+        return _loudest(known, known.count >> min(known.round // self.every, 62))

@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fedcell.core.types import Array, Ints
-from fedcell.network.selectors.base import Known, Memory, Race, drawn_by, surely
+from fedcell.network.selectors.base import Known, Memory, Race, check_positive, drawn_by, surely
 
 
 @dataclass(frozen=True)
@@ -48,6 +48,9 @@ class TiFL:
     credits: int = 0
 
     reads: ClassVar[tuple[str, ...]] = ("compute_time", "upload_time")
+
+    def __post_init__(self) -> None:
+        check_positive(self, "tiers")
 
     def __call__(self, known: Known) -> Race:
         tier, left = _profiled(known, self.tiers, self.credits)
@@ -75,11 +78,14 @@ class TiFLAdaptive:
 
     reads: ClassVar[tuple[str, ...]] = ("compute_time", "upload_time", "evaluate")
 
+    def __post_init__(self) -> None:
+        check_positive(self, "tiers", "every")
+
     def __call__(self, known: Known) -> Race:
         tier, left = _profiled(known, self.tiers, self.credits)
         n = left.size
         p = known.memory.get("p", np.full(n, 1 / n))
-        if known.round and known.round % max(self.every, 1) == 0 and known.may.any():
+        if known.round and known.round % self.every == 0 and known.may.any():
             clients = np.flatnonzero(known.may)
             loss = known.evaluate(clients)
             sums = np.bincount(tier[clients], loss, n)
