@@ -121,6 +121,8 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "fedcell", ""
     timeout = 120  # [s] without a request, after which a connection ends
+    disable_nagle_algorithm = True  # else an answer waits 40 ms for the receipt of its headers
+    wbufsize = -1  # headers and content in one write
 
     def log_message(self, *_: Any) -> None:
         """Print nothing: the token is in the address."""
