@@ -178,8 +178,8 @@ def one_round(clients: int, repeats: int) -> dict[str, float]:
 def chosen_powers(repeats: int, say: Callable[[str], None]) -> dict[str, Any]:
     """The same for `OptimalPower`, with both forms of the peer."""
     result: dict[str, Any] = scheduling_power.accuracy(10, say)
-    result |= scheduling_power.speed(in_turns, 2000, repeats, say)
-    return result | scheduling_power.scaling(seconds, min(repeats, 3), say)
+    result |= scheduling_power.speed(2000, repeats, say)
+    return result | scheduling_power.scaling(min(repeats, 3), say)
 
 
 def pipeline(repeats: int, say: Callable[[str], None]) -> dict[str, Any]:

@@ -6,6 +6,7 @@ phi(x) = (e^x - 1) / x, the integral of e^(u x) over u from 0 to 1, is a sum ove
 nodes with positive weights.
 """
 
+import time
 from collections.abc import Callable
 from functools import partial
 from statistics import median
@@ -131,12 +132,25 @@ def accuracy(rounds: int, say: Callable[[str], None]) -> dict[str, float]:
     return found
 
 
-def speed(
-    in_turns: Callable[..., dict[str, list[float]]],
-    batch: int,
-    repeats: int,
-    say: Callable[[str], None],
-) -> dict[str, Any]:
+def seconds(run: Callable[[], object]) -> float:
+    """Return the CPU time of a call [s]: all of it is single-threaded."""
+    begin = time.process_time()
+    run()
+    return time.process_time() - begin
+
+
+def in_turns(runs: dict[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
+    """Each once to warm up, then all of them in turns."""
+    for run in runs.values():
+        run()
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    for _ in range(repeats):
+        for name, run in runs.items():
+            times[name].append(seconds(run))
+    return times
+
+
+def speed(batch: int, repeats: int, say: Callable[[str], None]) -> dict[str, Any]:
     """Return the time per round of K = 50, ours in a batch and both peers rebuilt, in turns."""
     problem, optimal = rounds_of(50, batch), OptimalPower()
     ones = [problem[t] for t in range(20)]
@@ -167,9 +181,7 @@ def speed(
     return result
 
 
-def scaling(
-    seconds: Callable[[Callable[[], object]], float], repeats: int, say: Callable[[str], None]
-) -> dict[str, Any]:
+def scaling(repeats: int, say: Callable[[str], None]) -> dict[str, Any]:
     """Return time and certificate of one round of ever more clients."""
     found = []
     for clients in (10**3, 10**4, 10**5):

@@ -20,11 +20,12 @@ from fedcell.paper.load import load_panel, regime_tables
 from fedcell.paper.measurements import KIND
 from fedcell.paper.reproduce import load_reproduction
 from fedcell.paper.tally import tally
-from fedcell.paper.verdicts import SYMBOLS
+from fedcell.paper.verdicts import SYMBOLS, series
 
 ROOT = Path(__file__).parents[1]
 ESCAPED = r"\|"
 MARK = " †"
+NAMES = SYMBOLS | {"plan.local_steps": "E_l"}
 PAPER = "the panels"  # the regime of the panels
 KINDS = ("held", "held, but small", "not held", "inconclusive", "identity")
 LEARNING = ("fig3a", "fig3b", "fig3c", "fig4a", "fig4b", "fig5a", "fig5b")
@@ -81,13 +82,15 @@ def in_regime_part(regime):
     for panel, each in found.items():
         full = load_panel(panel).axes
         kept = [
-            f"{SYMBOLS.get(name, name)} = {', '.join(map(str, each.table.axes[name]))} of "
+            f"{NAMES.get(name, name)} = {', '.join(map(str, each.table.axes[name]))} of "
             f"{', '.join(map(str, values))}"
             for name, values in full.items()
             if name in each.table.axes and tuple(each.table.axes[name]) != tuple(values)
         ]
         fewer = f"; {'; '.join(kept)}" if kept else ""
         lines += [f"- {panel}: {len(each.table.runs)} runs, {len(each.table.seeds)} seeds{fewer}."]
+        if panel == "fig3c":
+            lines += [f"  Mean rounds: {mean_rounds(each.table)}."]
         lines += [f"  Note: {note}." for note in each.notes]
     missing = [panel for panel in tables["panels"] if panel not in found]
     if missing:
@@ -97,6 +100,14 @@ def in_regime_part(regime):
             image = f"../../experiments/results/{regime}/{panel}/{panel}.png"
             lines += ["", f"![{found[panel].table.title}]({image})"]
     return "\n".join([*lines, "", *verdict_lines(every(found), regime)]) + "\n"
+
+
+def mean_rounds(table):
+    """Return the mean rounds to the target at each number of local steps, in words."""
+    (curve,) = series(table, "plan.local_steps").values()
+    return ", ".join(
+        f"{mean:.1f} at E_l = {steps:.0f}" for steps, mean in zip(curve.x, curve.means, strict=True)
+    )
 
 
 def every(found):
@@ -213,7 +224,7 @@ def summary_part():
         said = [kind_of(verdict) for verdict in every(regime_verdicts(regime))]
         title = regime_tables(regime)["title"]
         lines.append(
-            row(f"[Figs. 3 to 5: {title}](#{regime})", *(str(said.count(k)) for k in KINDS))
+            row(f"[In the regime: {title}](#{regime})", *(str(said.count(k)) for k in KINDS))
         )
     counted, corrected = TALLY.sentences()
     marked = f" (marked{MARK}):" if TALLY.overturned else ""

@@ -199,3 +199,28 @@ def test_short_rounds_that_miss_the_target_do_not_win():
     (difference,) = lost.differences
     assert difference.change.value >= 0
     assert "less time" not in lost.sentence
+
+
+def test_a_training_of_a_rule_is_that_of_its_radio_and_code():
+    """A rule may read any number of the scenario, so no other scenario shares its trainings."""
+    from fedcell.experiments.training import Training
+    from fedcell.selectors import selecting
+
+    def key(world):
+        return Training.of(world, 0).key
+
+    louder = WORLD.using(clients={"power": 8e-7})
+    assert key(WORLD) == key(louder)  # uniform: who arrives does not depend on powers
+    assert key(selecting(WORLD, "fedcs")) != key(selecting(louder, "fedcs"))
+    own = selecting(WORLD, weakest)
+    assert len({key(own), key(WORLD), key(selecting(WORLD, "best-channel"))}) == 3
+
+
+def test_a_pilot_of_another_selector_is_refused_by_its_name():
+    from fedcell.scenario.identity import differences, pilot_identity
+
+    one, other = (
+        pilot_identity(WORLD.using(plan={"selection": name}), None)
+        for name in ("uniform", "best-channel")
+    )
+    assert differences(one, other).startswith("plan.selection")

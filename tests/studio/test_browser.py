@@ -205,7 +205,7 @@ def test_the_pointer_reads_numbers(planned):
     ActionChains(planned.driver).move_to_element(place).perform()
     assert re.search(r"time:?\s*[\d.]+ s", planned.text("#fig-front .u-legend"))
     planned.click("#fig-parts summary")
-    assert len(planned.every("#fig-parts tbody tr")) == 50
+    planned.until(lambda: len(planned.every("#fig-parts tbody tr")) == 50)
 
 
 def test_a_link_holds_the_question(planned, asking):

@@ -173,6 +173,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """Return the names of the values in which two identities differ; empty if they agree."""
     then, here = _flat(before), _flat(now)
     names = sorted(name for name in then | here if then.get(name) != here.get(name))
+    names.sort(key=lambda name: not name.endswith("plan.selection"))  # on it depends much else
     more = ["more"] if len(names) > MAX_NAMED_VALUES else []
     return ", ".join(name.removeprefix("scenario.") for name in names[:MAX_NAMED_VALUES] + more)
 

@@ -283,7 +283,7 @@ def _sweep(path: Path, by: Any = None, axis: Any = None) -> dict[str, Any]:
         shown |= {"lines": _lines(table, axis, by)}
     if _is_panel(table):
         made = load_reproduction(path)
-        shown["verdicts"] = [asdict(v) for v in made.verdicts]
+        shown["verdicts"] = [v.row() | {"words": v.words} for v in made.verdicts]
         shown["panel"] = made.panel
     return shown
 

@@ -153,7 +153,7 @@ class PlanView {
       if (this.flight === flight) {
         this.flight = null;
         if (this.wanted) this.send();
-        else byId("answer").setAttribute("aria-busy", "false");
+        else this.idle();
       }
     }
   }
@@ -213,8 +213,25 @@ class PlanView {
     if (!this.answer || byId("plan").hidden) return;
     const { plan } = this.answer;
     this.card(plan);
-    this.pictures(plan);
+    this.surface(plan);
     this.comparison();
+    this.rest(plan);
+  }
+
+  /** Draw the other pictures after the frame with the numbers and the surface; only the newest. */
+  rest(plan) {
+    const turn = (this.turn = {});
+    requestAnimationFrame(() => setTimeout(() => {
+      if (this.turn !== turn) return;
+      this.turn = null;
+      this.pictures(plan);
+      this.idle();
+    }));
+  }
+
+  /** Say that nothing is asked or drawn any more. */
+  idle() {
+    if (!this.flight && !this.wanted && !this.turn) byId("answer").setAttribute("aria-busy", "false");
   }
 
   card(plan) {
@@ -240,11 +257,15 @@ class PlanView {
     return `${{ cost: "Cost", duration: "Time", energy: "Energy" }[measure]} over clients and steps`;
   }
 
-  pictures(plan) {
-    const { surface, front, round, parts, law } = this.answer, measure = plan.minimised;
+  surface(plan) {
+    const { surface } = this.answer, measure = plan.minimised;
     const more = plan.paper[measure] === null ? "never reaches the target" : change(plan.paper[measure], plan[measure].value);
     caption("surface", this.objective(measure), `● plan · ✕ paper's closed form K = ${plan.paper.cohort}, E_l = ${plan.paper.local_steps} (${more}) · green: within 5 %${surface.tried.length ? " · grey: tried by the pilot" : ""} · double-click or Enter: plan by hand`);
     this.map.show(surface, measure, plan);
+  }
+
+  pictures(plan) {
+    const { front, round, parts, law } = this.answer;
     caption("front", "Time against energy", `${front.length} plans that no other beats in both, under ${plan.policy}`);
     const pins = this.pins.map((pin) => ({ label: pin.name, x: [pin.plan.duration.value], y: [pin.plan.energy.value], shade: pin.shade, dots: "only", size: 10 }));
     this.front.show({

@@ -169,7 +169,7 @@ function sweepParts(view, sweep) {
     }), `${sweep.by_title} over ${sweep.axis_title}`, `bands: 95 % over seeds${sweep.lines.some((line) => line.least.some(Boolean)) ? "; some runs missed the target, so that their means are lower bounds" : ""}`]);
   } else parts.push(["choice", () => make("p", {}, "This sweep has no axis of numbers."), sweep.title, `${sweep.runs} runs`]);
   if (sweep.verdicts) {
-    parts.push(["verdicts", () => make("ul", { class: "verdicts" }, ...sweep.verdicts.map((each) => make("li", {}, make("span", { class: each.outcome.replace(" ", "-") }, each.outcome), ` ${each.claim}, ${each.where} `, make("small", {}, each.number)))), "Verdicts on the paper's claims", ""]);
+    parts.push(["verdicts", () => make("ul", { class: "verdicts" }, ...sweep.verdicts.map((each) => make("li", {}, make("span", { class: each.outcome.replace(" ", "-") }, each.words), ` ${each.claim}, ${each.where} `, make("small", {}, each.number)))), "Verdicts on the paper's claims", ""]);
     parts.push(["figure", (place) => { if (!place.querySelector("img")) picture(view, place); }, `Panel ${sweep.panel}`, ""]);
   }
   const failures = Object.entries(sweep.failures);
