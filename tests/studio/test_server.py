@@ -210,6 +210,23 @@ def test_ctrl_c_ends_it(tmp_path):
     assert "Traceback" not in out + err
 
 
+def test_a_plan_of_another_scenario_with_the_name_is_taken_along_as_a_file(tmp_path, monkeypatch):
+    from fedcell import GivenLaw, load_scenario, plan_training
+
+    monkeypatch.chdir(tmp_path)
+    narrow = load_scenario("digits").using(cell={"bandwidth": 1e6})
+    plan_training(narrow, GivenLaw(**LAW)).named("digits").save("plan.json")
+    with served("plan.json") as asking:
+        words = asking("take", asked={"law": LAW}, what="words")
+        assert words["needs"] == "digits-changed.toml"
+        Path(words["needs"]).write_bytes(asking("take", asked={"law": LAW}, what="toml"))
+        names: dict = {}
+        exec(words["python"], names)
+        here = asking("view", asked={"law": LAW}, page="a", number=1)["plan"]
+    assert "digits-changed.toml" in words["command"]
+    assert names["plan"].duration.value == here["duration"]["value"]
+
+
 def test_a_world_of_a_plan_begins_with_it(tmp_path):
     from fedcell import GivenLaw, Limits, load_scenario, plan_training
 
@@ -220,5 +237,10 @@ def test_a_world_of_a_plan_begins_with_it(tmp_path):
         assert start["start"]["law"] == LAW | {"dropped": 0.0}
         asked = {k: v for k, v in start["start"].items() if k != "law"} | {"law": LAW}
         again = asking("view", asked=asked, page="a", number=1)["plan"]
+        words = asking("take", asked=asked, what="words")
+        assert (words["needs"], words["command"].split()[:3]) == (
+            None,
+            ["fedcell", "plan", "digits"],
+        )
     assert (again["cohort"], again["local_steps"]) == (plan.cohort, plan.local_steps)
     assert World.of(str(tmp_path / "plan.json")).pilot_file == tmp_path / "pilot-digits.json"

@@ -8,10 +8,12 @@ from threading import Lock
 from typing import Any
 
 from fedcell.core.errors import BadFile, BadInput
+from fedcell.core.files.checksums import checksum_of
+from fedcell.core.files.formats import as_json
 from fedcell.learning.setup import prepare_training
 from fedcell.network.policies.names import NAMED
 from fedcell.planning.choice.plan import TrainingPlan
-from fedcell.planning.choice.planfile import load_plan
+from fedcell.planning.choice.planfile import is_plan_file, load_plan
 from fedcell.planning.costs.memory import (
     DRAFT,
     PriceMemory,
@@ -25,7 +27,7 @@ from fedcell.planning.pilot.pilot import Pilot
 from fedcell.planning.pilot.pilotfile import load_pilot
 from fedcell.planning.planner import draft_plans, plan_training
 from fedcell.scenario.identity import may_change_pilot, pilot_identity
-from fedcell.scenario.load import load_scenario
+from fedcell.scenario.load import SHIPPED, load_scenario
 from fedcell.scenario.scenario import Scenario
 from fedcell.simulation.compute import Compute
 
@@ -46,11 +48,18 @@ class World:
     pilot_file: Path
     start: TrainingPlan | None = None  # the plan that the page begins with
 
+    @property
+    def is_named(self) -> bool:
+        """Tell whether the name is enough to load the scenario; a plan may be of another one."""
+        if self.name not in SHIPPED and not Path(self.name).is_file():
+            return False
+        return self.start is None or load_scenario(self.name) == self.scenario
+
     @classmethod
     def of(cls, named: str, pilot: Path | None = None) -> "World":
         """Return the world of a scenario's file or name, or of a plan's file."""
         path = Path(named)
-        if path.suffix.lower() == ".json" and path.is_file() and is_plan(path):
+        if path.suffix.lower() == ".json" and path.is_file() and is_plan_file(path):
             plan = load_plan(path)
             if plan.scenario is None:
                 raise BadFile(
@@ -61,13 +70,6 @@ class World:
             return cls(plan.scenario, plan.name, pilot or beside, plan)
         folder = path.parent if path.is_file() else Path()
         return cls(load_scenario(named), named, pilot or folder / f"pilot-{path.stem}.json")
-
-
-def is_plan(path: Path) -> bool:
-    """Tell whether a JSON file is a plan and not a scenario."""
-    from fedcell.planning.choice.planfile import is_plan_file
-
-    return is_plan_file(path)
 
 
 class PlanningView:
@@ -219,7 +221,4 @@ def _shown(plan: TrainingPlan) -> dict[str, Any]:
 
 def digest(value: Any) -> str:
     """Return eight characters that stand for plain values."""
-    import hashlib
-    import json
-
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:8]
+    return checksum_of(as_json(value).encode())[:8]

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from fedcell.core.errors import BadInput
+from fedcell.core.files.checksums import sealed
 from fedcell.core.files.formats import as_json
-from fedcell.scenario.load import SHIPPED
 from fedcell.scenario.save import commented, plain_tables
 from fedcell.scenario.scenario import Scenario
 from fedcell.show.drawing import figure
@@ -34,8 +34,6 @@ def take(view: PlanningView, asked: Asked, what: str) -> Download | dict[str, An
         text = scenario_text(changed(view.world.scenario, asked.changes))
         return Download(text.encode(), "application/toml", scenario_file(view))
     if what == "plan":
-        from fedcell.core.files.checksums import sealed
-
         text = as_json(sealed(view.plan(asked).to_dict()))
         return Download(text.encode(), "application/json", "plan.json")
     if what in PICTURES:
@@ -83,8 +81,7 @@ def words(view: PlanningView, asked: Asked) -> dict[str, Any]:
 
 def _changed_file(view: PlanningView, others: dict[str, Any]) -> bool:
     """Tell whether the scenario must be saved to be named on a command line."""
-    named = view.world.name in SHIPPED or Path(view.world.name).is_file()
-    return bool(others) or not named
+    return bool(others) or not view.world.is_named
 
 
 def command(view: PlanningView, asked: Asked) -> list[str]:
@@ -138,8 +135,9 @@ def python(view: PlanningView, asked: Asked) -> str:
     imports += ["Target"] if asked.target is not None else []
     imports += [*([] if law else ["load_pilot"]), "load_scenario", "plan_training"]
     lines = [f"from fedcell import {', '.join(imports)}", ""]
-    lines.append(f"scenario = load_scenario({view.world.name!r})")
-    if using := _using(view, asked.changes):
+    named = view.world.is_named
+    lines.append(f"scenario = load_scenario({view.world.name if named else scenario_file(view)!r})")
+    if named and (using := _using(view, asked.changes)):
         lines.append(f"scenario = scenario.using({', '.join(using)})")
     if law is None:
         lines.append(f"source = load_pilot({str(view.pilot_path(asked))!r})")
@@ -154,11 +152,11 @@ def python(view: PlanningView, asked: Asked) -> str:
         goal = f"metric={held.metric!r}, level={held.level!r}, hold={held.hold}"
         more.append(f"    target=Target({goal}),")
     more += [f"    seed={asked.seed},"] if asked.seed else []
-    named = f".named({view.world.name!r})"
+    end = f".named({view.world.name!r})"
     if not more:
-        return "\n".join([*lines, f"plan = plan_training(scenario, source){named}"])
+        return "\n".join([*lines, f"plan = plan_training(scenario, source){end}"])
     return "\n".join(
-        [*lines, "plan = plan_training(", "    scenario,", "    source,", *more, f"){named}"]
+        [*lines, "plan = plan_training(", "    scenario,", "    source,", *more, f"){end}"]
     )
 
 
