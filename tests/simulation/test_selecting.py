@@ -226,7 +226,7 @@ def test_a_plan_that_adapts_goes_with_rules_of_the_network_alone():
     world = WORLD.using(learning={"target": 1.5})
     law = GivenLaw(mixing=40.0, drift=0.5, start=30.0)
     plan = plan_training(world, law)
-    with pytest.raises(BadInput, match="a run with it keeps its plan"):
+    with pytest.raises(BadInput, match="known only while a model is trained"):
         run_adaptive(selecting(world, "power-of-choice"), ["even"], Adaptation(start=plan, every=3))
     done = run_adaptive(selecting(world, "best-channel"), ["even"], Adaptation(start=plan, every=3))
     assert done.ledgers["even"].rounds > 0
