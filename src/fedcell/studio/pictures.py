@@ -17,7 +17,7 @@ from fedcell.planning.choice.plan import TOLERANCE, TrainingPlan
 from fedcell.planning.costs.devices import device_parts
 from fedcell.planning.costs.rounds import MEASURES
 
-FINE = 60  # values of K, and of E_l, of a surface
+FINE = 48  # values of K, and of E_l, of a surface
 MOST_DOTS = 500  # settings that are marked
 MOST_BARS = 60  # devices with a bar each, those that spend most
 MOST_LANES = 60  # clients of a round with a lane each

@@ -5,6 +5,7 @@ import { colour, digits, duration, quantity, ticks, unpacked } from "./format.js
 const LEVELS = [1, 1.05, 1.1, 1.25, 1.5, 2, 3, 5, 10];
 const LIGHT = ["#ffffff", "#eef5fc", "#dceaf6", "#c6dcef", "#a6cde4", "#7fb8da", "#559fcd", "#3282be", "#1663aa", "#084082"];
 const DARK = ["#f2f8ff", "#cfe3f5", "#a9cdea", "#84b5db", "#639dca", "#4884b5", "#346c9c", "#26557f", "#1a3f61", "#112a42"];
+const FINE = 4096; // parts of the logarithm of the ratio, each with one shade
 const LEFT = 52, RIGHT = 76, TOP = 8, BOTTOM = 40;
 
 export class HeatMap {
@@ -109,20 +110,22 @@ export class HeatMap {
     });
     const [ex, ep] = this.between(this.x, steps, wide, LEFT, ratio), [ky, kp] = this.between(this.y, cohorts, high, TOP, ratio);
     const logs = new Float32Array(values.length);
-    for (let i = 0; i < values.length; i++) logs[i] = Math.log(values[i] / this.best);
+    for (let i = 0; i < values.length; i++) logs[i] = Math.min(50, Math.log(values[i] / this.best));
     const edges = LEVELS.map(Math.log), width = steps.length, lastK = cohorts.length - 1, lastE = steps.length - 1;
+    // The shade of each of FINE parts of the logarithm from the first edge to beyond the last.
+    const low = edges[0] - 0.05, slope = FINE / (edges.at(-1) + 0.05 - low), shadeOf = new Uint32Array(FINE);
+    for (let i = 0; i < FINE; i++) shadeOf[i] = shades[edges.filter((edge) => low + (i + 0.5) / slope > edge).length];
+    const between = new Float32Array(width + 1);
     for (let row = 0; row < high; row++) {
       if (ky[row] < 0) continue;
       const here = ky[row] * width, after = Math.min(lastK, ky[row] + 1) * width, p = kp[row];
-      for (let column = 0; column < wide; column++) {
+      for (let j = 0; j <= lastE; j++) between[j] = logs[here + j] * (1 - p) + logs[after + j] * p;
+      between[width] = between[lastE];
+      for (let column = 0, place = row * wide; column < wide; column++, place++) {
         const j = ex[column];
         if (j < 0) continue;
-        const next = Math.min(lastE, j + 1), q = ep[column];
-        const one = logs[here + j] * (1 - q) + logs[here + next] * q, two = logs[after + j] * (1 - q) + logs[after + next] * q;
-        const value = one * (1 - p) + two * p;
-        let band = 0;
-        while (band < edges.length && value > edges[band]) band++;
-        pixels[row * wide + column] = Number.isFinite(value) ? shades[band] : shades.at(-1);
+        const value = (between[j] + (between[j + 1] - between[j]) * ep[column] - low) * slope;
+        pixels[place] = shadeOf[value < 0 ? 0 : value < FINE ? value | 0 : FINE - 1];
       }
     }
     pen.putImageData(image, left, top);
