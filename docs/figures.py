@@ -176,6 +176,7 @@ def _panels() -> Iterator[Committed]:
 
 
 FIGURES = {each.file: each for each in (*OF_PAGES, *OF_TUTORIALS, *_panels())}
+SCREENSHOTS = {"docs/images/studio-phone.png", "docs/images/studio-runs.png"}  # of a browser
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,30 @@ def test_the_command_goes_to_the_cluster(cluster, tiny, fedcell, tmp_path, monke
     assert "8 trainings made" in said.out
 
 
+def test_runs_of_seeds_go_to_the_cluster(cluster, tiny, fedcell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert len(tiny.points) == 2
+    words = ("run", "world.json", "--policy", "even", "--rounds", 4, "--seeds", 3)
+    there = fedcell(*words, "--cluster", cluster.scheduler_address, "--out", "there")
+    assert there.code == 0, there.err
+    here = fedcell(*words, "--out", "here")
+    assert here.code == 0, here.err
+    for seed in range(3):
+        one, other = (tmp_path / name / f"seed{seed}" / "ledger.csv" for name in ("here", "there"))
+        assert one.read_bytes() == other.read_bytes()
+    alone = fedcell("run", "world.json", "--cluster", cluster.scheduler_address)
+    assert "--cluster: one run is made by --threads" in alone.err
+
+
+def test_a_league_goes_to_the_cluster(cluster, tiny, fedcell, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert len(tiny.points) == 2
+    words = ("--select", "uniform", "--select", "power-of-choice", "--policy", "even", "--seeds", 2)
+    said = fedcell("compare", "world.json", *words, "--cluster", cluster.scheduler_address)
+    assert said.code == 0, said.err
+    assert "power-of-choice" in said.out
+
+
 def test_a_cluster_that_cannot_be_reached_is_refused(monkeypatch):
     with pytest.raises(BadInput, match="`cluster` = nonsense: cannot be reached"):
         DaskCluster("nonsense")

@@ -216,3 +216,17 @@ def test_code_of_ones_own_runs_in_this_process_alone():
 
     with pytest.raises(BadInput, match="code of your own is run in this process alone"):
         run_seeds(selecting(WORLD, strongest), ["even"], seeds=2, compute=Compute(workers=2))
+
+
+@pytest.mark.filterwarnings("ignore:this is not what was planned")
+def test_a_plan_that_adapts_goes_with_rules_of_the_network_alone():
+    from fedcell import GivenLaw, plan_training, run_adaptive
+    from fedcell.planning.adaptive.run import Adaptation
+
+    world = WORLD.using(learning={"target": 1.5})
+    law = GivenLaw(mixing=40.0, drift=0.5, start=30.0)
+    plan = plan_training(world, law)
+    with pytest.raises(BadInput, match="known only while a model is trained"):
+        run_adaptive(selecting(world, "power-of-choice"), ["even"], Adaptation(start=plan, every=3))
+    done = run_adaptive(selecting(world, "best-channel"), ["even"], Adaptation(start=plan, every=3))
+    assert done.ledgers["even"].rounds > 0

@@ -3,7 +3,7 @@
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from fedcell.core.errors import BadInput, printable
@@ -53,10 +53,13 @@ def watched(what: str, trackers: Sequence[Tracker]) -> Iterator[Observer]:
         yield observer
 
 
-def run_on_seeds(job: RunJob, seeds: range, workers: int | None, as_json: bool) -> None:
+def run_on_seeds(job: RunJob, seeds: range, as_json: bool) -> None:
     """Run a job on several seeds, print the means, and draw them."""
-    if job.track and workers not in (None, 1):
-        raise BadInput("--track and --workers: a run in another process is not tracked: leave one")
+    elsewhere = "--workers" if job.compute.cluster is None else "--cluster"
+    if job.track and (job.compute.workers not in (None, 1) or elsewhere == "--cluster"):
+        raise BadInput(
+            f"--track and {elsewhere}: a run in another process is not tracked: leave one"
+        )
 
     @contextmanager
     def watch(seed: int) -> Iterator[Observer]:
@@ -72,7 +75,7 @@ def run_on_seeds(job: RunJob, seeds: range, workers: int | None, as_json: bool) 
         target=job.target,
         folder=job.folder,
         resume=job.resume,
-        compute=replace(job.compute, workers=workers),
+        compute=job.compute,
         observer=watch,
     )
     picture = job.folder / "loss.png"

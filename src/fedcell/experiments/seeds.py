@@ -32,7 +32,13 @@ from fedcell.simulation.folder.run_folder import (
 from fedcell.simulation.run import prepare_run, run
 from fedcell.simulation.summary import RunResult, shared_policies
 
-from .executors import LocalProcesses, WorkerDiedError, leave_if_started_by_a_script
+from .executors import (
+    DaskCluster,
+    Executor,
+    LocalProcesses,
+    WorkerDiedError,
+    leave_if_started_by_a_script,
+)
 from .experiment import MAX_SEEDS
 from .jobs import quiet
 from .statistics import RoundsEstimate, estimate_rounds
@@ -194,8 +200,9 @@ def run_seeds(
     resume : bool, optional
         Continue the runs that the folder holds, and make the others.
     compute : Compute, optional
-        As in `run`; with `workers`, runs are made by that many processes, else one after the other
-        on `threads`.
+        As in `run`; with `workers`, runs are made by that many processes, with `cluster` by the
+        workers of a Dask cluster, else one after the other on `threads`. The folder is then one
+        that all machines share.
     observer : Observer or callable, optional
         Callbacks for progress, or a function that returns, for a seed, a context manager with the
         `Observer` of its run. Not used with `workers`.
@@ -221,8 +228,9 @@ def run_seeds(
         raise BadInput("`resume` needs the folder of the runs: give `folder`")
     custom = compute.learner is not None or compute.server is not None
     custom = custom or ":" in scenario.plan.selection
-    if compute.workers not in (None, 1) and custom:
-        raise BadInput("`workers`: code of your own is run in this process alone: leave it out")
+    if _elsewhere(compute) and custom:
+        what = "workers" if compute.cluster is None else "cluster"
+        raise BadInput(f"`{what}`: code of your own is run in this process alone: leave it out")
     home = None if folder is None else _found(Path(folder), wanted, resume)
     arguments: dict[str, Any] = {
         "scenario": scenario,
@@ -253,16 +261,16 @@ def _run_all(
     """Make the runs of all seeds, here or by processes; Ctrl-C keeps those that are done."""
 
     def place(seed: int) -> dict[str, Any]:
-        inside = None if home is None else seed_folder(home, seed)
+        inside = None if home is None else seed_folder(home, seed).absolute()
         return {"folder": inside, "resume": inside is not None and (inside / IDENTITY).exists()}
 
     compute: Compute = arguments["compute"]
     runs: dict[int, RunResult] = {}
     try:
-        if compute.workers not in (None, 1):
-            alone = replace(compute, threads=1)
+        if _elsewhere(compute):
+            alone = replace(compute, threads=1, cluster=None)
             jobs = [_SeedRun(s, {**arguments, **place(s), "compute": alone}) for s in seeds]
-            runs |= _by_processes(jobs, compute.workers)
+            runs |= _by_processes(jobs, compute)
             return runs
         for seed in seeds:
             watch = nullcontext(observer) if isinstance(observer, Observer) else observer(seed)
@@ -275,8 +283,16 @@ def _run_all(
     return runs
 
 
-def _by_processes(jobs: list[_SeedRun], workers: int | None) -> Iterator[tuple[int, RunResult]]:
-    for job, result in LocalProcesses(workers, ahead=1).run(_run_alone, jobs):
+def _elsewhere(compute: Compute) -> bool:
+    """Return whether the runs are made by other processes."""
+    return compute.cluster is not None or compute.workers not in (None, 1)
+
+
+def _by_processes(jobs: list[_SeedRun], compute: Compute) -> Iterator[tuple[int, RunResult]]:
+    executor: Executor = LocalProcesses(compute.workers, ahead=1)
+    if compute.cluster is not None:
+        executor = DaskCluster(compute.cluster)
+    for job, result in executor.run(_run_alone, jobs):
         if isinstance(result, WorkerDiedError):
             raise BadInput(
                 f"the process of seed {job.seed} died: is there too little memory? Give fewer "

@@ -14,6 +14,7 @@ BUILT_IN = (
     *("by-data", "by-data-unbiased", "round-robin", "best-channel", "proportional-fair"),
     *("power-of-choice", "power-of-choice-reported", "power-of-choice-adaptive", "active", "oort"),
     *("best-norm", "best-norm-reported", "optimal-sampling", "fedcs", "tifl", "tifl-adaptive"),
+    "battery-law",
 )
 SELECTOR_GROUP = "fedcell.selectors"  # entry points of other packages, looked up by name
 TEXT = re.compile(r"(?P<name>[\w.:-]+)(\((?P<values>[^()]*)\))?")

@@ -27,6 +27,8 @@ class Compute:
     workers : int, optional
         Processes that train at the same time, where several trainings are made. Default: one, this
         process.
+    cluster : str, optional
+        Address of a Dask scheduler, whose workers make the runs of `run_seeds`. Default: none.
     store : str or Path, optional
         Folder of finished trainings, shared by sweeps and pilots. Default: none.
     learner : callable or str, optional
@@ -45,6 +47,7 @@ class Compute:
     data_dir: str | Path | None = None
     threads: int | None = None
     workers: int | None = None
+    cluster: str | None = None
     store: str | Path | None = None
     learner: LearnerLike | None = None
     server: CustomServer | None = None

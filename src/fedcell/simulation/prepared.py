@@ -101,7 +101,7 @@ class Segments:
         trace, last = priced[-1]
         if len(priced) > 1:
             last = {p: Ledger.join([ledgers[p] for _, ledgers in priced]) for p in policies}
-        if isinstance(trace, Selection) and len(priced) > 1:
+        if isinstance(trace, Selection) and run.controller is not None:
             raise BadInput(
                 f"plan.selection = {run.used.plan.selection!r} learns from one round to the next, "
                 "and a run with it keeps its plan: choose another rule"

@@ -7,8 +7,9 @@ import pytest
 from scipy.optimize import minimize
 
 from fedcell import Scenario
-from fedcell.network import draw_fleet, draw_trace
+from fedcell.network import draw_fleet, draw_trace, simulate_network
 from fedcell.network.selectors.rules.active import Active
+from fedcell.network.selectors.rules.battery import BatteryLaw
 from fedcell.network.selectors.rules.by_data import ByDataUnbiased
 from fedcell.network.selectors.rules.channel import BestChannel, ProportionalFair
 from fedcell.network.selectors.rules.fedcs import FedCS, fitting, makespan
@@ -20,6 +21,7 @@ from fedcell.network.selectors.rules.power_of_choice import (
 )
 from fedcell.network.selectors.rules.tifl import TiFL, TiFLAdaptive
 from fedcell.network.selectors.rules.update_norm import BestNorm, OptimalSampling
+from fedcell.network.simulate import price_trace
 from fedcell.selectors import in_proportion, known_round, selecting
 
 RNG = np.random.default_rng(7)
@@ -415,3 +417,38 @@ def test_adaptive_tiers_favour_the_one_that_is_behind():
     )
     p = TiFLAdaptive(tiers=3, every=10)(known).memory["p"]
     assert p == pytest.approx([1 / 6, 3 / 6, 2 / 6])
+
+
+# Battery
+
+
+def test_the_battery_law_draws_by_the_square_of_the_charge():
+    full = np.array([10.0, 10.0, 50.0, np.inf])
+    left = np.array([10.0, 5.0, 10.0, np.inf])
+    known = known_round(battery=left, cohort=1, memory={"full": full})
+    assert BatteryLaw()(known).weight == pytest.approx([1, 0.25, 0.04, 1])
+    assert BatteryLaw(reserve=0.3)(known).weight == pytest.approx([1, 0.25, 0, 1])
+    assert set(BatteryLaw(alpha=0.0)(known).weight) == {1.0}
+    empty = known_round(battery=np.array([0.0, -3.0, 1.0]), cohort=2, memory={"full": np.ones(3)})
+    assert chosen(BatteryLaw(alpha=0.0)(empty)) == {2}
+
+
+def test_no_client_is_called_below_its_reserve_and_charge_is_shared():
+    table = {"battery": [60.0] * 12, "kappa": list(np.linspace(3e-27, 9e-27, 12))}
+    base = Scenario().using(clients={"table": table}, plan={"cohort": 3}, task={"model_bits": 3e6})
+    spent = {}
+    for name in ("uniform", "battery-law(policy=even, alpha=4, reserve=0.2)"):
+        scenario = selecting(base, name)
+        ledger = simulate_network(scenario, "even", 30)
+        spent[name] = ledger.totals.energy
+        fleet = draw_fleet(scenario)
+        each = price_trace(scenario, fleet, draw_trace(scenario, fleet, 30), "even").spending
+        if name != "uniform":
+            used = np.zeros(12)
+            for row, joules in zip(each.client, each.energy, strict=True):
+                there = row >= 0
+                assert (used[row[there]] <= 0.8 * 60 + 1e-9).all()
+                used[row[there]] += joules[there]
+            assert used.max() > 0.5 * 60  # else nothing was tested
+    uniform, law = spent.values()
+    assert law.std() < uniform.std()

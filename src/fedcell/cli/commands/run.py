@@ -1,6 +1,7 @@
 """Train a scenario and price it under each policy."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +14,7 @@ from fedcell.cli.options import (
     AccuracyText,
     AsJson,
     Clients,
+    Cluster,
     DataDir,
     Hold,
     LearnerName,
@@ -133,6 +135,7 @@ def run_command(
     data_dir: DataDir = None,
     threads: Threads = None,
     workers: Workers = None,
+    cluster: Cluster = None,
 ) -> None:
     """Train a scenario's model over its cell: loss against rounds, seconds and joules.
 
@@ -161,10 +164,12 @@ def run_command(
     compute = Compute(data_dir=data_dir, threads=threads, learner=learner)
     job = RunJob(name, world, policies, rounds, target, folder, resume, track, compute)
     if seeds is not None:
-        run_on_seeds(job, range(seed, seed + seeds), workers, as_json)
+        elsewhere = replace(compute, workers=workers, cluster=cluster)
+        run_on_seeds(replace(job, compute=elsewhere), range(seed, seed + seeds), as_json)
         return
-    if workers is not None:
-        raise BadInput("--workers: one run is made by --threads: give --seeds for several")
+    if workers is not None or cluster is not None:
+        what = "--workers" if cluster is None else "--cluster"
+        raise BadInput(f"{what}: one run is made by --threads: give --seeds for several")
     result = _run_adaptive(job, seed, planned, adapting) if adaptive else _run(job, seed)
     _show(job, result, planned, None if changed else planned, as_json)
 

@@ -95,6 +95,10 @@ class PowerLimit:
             limited = self.power * self.upload_time(share)
         return np.where(share > self.cut, limited, self.energy)
 
+    def upload(self, share: Array) -> tuple[Array, Array]:
+        """Return the time [s] and the amplifier's joules of an upload."""
+        return self.upload_time(share), self.upload_energy(share)
+
     def drawn(self, share: Array) -> Array:
         """Return what the amplifier draws per second of an upload that lasts longer with a narrower
         share [W]; 0 where its joules are the same then."""

@@ -100,7 +100,7 @@ def price_devices(problem: Problem, schedule: Schedule) -> DeviceCost:
     if schedule.power is not None:
         upload_time, amplifier = Link.of(problem).upload(a, schedule.power)
     elif limit is not None:
-        upload_time, amplifier = limit.upload_time(a), limit.upload_energy(a)
+        upload_time, amplifier = limit.upload(a)
     else:
         upload_time, amplifier = problem.band_time / a, problem.upload_energy
     upload_time = upload_time + extras.latency

@@ -35,6 +35,7 @@ NAMED: Mapping[str, tuple[str, str]] = {  # module in `rules`, and class
     "fedcs": ("fedcs", "FedCS"),
     "tifl": ("tifl", "TiFL"),
     "tifl-adaptive": ("tifl", "TiFLAdaptive"),
+    "battery-law": ("battery", "BatteryLaw"),
 }
 SelectorLike = str | Selector | type[Any]  # a name, a callable, or a class that makes one
 _GIVEN: dict[str, Any] = {}  # code that callers of this process have named, by its name
