@@ -132,7 +132,7 @@ class Watcher:
     """A process that clears a record, and removes testbeds, when this process has died."""
 
     def __init__(self, record: Path, testbeds: Sequence[str] = ()) -> None:
-        package = str(Path(__file__).parents[2])
+        package = str(Path(__file__).parents[3])  # the folder that has `fedcell`
         path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
         command = [sys.executable, "-P", "-m", __name__, str(record.absolute()), *testbeds]
         self._handle = subprocess.Popen(
