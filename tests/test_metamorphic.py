@@ -520,18 +520,23 @@ SAYS_A_KEY: dict[tuple[str, str], tuple[Tables, str, Any]] = {  # tables before,
     ("cost", "--spread"): (SMALL, "clients.spread", 0.4),
     **{
         (command, option): case
-        for command in ("run", "constants", "pilot", "deploy")
+        for command in ("run", "constants", "pilot", "deploy", "compare")
         for option, case in {
             "--rounds": (TRAINED, "plan.rounds", 3),
             "--target-loss": (TRAINED, "learning.target", 4.0),
             "--target-accuracy": (JUDGED, "learning.target_accuracy", 0.3),
             "--hold": (TRAINED, "learning.hold", 4),
         }.items()
-        if (command, option) != ("pilot", "--rounds")
+        if (command, option) not in (("pilot", "--rounds"), ("compare", "--rounds"))
     },
     ("plan", "--target-loss"): (TRAINED, "learning.target", 4.0),
     ("plan", "--target-accuracy"): (JUDGED, "learning.target_accuracy", 0.3),
     ("plan", "--hold"): (TRAINED, "learning.hold", 4),
+    ("plan", "--loss-rate"): (TRAINED, "cell.loss_rate", 0.2),
+    **{
+        (command, "--select"): (TRAINED, "plan.selection", "round-robin")
+        for command in ("run", "plan", "pilot", "deploy", "schedule")
+    },
     ("deploy", "--devices"): (TRAINED, "clients.count", 4),
     ("testbed", "--devices"): (TRAINED, "clients.count", 4),
     ("testbed", "--bandwidth"): (TRAINED, "cell.bandwidth", 5e6),
@@ -548,10 +553,13 @@ SAYS_NO_KEY = {  # what is asked, where answers go, how they are computed
     *("--pilot", "--plan", "--learner", "--adaptive", "--every", "--draws", "--quick"),
     *("--simulation", "--judged-by", "--screen", "--join-timeout", "--start-with"),
     *("--name", "--exponent"),  # of a fitted device
+    *("--front", "--zoo", "--energy", "--only", "--regime", "--port", "--no-browser"),
     "--target",  # the same as --target-loss and others: tests/cli/test_named_targets.py
 }
 OTHER_DEFAULT = {  # rounds of a trial: plan.rounds, 1000 at the least
     *(("pilot", "--rounds"), ("validate", "--rounds")),
+    *(("compare", "--select"), ("sweep", "--select")),  # several rules
+    ("compare", "--rounds"),  # the answer has it as a setting of the experiment
 }
 
 
@@ -619,6 +627,10 @@ def answer_of(fedcell: Command, command: str, file: Path, words: list[Any], plac
     more: dict[str, tuple[Any, ...]] = {
         "run": ("--policy", "even", "--out", folder),
         "plan": LAW_WORDS,
+        "compare": (
+            *("--select", "uniform", "--policy", "even", "--seeds", 2),
+            *("--out", folder, "--store", folder / "runs"),
+        ),
         "cost": ("--policy", "even", "--figure", folder.with_suffix(".png")),
     }
     with pytest.MonkeyPatch.context() as patch:

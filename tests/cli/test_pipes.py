@@ -81,6 +81,18 @@ PATHS: dict[tuple[str, str], list[str]] = {
     ("sweep", "store"): ["sweep", "sweep.toml", "--store", "pipe"],
     ("sweep", "figure"): ["sweep", "sweep.toml", "--figure", "pipe.png"],
     ("sweep", "data_dir"): ["sweep", "mnist.toml", "--workers", "1", "--data-dir", "pipe"],
+    ("compare", "folder"): [
+        *("compare", "world.toml", "--select", "uniform", "--target-loss", "9", "--out", "pipe"),
+    ],
+    ("compare", "store"): [
+        *("compare", "world.toml", "--select", "uniform", "--target-loss", "9", "--store", "pipe"),
+    ],
+    ("compare", "figure"): [
+        *("compare", "world.toml", "--select", "uniform", "--figure", "pipe.png"),
+    ],
+    ("compare", "data_dir"): ["compare", "mnist", "--select", "uniform", "--data-dir", "pipe"],
+    ("studio", "pilot"): ["studio", "world.toml", "--pilot", "pipe", "--no-browser"],
+    ("studio", "data_dir"): ["studio", "mnist", "--data-dir", "pipe", "--no-browser"],
     ("reproduce", "folder"): ["reproduce", "fig3a", "--out", "pipe"],
     ("reproduce", "store"): ["reproduce", "fig3a", "--store", "pipe"],
     ("reproduce", "data_dir"): [

@@ -55,8 +55,6 @@ Seeds = Annotated[
 @command(
     "fedcell reproduce --quick",
     "fedcell reproduce fig3a --only MNIST",
-    "fedcell reproduce fig3a fig3c --seeds 5 --workers 4",
-    "fedcell reproduce fig3c --regime two-shards",
 )
 def reproduce_command(
     panels: Panels = None,

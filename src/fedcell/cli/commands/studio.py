@@ -10,6 +10,7 @@ import typer
 from fedcell.cli.app import command, out
 from fedcell.cli.options import DataDir, file, number
 from fedcell.core.errors import BadFile, BadInput
+from fedcell.learning.data.download import data_folder
 from fedcell.scenario.load import SHIPPED
 from fedcell.studio.planning import World
 from fedcell.studio.routes import Studio
@@ -57,6 +58,7 @@ def studio(
         if pilot is not None and not pilot.is_file():
             raise BadFile(f"{pilot}: is no file: name a pilot, or leave --pilot out")
         folders = (path.parent if path.is_file() else Path(),)
+    data_folder(data_dir)  # refuses what is none, before a page opens
     page = Studio(world, folders, data_dir)
     server = StudioServer(page, port)
     out.print(f"fedcell studio: {server.address}", soft_wrap=True)
