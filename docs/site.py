@@ -23,7 +23,10 @@ from generated import DOCS, FROM_OUTSIDE, ROOT, update
 
 PAGES, SITE = ROOT / "build" / "pages", ROOT / "build" / "site"
 SOURCE = "https://github.com/fedcell/fedcell"
-COPIED = (".md", ".png", ".svg", ".css", ".js", ".woff2", ".csv", ".toml", ".json", ".ipynb")
+COPIED = (
+    *(".md", ".png", ".svg", ".webp", ".css", ".js", ".woff2"),
+    *(".csv", ".toml", ".json", ".ipynb"),
+)
 LINK = re.compile(r"(?<!`)(!?\[(?:[^\[\]]|\[[^\]]*\]|!\[[^\]]*\]\([^)]*\))*\]\()([^()\s]+)(\))")
 # Attributes by which a browser loads something without a click.
 LOADS = {("img", "src"), ("script", "src"), ("iframe", "src"), ("source", "src"), ("link", "href")}
