@@ -9,6 +9,7 @@ Where beta falls at once as H grows, the prices of both sides are mixed.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
 
@@ -28,6 +29,8 @@ BISECTIONS = 60  # of H, where Newton's method fails
 AT_FLOOR = 1e-13  # of the shortest round: no longer than it
 NEAR = 0.5  # of the first step to the middle of the box; it doubles
 FAR = 40.0  # of the box around the start, in logarithms
+UNPAID = 0.999  # of the prices beta, below which a round that could be shorter is not optimal
+FILLED = 1e-9  # of the band: what shares may exceed it by, from rounding
 TINY = 1e-300
 NO_PRICE = 1e-30  # of band, relative to the start, where some is left over
 MET = 1e-9  # of the box: what a sum that is met may miss
@@ -73,12 +76,24 @@ def _solve_all(power: FreePower, length: Array | None) -> JointSplit:
         e = np.maximum(length - floor, AT_FLOOR / 2 * floor)
         return _priced(power, floor, e, _start(power, floor)[1])
     found, solved = _solve(power)
+    # Prices vanish together where no limit acts any more: Newton's method then stops too late.
+    ends = (power.terms.m + found.train + found.upload).max(-1)
+    longer = ends > shortest_rounds(power) * (1 + 2 * AT_FLOOR)
+    solved &= ~(longer & (found.beta.sum(-1) < UNPAID * power.terms.second))
     if not solved.all():
         rest = np.flatnonzero(~solved)
-        better = _bisected(power[rest])
+        other = _bisected(power[rest])
+        better = _reached(power[rest], other) <= _reached(power[rest], found, rest)
         for f in fields(JointSplit):
-            getattr(found, f.name)[rest] = getattr(better, f.name)
+            getattr(found, f.name)[rest[better]] = getattr(other, f.name)[better]
     return found
+
+
+def _reached(power: FreePower, split: JointSplit, rows: Any = slice(None)) -> Array:
+    """Return the objective of a split; infinite where it needs more than the band."""
+    t, s, x = (getattr(split, name)[rows] for name in ("train", "upload", "x"))
+    fits = (power.y / (x * s)).sum(-1) <= 1 + FILLED
+    return np.where(fits, power.value(t, s, x), np.inf)
 
 
 def _bisected(power: FreePower) -> JointSplit:
@@ -95,7 +110,8 @@ def _bisected(power: FreePower) -> JointSplit:
         middle = (low + high) / 2
         start = np.where(above.R > 0, np.log(np.maximum(above.R, TINY)), z[1])
         found = _priced(power, floor, np.exp(middle), start)
-        more = found.beta.sum(-1) >= A  # H must be longer
+        shares = (power.y / (found.x * found.upload)).sum(-1)
+        more = (found.beta.sum(-1) >= A) | (shares > 1 + FILLED)  # H must be longer
         low, high = np.where(more, middle, low), np.where(more, high, middle)
         below, above = _where(more, found, below), _where(more, above, found)
     return _mixed(above, below, A)
@@ -145,7 +161,7 @@ def _priced(power: FreePower, floor: Array, e: Array, z: Array) -> JointSplit:
 def _mixed(above: JointSplit, below: JointSplit, A: Array) -> JointSplit:
     """Return a split with prices between its own and those of a shorter round, which sum to A."""
     most, least = below.beta.sum(-1), above.beta.sum(-1)
-    with np.errstate(invalid="ignore", divide="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         part = np.nan_to_num(np.clip((A - least) / (most - least), 0, 1))[:, None]
     beta = part * below.beta + (1 - part) * above.beta
     return replace(above, beta=beta, R=part[:, 0] * below.R + (1 - part[:, 0]) * above.R)
